@@ -70,7 +70,7 @@ def asked(
     async def whole() -> T:
         remembered = ReplyCache(cache) if cache else None
         asking = SparqlClient(
-            seen.url, contact="me@example.org", remembered=remembered, patience=patience, a_second=a_second
+            seen.url, contact="me@example.org", cache=remembered, patience_s=patience, per_second=a_second
         )
         graph = SparqlEndpoint(asking, dialect=dialect)
         try:

@@ -30,7 +30,7 @@ PREFIXES = f"@prefix e: <{E}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-sch
 
 def asked(seen: Seen, work: Callable[[SparqlEndpoint], Coroutine[Any, Any, T]], dialect: Dialect = "rdf") -> T:
     async def whole() -> T:
-        graph = SparqlEndpoint(SparqlClient(seen.url, a_second=1000.0, patience=0.0), dialect=dialect)
+        graph = SparqlEndpoint(SparqlClient(seen.url, per_second=1000.0, patience_s=0.0), dialect=dialect)
         try:
             return await work(graph)
         finally:
@@ -167,7 +167,7 @@ def test_rows_of_a_query_are_told_though_their_labels_take_too_long() -> None:
 
 def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may ask meanwhile, and make the memory for labels full."""
-    monkeypatch.setattr(labels, "_REMEMBERED", 2)
+    monkeypatch.setattr(labels, "_MAX_CACHED_LABELS", 2)
     triples = PREFIXES + " ".join(
         f'e:{one} e:knows e:{one}{number} . e:{one}{number} rdfs:label "{one.upper()} {number}" .'
         for one in "ab"

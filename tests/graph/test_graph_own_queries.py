@@ -90,7 +90,7 @@ def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_is_far_too_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.graph.sparql_client._MAX_BODY", 1_000)
+    monkeypatch.setattr("hoptree.graph.sparql_client._MAX_BODY_BYTES", 1_000)
     with sparql_server(lambda query: (200, {}, b" " * 5_000)) as seen:
         with pytest.raises(EndpointError, match=r"more than .* MB"):
             asyncio.run(open_graph(seen.url, cached=False).query(f"SELECT * {ALL}"))

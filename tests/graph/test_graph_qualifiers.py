@@ -48,7 +48,7 @@ def test_a_fact_with_more_statements_than_are_looked_at_is_told_as_incomplete(
     rows = [award("Ada Moor", "The Prize", 1900 + number) for number in range(8)]
     graph = loaded(tmp_path, rows)
     assert asyncio.run(graph.facts("name:Ada Moor")).complete
-    monkeypatch.setattr(qualifiers, "_LOOKED_AT", 5)
+    monkeypatch.setattr(qualifiers, "_MAX_STATEMENTS", 5)
     found = asyncio.run(graph.facts("name:Ada Moor"))
     assert not found.complete and 5 <= len(years(found)) < 8
 

@@ -127,7 +127,7 @@ def test_a_long_question_of_many_known_words_ends_in_time(tmp_path: Path) -> Non
         assert of_text(candidates, "which river number7 of stone " * 2000)
     assert isinstance(candidates, IndexedCandidates)
     hurried = IndexedCandidates(candidates._graph, candidates._index, seconds=0)
-    assert len(hurried.find("river number7 of stone", 5, whole=False)) <= 5
+    assert len(hurried.find("river number7 of stone", 5, is_mention=False)) <= 5
 
 
 def test_the_index_is_made_once_for_a_graph_and_anew_when_it_changes(tmp_path: Path) -> None:

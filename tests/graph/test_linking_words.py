@@ -59,8 +59,8 @@ def test_likeness_is_symmetric_and_within_bounds(one: str, other: str) -> None:
     assert 0 <= likeness(one, other) <= 1 and (likeness(one, other) == 1) == (one == other)
 
 
-def score(question: str, name: str, *, plain: frozenset[str] = frozenset(), whole: bool = False) -> float:
-    return QuestionScorer(question_words(question), lambda word: 5.0, plain, whole=whole).score(name.split())
+def score(question: str, name: str, *, plain: frozenset[str] = frozenset(), is_mention: bool = False) -> float:
+    return QuestionScorer(question_words(question), lambda word: 5.0, plain, is_mention=is_mention).score(name.split())
 
 
 def test_a_name_is_weighed_by_what_it_explains_and_what_it_lacks() -> None:
@@ -84,6 +84,6 @@ def test_capitals_tell_where_a_text_has_some() -> None:
 
 
 def test_a_whole_mention_is_fitted_exactly_or_less() -> None:
-    assert score("roger marquis", "roger marquis", whole=True) == 1
-    assert 0 < score("roger marquis", "marquis", whole=True) < 1
-    assert 0 < score("roger marquis", "roger marquis junior", whole=True) < 1
+    assert score("roger marquis", "roger marquis", is_mention=True) == 1
+    assert 0 < score("roger marquis", "marquis", is_mention=True) < 1
+    assert 0 < score("roger marquis", "roger marquis junior", is_mention=True) < 1

@@ -83,7 +83,7 @@ def test_the_index_is_opened_once_for_all_questions(graph: EmbeddedGraph, monkey
 def test_whoever_waits_for_the_index_is_told_once_in_a_while(
     graph: EmbeddedGraph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(names_index, "_EVERY", 2)
+    monkeypatch.setattr(names_index, "_PROGRESS_NAMES", 2)
     report_name_index(graph)
     asked(graph)
     asked(graph)

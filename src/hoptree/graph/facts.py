@@ -1,4 +1,4 @@
-"""What a knowledge graph says: entities, properties, and facts with where they come from."""
+"""Values of knowledge graphs (entities, properties, facts, tables) and their Protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Direction = Literal["both", "out", "in"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A place in a fact: what a person reads, and the id it stands for ("" for dates, numbers and other literals)."""
+    """A subject, relation or object: readable text and id ("" for literals)."""
 
     id: str
     text: str
@@ -21,7 +21,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something a graph knows by an id; `page` is the title of its Wikipedia article, where the source tells it."""
+    """An entity; `page` is the title of its Wikipedia article, if known."""
 
     id: str
     label: str
@@ -36,7 +36,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A relation by its id; `facts` counts the facts that use it, where the graph can tell."""
+    """A relation; `facts` counts the facts that use it, if the graph counts them."""
 
     id: str
     label: str
@@ -48,7 +48,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """What restricts a fact: when it held, in which role, by whose count."""
+    """A restriction of a fact: its time, role or source."""
 
     relation: Term
     value: Term
@@ -56,7 +56,7 @@ class Qualifier:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement, readable and with ids; `sources` names where it was loaded from, finest first told."""
+    """A statement, readable and with ids; `sources` names where it was loaded from."""
 
     subject: Term
     relation: Term
@@ -70,27 +70,27 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """The fact in one line, qualifiers behind it."""
-        restricted = "; ".join(f"{one.relation.text}: {one.value.text}" for one in self.qualifiers)
+        """The fact in one line, with its qualifiers."""
+        restricted = "; ".join(f"{qualifier.relation.text}: {qualifier.value.text}" for qualifier in self.qualifiers)
         return " | ".join(self.triple) + (f" ({restricted})" if restricted else "")
 
     def as_value(self) -> PlainFact:
-        """The fact as the floors above pass facts around."""
+        """Return the fact as the methods use it."""
         return PlainFact(self.subject.text, self.relation.text, self.object.text, passage_id=", ".join(self.sources))
 
     def as_dict(self) -> dict[str, Any]:
-        """The fact for JSON; what it has not is left out."""
+        """Return the fact for JSON without empty fields."""
         row: dict[str, Any] = {"s": self.subject.text, "p": self.relation.text, "o": self.object.text}
         ids = {"s_id": self.subject.id, "p_id": self.relation.id, "o_id": self.object.id}
         row |= {name: value for name, value in ids.items() if value}
         if self.qualifiers:
-            row["qualifiers"] = [[one.relation.text, one.value.text] for one in self.qualifiers]
+            row["qualifiers"] = [[pair.relation.text, pair.value.text] for pair in self.qualifiers]
         return row | ({"src": list(self.sources)} if self.sources else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The facts one step around an entity; `complete` is false where there are more than the bound let through."""
+    """The facts one step around an entity; `complete` is false if the limit cut some off."""
 
     entity: Entity
     facts: tuple[Fact, ...]
@@ -99,7 +99,7 @@ class Neighbourhood:
 
 @dataclass(frozen=True, slots=True)
 class SourceCount:
-    """What one source brought: its facts, and its names (labels, aliases, descriptions)."""
+    """Facts and names (labels, aliases, descriptions) of one source."""
 
     name: str
     facts: int
@@ -108,7 +108,7 @@ class SourceCount:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a graph holds; a fact that two sources tell counts once for each. `details` is for people."""
+    """Size of a graph; a fact of two sources counts twice. `details` is for people."""
 
     facts: int
     names: int
@@ -119,7 +119,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A cell of a table: for people (`text`, `id`), and for programs as the graph has it (`value`: IRI or literal)."""
+    """A cell of a table: `text` and `id` for people, `value` (IRI or literal) for programs."""
 
     id: str = ""
     text: str = ""
@@ -130,7 +130,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a query found; `complete` is false where there are more rows than the bound let through."""
+    """The result of a query; `complete` is false if the limit cut rows off."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
@@ -138,15 +138,14 @@ class Table:
 
 
 DEFAULT_MAX_FACTS = 200
-"""Facts of an entity that are given out unless more are asked for."""
 DEFAULT_TIMEOUT_S = 10.0
 
 
 class KnowledgeGraph(Protocol):
-    """Facts, names and counts. Every query ends after a number of rows and of seconds.
+    """Facts, names and counts. Every query is limited in rows and seconds.
 
-    `identity` is everything that determines what it answers, as far as that can be told; `remote` says that an answer
-    may take a network, and is worth remembering.
+    `identity` is everything known that determines its answers; `remote` says that answers come over a network and are
+    worth caching.
     """
 
     kind: str
@@ -162,26 +161,25 @@ class KnowledgeGraph(Protocol):
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Facts with the entity of this id as subject, as object, or both; with one property only, if it is given.
+        """Return facts with this entity as subject, object, or both, optionally of one property.
 
-        Of an entity with more facts than `limit`, those given out are spread over its properties where the graph allows
-        to choose.
+        If there are more than `limit`, they are spread over the properties as far as the graph allows.
         """
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
-        """The entities with this label or alias, best first; capitals, accents and spaces need not agree."""
+        """Return the entities with this label or alias, best first; case, accents and spaces may differ."""
 
     async def entity(self, identifier: str) -> Entity | None:
-        """The entity of an id, or None if the graph says nothing of it."""
+        """Return the entity of an id; None if it is unknown."""
 
     async def label(self, identifier: str) -> str:
-        """What a person calls the entity or property of this id; the id itself where the graph has no name for it."""
+        """Return the label of an entity or property; the id if it has none."""
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        """The relations by name, the most used first where the graph counts them."""
+        """Return the relations, the most used first if the graph counts them."""
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
-        """The first rows that a SPARQL query (SELECT or ASK) of a person's finds."""
+        """Run a user's SPARQL query (SELECT or ASK)."""
 
     async def stats(self) -> Stats: ...
 
@@ -193,27 +191,27 @@ OnIndexing = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that may be meant, and how well one of its names fits: from 0 to 1, by words and their rarity."""
+    """An entity that may be meant; `score` (0 to 1) says how well one of its names fits."""
 
     entity: Entity
     score: float
 
 
 class Candidates(Protocol):
-    """Finds the entities that a name, or the names in a text, may mean; ties are broken by the id."""
+    """Finds the entities that a name, or the names in a text, may mean; ids break ties."""
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        """Entities of a name, as it is or nearly so."""
+        """Return the entities of a name, exact or similar."""
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        """Entities of all names in a text in which nobody marked them."""
+        """Return the entities of all names in a text."""
 
 
 @runtime_checkable
 class NamesIndexed(Protocol):
-    """A graph that keeps an index of its names; opening it, and making it the first time, may take long.
+    """A graph with an index of its names; building it may take long.
 
-    `on_indexing` is told from time to time how many names of how many are in it by then.
+    `on_indexing` receives how many names of how many are indexed.
     """
 
     on_indexing: OnIndexing

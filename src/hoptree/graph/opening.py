@@ -1,4 +1,4 @@
-"""From what a person wrote to a knowledge graph."""
+"""Open a knowledge graph by folder, URL or name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hoptree.graph.facts import DEFAULT_TIMEOUT_S, KnowledgeGraph
 def open_graph(
     where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = DEFAULT_TIMEOUT_S
 ) -> KnowledgeGraph:
-    """The graph in a folder, at the URL of a SPARQL endpoint, or Wikidata's ("wikidata").
+    """Open the graph in a folder, at the URL of a SPARQL endpoint, or Wikidata ("wikidata").
 
-    An endpoint's replies are remembered for a month unless `cached` is off. $HOPTREE_CONTACT tells it who asks.
-    `seconds` bound its requests for names.
+    An endpoint's replies are cached for a month unless `cached` is off; $HOPTREE_CONTACT goes into the user agent.
+    `seconds` limits its requests for names.
     """
     if where != "wikidata" and not where.startswith(("http://", "https://")):
         if "://" in where:
@@ -29,9 +29,9 @@ def open_graph(
     from hoptree.graph.sparql_client import SparqlClient, default_cache_path
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
-    asking = SparqlClient(
+    client = SparqlClient(
         WIKIDATA_URL if where == "wikidata" else where,
         contact=os.environ.get("HOPTREE_CONTACT", ""),
-        remembered=ReplyCache(default_cache_path()) if cached else None,
+        cache=ReplyCache(default_cache_path()) if cached else None,
     )
-    return SparqlEndpoint(asking, languages=languages, seconds=seconds)
+    return SparqlEndpoint(client, languages=languages, seconds=seconds)

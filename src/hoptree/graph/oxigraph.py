@@ -1,4 +1,4 @@
-"""The triple store's library, or the sentence that says how to install it: import `ox` from here."""
+"""Import pyoxigraph as `ox` from here: without it the error says how to install it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Node", "Object", "Triple", "node_of", "ox"]
 Node = ox.NamedNode | ox.BlankNode
 Object = ox.NamedNode | ox.BlankNode | ox.Literal
 Triple = tuple[Node, ox.NamedNode, Object, tuple[str, ...]]
-"""Subject, predicate, object, and where in its file the fact says it is from (a data set, a passage)."""
+"""Subject, predicate, object, and the sources that the fact names (a data set, a passage)."""
 
 
 def node_of(iri: str) -> ox.NamedNode:
-    """The node of an IRI, checked by the library."""
+    """Return the node of an IRI; the library checks it."""
     try:
         return ox.NamedNode(iri)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Dates, quantities, places and other literals as a person would write them."""
+"""Render dates, quantities, places and other literals for people."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _DATE = re.compile(
     r"([+-]?)(\d{1,16})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?(?:Z|[+-]\d\d:\d\d)?", re.ASCII
 )
 _POINT = re.compile(r"(?:<[^>]*>\s*)?POINT\s*\(\s*([+-]?[\d.]+)\s+([+-]?[\d.]+)\s*\)", re.ASCII | re.IGNORECASE)
-_LONGEST_NUMBER = 60
+_MAX_NUMBER_CHARS = 60
 _COMMAS_FROM = 10_000
 
 
 def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
-    """A literal of this datatype (an IRI) in readable form; as it is, if it is not what the datatype says.
+    """Render a literal of a datatype (an IRI); unchanged if it does not fit the datatype.
 
-    Wikidata's truthy dumps give years as their first of January, so that a first of January is told as the year.
+    Wikidata's truthy dumps give years as their first of January, so a first of January is rendered as the year.
     """
     kind = datatype.removeprefix(XSD)
     if datatype == TIME:
-        said, _, precision = value.partition("/")
-        return render_time(said, int(precision) if precision.isdecimal() and len(precision) < 3 else None)
+        moment, _, precision = value.partition("/")
+        return render_time(moment, int(precision) if precision.isdecimal() and len(precision) < 3 else None)
     if datatype == QUANTITY:
         return render_quantity(value.partition(" ")[0], unit)
     if datatype == WKT:
@@ -49,23 +49,23 @@ def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
 
 
 def unit_of(value: str) -> str:
-    """The id of the unit of a quantity as the store keeps it."""
+    """Return the id of the unit of a stored quantity."""
     return value.partition(" ")[2]
 
 
 def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
-    """A time as "20 July 1969"; coarser where `precision` (Wikidata's 0 to 14) is, or parts of it are 0 or missing.
+    """Render a time as "20 July 1969", or coarser by `precision` (Wikidata's 0 to 14) or missing parts.
 
-    With `astronomical` years (those of RDF) there is a year 0, which is 1 BC; else (Wikidata's JSON) -44 is 44 BC.
+    `astronomical` years (RDF) have a year 0, which is 1 BC; otherwise (Wikidata's JSON) -44 is 44 BC.
     """
-    found = _DATE.fullmatch(value.strip())
-    if found is None:
+    date = _DATE.fullmatch(value.strip())
+    if date is None:
         return value
-    year = int(found[2])
-    before = found[1] == "-" and year > 0
+    year = int(date[2])
+    before = date[1] == "-" and year > 0
     if astronomical and (before or (year == 0)):
         year, before = year + 1, True
-    month, day = int(found[3] or 0), int(found[4] or 0)
+    month, day = int(date[3] or 0), int(date[4] or 0)
     if month > 12 or day > 31:
         return value
     precision = min(_SECOND if precision is None else precision, DAY if day else _MONTH if month else _YEAR, _SECOND)
@@ -76,7 +76,7 @@ def render_time(value: str, precision: int | None = None, *, astronomical: bool 
         return f"{year}{era}"
     if precision == _MONTH or not day:
         return f"{_MONTHS[month - 1]} {year}{era}"
-    clock = f", {found[5]}:{found[6]} UTC" if found[5] and (found[5], found[6], found[7]) != ("00", "00", "00") else ""
+    clock = f", {date[5]}:{date[6]} UTC" if date[5] and (date[5], date[6], date[7]) != ("00", "00", "00") else ""
     return f"{day} {_MONTHS[month - 1]} {year}{era}{clock}"
 
 
@@ -100,12 +100,12 @@ def _ordinal(count: int) -> str:
 
 
 def render_number(value: str) -> str:
-    """A number without its plus and needless zeros; commas from ten thousand on, so that years have none."""
-    if len(value) > _LONGEST_NUMBER:  # 1e999999 would be written out
+    """Render a number without plus and trailing zeros, with commas from ten thousand on (not in years)."""
+    if len(value) > _MAX_NUMBER_CHARS:  # 1e999999 would be written out
         return value
     try:
         read = Decimal(value)
-        if not read.is_finite() or abs(read.adjusted()) > _LONGEST_NUMBER:
+        if not read.is_finite() or abs(read.adjusted()) > _MAX_NUMBER_CHARS:
             return value
         plain = format(read, ",f" if abs(read) >= _COMMAS_FROM else "f")
     except (InvalidOperation, ValueError):
@@ -115,17 +115,17 @@ def render_number(value: str) -> str:
 
 
 def render_quantity(amount: str, unit: str = "") -> str:
-    """An amount with its unit."""
+    """Render an amount with its unit."""
     return f"{render_number(amount)} {unit}".rstrip()
 
 
 def render_coordinates(value: str) -> str:
-    """A point on Earth as "52.5167° N, 13.3833° E"; WKT has the longitude first."""
-    found = _POINT.fullmatch(value.strip())
-    if found is None:
+    """Render a point as "52.5167° N, 13.3833° E"; WKT has the longitude first."""
+    point = _POINT.fullmatch(value.strip())
+    if point is None:
         return value
     try:
-        longitude, latitude = float(found[1]), float(found[2])
+        longitude, latitude = float(point[1]), float(point[2])
     except ValueError:
         return value
     if value.lstrip().startswith("<") or abs(latitude) > 90:  # another globe than Earth, or no coordinates

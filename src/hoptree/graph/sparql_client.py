@@ -1,4 +1,4 @@
-"""How an endpoint is asked: politely, with patience, and never twice for the same."""
+"""Client of a SPARQL endpoint: throttled, retried, cached."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A term of a result: an IRI (`iri`), or a text with its datatype or language."""
+    """A term of a result: an IRI, or a text with its datatype or language."""
 
     iri: str = ""
     text: str = ""
@@ -28,14 +28,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Rows by the names of their columns; cells that are not bound are missing."""
+    """Rows by column; unbound cells are missing."""
 
     columns: tuple[str, ...]
     rows: tuple[dict[str, Cell], ...]
 
 
-def read_results(data: Any, shown: str, most: int) -> Results:
-    """The first `most` rows of a reply of the endpoint `shown`."""
+def _read_results(data: Any, shown: str, max_rows: int) -> Results:
+    """Read the first `max_rows` rows of a reply of the endpoint `shown`."""
     try:
         if isinstance(data.get("boolean"), bool):
             return Results(
@@ -43,7 +43,8 @@ def read_results(data: Any, shown: str, most: int) -> Results:
             )
         columns = tuple(str(name) for name in data["head"]["vars"])
         rows = tuple(
-            {str(name): _cell(binding) for name, binding in row.items()} for row in data["results"]["bindings"][:most]
+            {str(name): _cell(binding) for name, binding in row.items()}
+            for row in data["results"]["bindings"][:max_rows]
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UnusableReply(
@@ -63,16 +64,16 @@ def _cell(binding: dict[str, Any]) -> Cell:
     return Cell(text=value, datatype=str(binding.get("datatype", "")), language=str(binding.get("xml:lang", "")))
 
 
-_MAX_BODY = 32 * 2**20
-_TAIL = 2**16
+_MAX_BODY_BYTES = 32 * 2**20
+_TAIL_BYTES = 2**16
 _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/sparql-results+json"}
 
 
 @dataclass(slots=True)
 class TimeBudget:
-    """Seconds that the requests of one look-up may take, all of them together.
+    """Seconds that all requests of one look-up may take together.
 
-    Waiting for one's turn, or until a busy server may be asked again, is not counted: the endpoint's `patience` is.
+    Waiting for a free slot or for a busy server does not count: the client's `patience_s` limits that.
     """
 
     seconds: float
@@ -84,63 +85,62 @@ class TimeBudget:
 
 
 class SparqlClient:
-    """One endpoint: so many requests a second, so many at once, `patience` seconds of waiting for a busy one."""
+    """One endpoint, with limits on requests per second, at a time, and on waiting for a busy server."""
 
     def __init__(
         self,
         url: str,
         *,
         contact: str = "",
-        remembered: ReplyCache | None = None,
-        a_second: float = 5.0,
-        at_once: int = 4,
-        patience: float = 60.0,
+        cache: ReplyCache | None = None,
+        per_second: float = 5.0,
+        concurrency: int = 4,
+        patience_s: float = 60.0,
     ) -> None:
         self._http = HttpClient(
             url,
             headers={"User-Agent": user_agent(contact)},
             url_source="the URL of the graph",
-            max_body=_MAX_BODY,
+            max_body=_MAX_BODY_BYTES,
             unreachable_remedy=unreachable_remedy(url),
         )
         self.shown = self._http.shown
-        self._remembered = remembered
-        self._polite = Throttle(per_second=a_second, concurrency=at_once, patience_s=patience)
+        self._cache = cache
+        self._throttle = Throttle(per_second=per_second, concurrency=concurrency, patience_s=patience_s)
         self.sent = 0
 
-    async def ask(self, query: str, allowed: TimeBudget, most: int) -> Results:
-        """The first `most` rows of a query's result, asked for in the time that is left."""
-        body = self._remembered.get(self._http.url, query) if self._remembered else None
-        if body is None:
-            body = await self._polite.send(lambda: self._once(query, allowed))
-            results = read_results(self._http.parse(body), self.shown, most)
-            if self._remembered:
-                self._remembered.put(self._http.url, query, body)
-            return results
-        return read_results(self._http.parse(body), self.shown, most)
+    async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
+        """Return the first `max_rows` rows of a query's result within the time that is left."""
+        cached = self._cache.get(self._http.url, query) if self._cache else None
+        body = await self._throttle.send(lambda: self._send(query, budget)) if cached is None else cached
+        results = _read_results(self._http.parse(body), self.shown, max_rows)
+        if self._cache and cached is None:
+            self._cache.put(self._http.url, query, body)
+        return results
 
-    async def reach(self, allowed: TimeBudget) -> None:
-        """Fail if the endpoint does not answer the least of queries now, whatever is remembered of it."""
-        await self._polite.send(lambda: self._once("ASK { ?s ?p ?o }", allowed))
+    async def reach(self, budget: TimeBudget) -> None:
+        """Fail if the endpoint does not answer a minimal query now; the cache is not used."""
+        await self._throttle.send(lambda: self._send("ASK { ?s ?p ?o }", budget))
 
-    async def _once(self, query: str, allowed: TimeBudget) -> bytes:
+    async def _send(self, query: str, budget: TimeBudget) -> bytes:
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
-        seconds, began = allowed.seconds, time.monotonic()
-        if not allowed.left:
+        seconds, began = budget.seconds, time.monotonic()
+        if not budget.left:
             raise self._too_long(seconds)
         self.sent += 1
         try:
-            async with asyncio.timeout(allowed.left):
+            async with asyncio.timeout(budget.left):
                 status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
         except TimeoutError as error:
             raise self._too_long(seconds) from error
         except UnusableReply as error:  # asked again, it would be as long
             raise EndpointError(
-                f"{self.shown} sent more than {_MAX_BODY / 2**20:.0f} MB.", "Ask for fewer rows."
+                f"{self.shown} sent more than {_MAX_BODY_BYTES / 2**20:.0f} MB.", "Ask for fewer rows."
             ) from error
         finally:
-            allowed.spent += time.monotonic() - began
-        timed_out = b"TimeoutException" in body[-_TAIL:]  # Wikidata's: in the error, or behind half of the results
+            budget.spent += time.monotonic() - began
+        # Wikidata writes it into the error, or after half of the results.
+        timed_out = b"TimeoutException" in body[-_TAIL_BYTES:]
         if status == 504 or (timed_out and status >= 400):
             raise self._too_long(seconds)
         if status == 403:
@@ -151,8 +151,8 @@ class SparqlClient:
                 exit_code=2,
             )
         if status == 400:
-            said = " ".join(body[:300].decode("utf-8", "replace").split())
-            raise EndpointError(f"{self.shown} does not understand the query: {said}", "Correct it.", exit_code=2)
+            reason = " ".join(body[:300].decode("utf-8", "replace").split())
+            raise EndpointError(f"{self.shown} does not understand the query: {reason}", "Correct it.", exit_code=2)
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
         try:
@@ -171,10 +171,10 @@ class SparqlClient:
 
     async def aclose(self) -> None:
         await self._http.aclose()
-        if self._remembered:
-            self._remembered.close()
+        if self._cache:
+            self._cache.close()
 
 
 def default_cache_path() -> Path:
-    """graph.sqlite beside $HOPTREE_CACHE, or in the user's cache folder."""
+    """Return graph.sqlite beside $HOPTREE_CACHE, or in the user's cache folder."""
     return path_beside_cache("graph.sqlite")

@@ -1,4 +1,4 @@
-"""A person's own SPARQL, looked at before it runs: only SELECT and ASK, and never without a bound on the rows."""
+"""Check users' SPARQL before it runs: only SELECT and ASK, always with a LIMIT."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _USED = re.compile(r"(?<![\w?$:@.%-])([A-Za-z][\w.-]*|):")
 
 
 def blank_literals(sparql: str) -> str:
-    """The query with blanks in the place of quoted texts, IRIs and comments: as long as before."""
-    return _NOT_WORDS.sub(lambda found: " " * len(found[0]), sparql)
+    """Blank quoted texts, IRIs and comments; the length stays the same."""
+    return _NOT_WORDS.sub(lambda match: " " * len(match[0]), sparql)
 
 
 def _outermost(sparql: str) -> Iterator[tuple[str, int]]:
-    """Words outside all braces, in capitals, with their places."""
+    """Yield words outside all braces in capitals, with their positions."""
     depth = 0
-    for found in _WORD_OR_BRACE.finditer(blank_literals(sparql)):
-        if found[0] in "{}":
-            depth += 1 if found[0] == "{" else -1
+    for token in _WORD_OR_BRACE.finditer(blank_literals(sparql)):
+        if token[0] in "{}":
+            depth += 1 if token[0] == "{" else -1
         elif depth <= 0:
-            yield found[0].upper(), found.start()
+            yield token[0].upper(), token.start()
 
 
 def check_query(sparql: str) -> str:
-    """SELECT or ASK, whichever the query is; anything else is refused."""
+    """Return SELECT or ASK, whichever the query is; refuse anything else."""
     if not blank_literals(sparql).strip():
         raise GraphError("The query is empty.", _EXAMPLE)
     words = [word for word, _ in _outermost(sparql)]
@@ -53,7 +53,7 @@ def check_query(sparql: str) -> str:
 
 
 def limit_rows(sparql: str, rows: int) -> str:
-    """The query with a LIMIT of at most so many rows."""
+    """Give the query a LIMIT of at most `rows`."""
     if check_query(sparql) == "ASK":
         return sparql
     places = {word: place for word, place in _outermost(sparql) if word in ("LIMIT", "VALUES")}
@@ -68,7 +68,7 @@ def limit_rows(sparql: str, rows: int) -> str:
 
 
 def columns_in_order(sparql: str, columns: Sequence[str]) -> list[str]:
-    """Columns in the order in which the query first names them: of `SELECT *` a store gives them by the alphabet."""
+    """Sort the columns of `SELECT *` by first mention; stores return them by the alphabet."""
     if _ALL.search(blank_literals(sparql)) is None:
         return list(columns)
     named = list(dict.fromkeys(_VARIABLE.findall(blank_literals(sparql))))
@@ -76,7 +76,7 @@ def columns_in_order(sparql: str, columns: Sequence[str]) -> list[str]:
 
 
 def prefixes_missing(sparql: str, known: Iterable[str]) -> list[str]:
-    """Prefixes that the query uses and nobody declares."""
+    """Return the prefixes that a query uses without declaring them."""
     words = blank_literals(sparql)
     there = {*known, *_DECLARED.findall(words), "_"}
     return [prefix for prefix in dict.fromkeys(_USED.findall(words)) if prefix not in there]

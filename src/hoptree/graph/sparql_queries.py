@@ -1,6 +1,6 @@
-"""The SPARQL that is sent to an endpoint.
+"""SPARQL queries for an endpoint, and the look-up of labels.
 
-Whatever comes from outside enters a query as one escaped literal or one checked IRI, and nowhere else.
+Input enters a query only as an escaped literal or a checked IRI.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
 def is_iri(value: str) -> bool:
-    """Whether a query can speak of it: endpoints give out IRIs that are none."""
+    """Whether a query can name it: endpoints return IRIs that are none."""
     return _SAFE_IRI.fullmatch(value) is not None
 
 
 def iri(value: str) -> str:
-    """An IRI in angle brackets; what could end them is refused, not escaped."""
+    """Put an IRI in angle brackets; what could end them is refused."""
     if not is_iri(value):
         raise GraphError(f"'{value[:200]}' is no IRI.", "IRIs have no spaces, quotes, brackets or backslashes.")
     return f"<{value}>"
 
 
 def literal(text: str, language: str = "") -> str:
-    """A text in quotes. Control characters become spaces: written as \\u… they would be read before the quotes are."""
+    """Quote a text. Control characters become spaces: as \\u… they would be read before the quotes are."""
     escaped = "".join(_ESCAPES.get(letter) or _CONTROL.sub(" ", letter) for letter in text)
     return f'"{escaped}"' + (f"@{_tag(language)}" if language else "")
 
@@ -77,7 +77,7 @@ def _begins(variable: str, prefix: str) -> str:
 
 
 def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit: int) -> str:
-    """Entities of a name as given or with a first capital, with whether it is a label (0) or an alias (1)."""
+    """Entities of a name, also with a first capital; ?how is 0 for a label, 1 for an alias."""
     spellings = dict.fromkeys((name, name[:1].upper() + name[1:]))
     names = " ".join(literal(spelling, tag) for spelling in spellings for tag in languages)
     only = _begins("?e", f"{WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
@@ -96,7 +96,7 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
 def names_query(
     iris: Sequence[str], languages: Sequence[str], *, all_names: bool, limit: int, dialect: Dialect = "rdf"
 ) -> str:
-    """Labels of things (0), or all their names (1), descriptions (2), and in Wikidata titles of Wikipedia (3)."""
+    """Labels (?how 0); or also aliases (1), descriptions (2) and titles of Wikipedia (3)."""
     things = " ".join(map(iri, iris))
     kinds = f"{{ ?e {_predicates(LABELS)} ?name . BIND(0 AS ?how) }}"
     if all_names:
@@ -115,7 +115,7 @@ def names_query(
 
 
 def facts_query(entity: str, relation: str, direction: Direction, dialect: Dialect, limit: int) -> str:
-    """One row a fact, or several where it has qualifiers: `direction` is out or in."""
+    """Facts, one row each or several with qualifiers; `direction` is out or in."""
     node = iri(entity_iri(entity))
     outward = direction == "out"
     if outward and dialect == "wikidata":
@@ -127,7 +127,7 @@ def facts_query(entity: str, relation: str, direction: Direction, dialect: Diale
 
 
 def _statements(node: str, relation: str, limit: int) -> str:
-    """Statements of the best rank, as the truthy facts are, with precision, unit and qualifiers."""
+    """Statements of the best rank with precision, unit and qualifiers."""
     claim = iri(step_iri("claim", relation)) if relation else "?claim"
     only = "" if relation else _begins("?claim", f"{_CLAIMS}P")
     value, of_qualifier = f"{_CLAIMS}statement/value/P", f"{_CLAIMS}qualifier/value/P"
@@ -151,7 +151,7 @@ def _precise(node: str, precision: str, unit: str) -> str:
 
 
 def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> str:
-    """Properties with their labels, aliases and kinds of values."""
+    """Properties with their labels and datatypes."""
     if dialect == "rdf":
         return f"SELECT DISTINCT ?e WHERE {{ ?s ?e ?o }} LIMIT {limit:d}"
     label = iri("http://www.w3.org/2000/01/rdf-schema#label")
@@ -165,25 +165,24 @@ def count_query() -> str:
     return "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 
 
-_AT_ONCE = 150
-"""Things whose labels one query asks for."""
-_NAMES_EACH = 20
-_REMEMBERED = 50_000
-_FILES = (".jpg", ".png", ".svg", ".html")
+_LABELS_PER_QUERY = 150
+_MAX_NAMES_PER_ENTITY = 20
+_MAX_CACHED_LABELS = 50_000
+_FILE_ENDINGS = (".jpg", ".png", ".svg", ".html")
 
 
 class KnownLabels:
-    """The labels of some IRIs, whatever is forgotten meanwhile."""
+    """Labels of some IRIs, independent of the cache."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels
 
     def text(self, iri: str) -> str:
-        """What a person calls it; a name made of the IRI, where it has none."""
+        """Return the label, or a name made of the IRI."""
         return self._labels.get(iri) or readable_name(entity_id(iri))
 
     def entity(self, iri: str) -> Term:
-        """A subject or object; what no query can ask about has no id, and is told as it is."""
+        """Return a subject or object; what no query can name has no id."""
         return Term(entity_id(iri), self.text(iri)) if is_iri(iri) else Term("", iri)
 
     def property(self, iri: str) -> Term:
@@ -191,7 +190,7 @@ class KnownLabels:
 
 
 def label_carrier(predicate: str) -> str:
-    """The IRI that carries the names of a property, by whichever of its IRIs."""
+    """Return the IRI with the names of a property, by any of its IRIs."""
     try:
         return property_entity(property_id(predicate))
     except GraphError:
@@ -199,41 +198,41 @@ def label_carrier(predicate: str) -> str:
 
 
 class LabelLookup:
-    """Asks an endpoint for labels in the languages and the order given, and remembers the last ones."""
+    """Looks up labels in the given order of languages, with a cache."""
 
-    def __init__(self, asking: SparqlClient, languages: tuple[str, ...], dialect: Dialect) -> None:
-        self._asking, self._languages, self._dialect = asking, languages, dialect
+    def __init__(self, client: SparqlClient, languages: tuple[str, ...], dialect: Dialect) -> None:
+        self._client, self._languages, self._dialect = client, languages, dialect
         self._known: dict[str, str] = {}
 
-    async def of(self, iris: Iterable[str], allowed: TimeBudget) -> KnownLabels:
-        """The labels of things; those that have none are asked for once."""
+    async def of(self, iris: Iterable[str], budget: TimeBudget) -> KnownLabels:
+        """Return labels, fetching those that are not cached."""
         wanted = list(dict.fromkeys(iri for iri in iris if self._askable(iri)))
-        found = {iri: self._known[iri] for iri in wanted if iri in self._known}
-        missing = [iri for iri in wanted if iri not in found]
-        for start in range(0, len(missing), _AT_ONCE):
-            found |= await self._asked(missing[start : start + _AT_ONCE], allowed)
-        return KnownLabels(found)
+        labels = {iri: self._known[iri] for iri in wanted if iri in self._known}
+        missing = [iri for iri in wanted if iri not in labels]
+        for start in range(0, len(missing), _LABELS_PER_QUERY):
+            labels |= await self._fetch(missing[start : start + _LABELS_PER_QUERY], budget)
+        return KnownLabels(labels)
 
     def known(self, iris: Iterable[str]) -> KnownLabels:
-        """What is remembered of things, without asking."""
+        """Return cached labels only."""
         return KnownLabels({iri: self._known[iri] for iri in iris if iri in self._known})
 
-    async def _asked(self, iris: list[str], allowed: TimeBudget) -> dict[str, str]:
-        most = len(iris) * _NAMES_EACH
-        query = names_query(iris, self._languages, all_names=False, limit=most)
-        results = await self._asking.ask(query, allowed, most)
-        said: dict[str, list[tuple[str, str]]] = {iri: [] for iri in iris}
+    async def _fetch(self, iris: list[str], budget: TimeBudget) -> dict[str, str]:
+        max_rows = len(iris) * _MAX_NAMES_PER_ENTITY
+        query = names_query(iris, self._languages, all_names=False, limit=max_rows)
+        results = await self._client.ask(query, budget, max_rows)
+        names_by_iri: dict[str, list[tuple[str, str]]] = {iri: [] for iri in iris}
         for row in results.rows:
-            if "name" in row and "e" in row and row["e"].iri in said:
-                said[row["e"].iri].append((row["name"].text, row["name"].language))
-        found = {iri: best_name(names, self._languages) for iri, names in said.items()}
-        if len(self._known) > _REMEMBERED:
+            if "name" in row and "e" in row and row["e"].iri in names_by_iri:
+                names_by_iri[row["e"].iri].append((row["name"].text, row["name"].language))
+        labels = {iri: best_name(names, self._languages) for iri, names in names_by_iri.items()}
+        if len(self._known) > _MAX_CACHED_LABELS:
             self._known.clear()
-        self._known |= found
-        return found
+        self._known |= labels
+        return labels
 
     def _askable(self, iri: str) -> bool:
-        """Whether a thing may have a label: web addresses and files have none, and cost a look each."""
+        """Whether an IRI may have a label: web addresses and files have none."""
         if self._dialect == "wikidata":
             return iri.startswith(WIKIDATA) and is_iri(iri)
-        return is_iri(iri) and not iri.lower().endswith(_FILES)
+        return is_iri(iri) and not iri.lower().endswith(_FILE_ENDINGS)

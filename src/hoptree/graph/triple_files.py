@@ -1,4 +1,4 @@
-"""A file of triples, whatever its form."""
+"""Read files of triples: N-Triples, N-Quads, Turtle, TSV, JSON lines."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from hoptree.graph.triple_lines import BrokenPlaces, Line, OnBytes, open_unpacke
 from hoptree.graph.triple_rows import FIELDS, InvalidRow, RowReader
 from hoptree.graph.vocabulary import BLANK
 
-_LINES = 1_000
-_WHERE = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECASE)
+_LINES_PER_BLOCK = 1_000
+_POSITION = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECASE)
 
 
 def read_ntriples(
     lines: Iterable[Line], name: str, broken: BrokenPlaces, *, quads: bool = False, scope: str = ""
 ) -> Iterator[Triple]:
-    """The triples of the lines; the graph that a quad names is left out.
+    """Yield the triples of N-Triples or N-Quads lines; graphs of quads are ignored.
 
-    `scope` is what tells the blank nodes of one file from those of all others; its `name` where nothing else is given.
+    `scope` (default `name`) distinguishes the blank nodes of one file from those of others.
     """
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     rest = iter(lines)
-    while block := list(islice(rest, _LINES)):
+    while block := list(islice(rest, _LINES_PER_BLOCK)):
         try:
             text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block)
-            yield from parsed(text, form, scope)
+            yield from _parse(text, form, scope)
         except (SyntaxError, ValueError):
             for number, line in block:
                 try:
-                    yield from parsed(line, form, scope)
+                    yield from _parse(line, form, scope)
                 except (SyntaxError, ValueError) as error:
-                    broken.line(number, name, why(error))
+                    broken.line(number, name, _reason(error))
 
 
-def parsed(text: bytes, form: ox.RdfFormat, scope: str) -> list[Triple]:
-    """All triples of a text, or none: the errors of a text that is broken are the library's."""
+def _parse(text: bytes, form: ox.RdfFormat, scope: str) -> list[Triple]:
+    """Return all triples of a text; the library raises if it is broken."""
     rows: list[Triple] = [
         (quad.subject, quad.predicate, quad.object, ())
         for quad in ox.parse(text, format=form)
@@ -51,22 +51,22 @@ def parsed(text: bytes, form: ox.RdfFormat, scope: str) -> list[Triple]:
     ]
     if b"_:" not in text and b"[" not in text:
         return rows
-    # A blank node is the same only within one file, and would be another in every batch: it becomes an IRI.
+    # A blank node is the same only within one file, and would differ between batches: it becomes an IRI.
     where = hashlib.sha256(scope.encode("utf-8", "replace")).hexdigest()[:12]
-    return [(_own(s, where), p, _own(o, where), sources) for s, p, o, sources in rows]  # type: ignore[misc]
+    return [(_name_blank(s, where), p, _name_blank(o, where), sources) for s, p, o, sources in rows]  # type: ignore[misc]
 
 
-def _own(term: Object, where: str) -> Object:
+def _name_blank(term: Object, where: str) -> Object:
     return ox.NamedNode(f"{BLANK}{where}:{term.value}") if isinstance(term, ox.BlankNode) else term
 
 
-def why(error: Exception) -> str:
-    """What the parser found wrong, without the place in the block."""
-    said = _WHERE.sub("", str(error.args[0] if error.args else error))
-    return said[:1].lower() + said[1:]
+def _reason(error: Exception) -> str:
+    """Return the parser's message without the position in the block."""
+    message = _POSITION.sub("", str(error.args[0] if error.args else error))
+    return message[:1].lower() + message[1:]
 
 
-_UNNAMED = ("s", "p", "o", "src")
+_DEFAULT_COLUMNS = ("s", "p", "o", "src")
 
 
 def read_jsonl(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
@@ -74,8 +74,8 @@ def read_jsonl(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterat
 
 
 def read_tsv(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
-    """Rows of subject, property, object and perhaps a source; or of other columns, if the first line names them."""
-    columns: tuple[str, ...] = _UNNAMED
+    """Read rows of subject, property, object and optional source, or of the columns in a heading."""
+    columns: tuple[str, ...] = _DEFAULT_COLUMNS
     rest = (line for line in lines if not line[1].isspace())
     first = next(rest, None)
     if first is None:
@@ -117,13 +117,12 @@ def _tsv_row(line: bytes, columns: tuple[str, ...]) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise InvalidRow("it is no UTF-8 text") from error
     if not 3 <= len(fields) <= max(3, len(columns)):
-        raise InvalidRow(f"it has {len(fields)} fields, not {len(columns) if columns != _UNNAMED else 3}")
+        raise InvalidRow(f"it has {len(fields)} fields, not {len(columns) if columns != _DEFAULT_COLUMNS else 3}")
     return {name: field for name, field in zip(columns, fields, strict=False) if field.strip()}
 
 
-_LONGEST = 2**20
-"""Bytes of a statement: one that does not end within them has lost its end."""
-_BLOCK = 200
+_MAX_STATEMENT_BYTES = 2**20
+_STATEMENTS_PER_BLOCK = 200
 _TOKEN = re.compile(
     rb"""(?P<long>\"\"\"|''')|"(?:[^"\\\n\r]|\\.)*"|'(?:[^'\\\n\r]|\\.)*'|(?P<iri><[^<>"{}|^`\\\x00-\x20]*>)|"""
     rb"""(?P<comment>\#[^\n]*)|\\.|(?P<end>\.(?=[\s#<"'\[(@}]|$))""",
@@ -133,12 +132,12 @@ _ENDS = {b'"""': re.compile(rb'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)}
 _ENDS[b"'''"] = re.compile(rb"(?:[^'\\]|\\.|'(?!''))*'''", re.DOTALL)
 _SPARQL_DIRECTIVE = re.compile(rb"\s*(?:prefix|base)(?=[\s<])", re.IGNORECASE)
 _DIRECTIVE = re.compile(rb"\s*@?(?:prefix|base)(?=[\s<])", re.IGNORECASE)
-_BEGINNING = 64
+_DIRECTIVE_CHARS = 64
 
 
 @dataclass(slots=True)
 class _Scan:
-    """The statement that is being collected: its first line, its text, and the quotes of a text that is open in it."""
+    """The statement that is being collected: first line, text, and the quotes of an open string."""
 
     number: int = 0
     text: bytearray = field(default_factory=bytearray)
@@ -149,12 +148,12 @@ class _Scan:
 
 
 def statements(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[tuple[int, bytes]]:
-    """Statements and directives with the numbers of their first lines."""
+    """Yield statements and directives with the numbers of their first lines."""
     scan = _Scan()
     for number, line in lines:
         yield from _cut(scan, number, line)
-        if len(scan.text) > _LONGEST:
-            broken.line(scan.number, name, f"what begins there does not end within {_LONGEST // 2**20} MiB")
+        if len(scan.text) > _MAX_STATEMENT_BYTES:
+            broken.line(scan.number, name, f"what begins there does not end within {_MAX_STATEMENT_BYTES // 2**20} MiB")
             scan.begin()
     if scan.text.strip():
         yield scan.number, bytes(scan.text)
@@ -190,50 +189,50 @@ def _cut(scan: _Scan, number: int, line: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _directive(scan: _Scan, text: bytes) -> bool:
-    """Whether this is a directive as SPARQL writes it, which ends without a full stop."""
-    beginning = bytes(scan.text[:_BEGINNING]) + text[:_BEGINNING]
+    """Whether this is a SPARQL directive, which ends without a full stop."""
+    beginning = bytes(scan.text[:_DIRECTIVE_CHARS]) + text[:_DIRECTIVE_CHARS]
     return _SPARQL_DIRECTIVE.match(beginning) is not None
 
 
 def read_turtle(lines: Iterable[Line], name: str, broken: BrokenPlaces, *, scope: str = "") -> Iterator[Triple]:
-    """The triples of the lines; directives hold from where they stand. `scope` is as in `read_ntriples`."""
+    """Yield the triples of Turtle lines; `scope` is as in `read_ntriples`."""
     header, scope = b"", scope or name
     block: list[tuple[int, bytes]] = []
     for number, text in statements(lines, name, broken):
         if _DIRECTIVE.match(text):
-            yield from _block(header, block, name, broken, scope)
+            yield from _parse_block(header, block, name, broken, scope)
             block = []
-            header = _with(header, number, text, name, broken)
+            header = _add_directive(header, number, text, name, broken)
             continue
         block.append((number, text))
-        if len(block) >= _BLOCK:
-            yield from _block(header, block, name, broken, scope)
+        if len(block) >= _STATEMENTS_PER_BLOCK:
+            yield from _parse_block(header, block, name, broken, scope)
             block = []
-    yield from _block(header, block, name, broken, scope)
+    yield from _parse_block(header, block, name, broken, scope)
 
 
-def _with(header: bytes, number: int, text: bytes, name: str, broken: BrokenPlaces) -> bytes:
+def _add_directive(header: bytes, number: int, text: bytes, name: str, broken: BrokenPlaces) -> bytes:
     try:
         list(ox.parse(header + text, format=ox.RdfFormat.TURTLE))
     except (SyntaxError, ValueError) as error:
-        broken.line(number, name, why(error))
+        broken.line(number, name, _reason(error))
         return header
     return header if text.strip() in header.split(b"\n") else header + text.strip() + b"\n"
 
 
-def _block(
+def _parse_block(
     header: bytes, block: list[tuple[int, bytes]], name: str, broken: BrokenPlaces, scope: str
 ) -> Iterator[Triple]:
     if not block:
         return
     try:
-        yield from parsed(header + b"\n".join(text for _, text in block), ox.RdfFormat.TURTLE, scope)
+        yield from _parse(header + b"\n".join(text for _, text in block), ox.RdfFormat.TURTLE, scope)
     except (SyntaxError, ValueError):
         for number, text in block:
             try:
-                yield from parsed(header + text, ox.RdfFormat.TURTLE, scope)
+                yield from _parse(header + text, ox.RdfFormat.TURTLE, scope)
             except (SyntaxError, ValueError) as error:
-                broken.line(number, name, why(error))
+                broken.line(number, name, _reason(error))
 
 
 Form = Literal["nt", "nq", "ttl", "tsv", "jsonl"]
@@ -250,13 +249,13 @@ _ENDINGS: dict[str, Form] = {
 }
 
 
-def form_of(path: Path, said: str = "") -> Form:
-    """The form a person named, or that the file's name tells (before .gz or .bz2)."""
-    if said:
+def form_of(path: Path, given: str = "") -> Form:
+    """Return the given form, or the one of the file's ending (before .gz or .bz2)."""
+    if given:
         known: tuple[Form, ...] = get_args(Form)
-        if said not in known:
-            raise ConfigError(f"There is no form '{said}' of triples.", f"Use one of {', '.join(known)}.")
-        return known[known.index(said)]
+        if given not in known:
+            raise ConfigError(f"There is no form '{given}' of triples.", f"Use one of {', '.join(known)}.")
+        return known[known.index(given)]
     endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".bz2")]
     if not endings or endings[-1] not in _ENDINGS:
         raise GraphError(
@@ -267,14 +266,14 @@ def form_of(path: Path, said: str = "") -> Form:
 
 
 def scope_of(path: Path, source: str) -> str:
-    """What tells the blank nodes of a file from those of all others: a name in it means nothing outside of it."""
+    """Return what distinguishes the blank nodes of a file from those of others."""
     return f"{source}\n{path.resolve()}"
 
 
 def read_triples(
     path: Path, form: Form, broken: BrokenPlaces, on_bytes: OnBytes | None = None, *, source: str = ""
 ) -> Iterator[Triple]:
-    """The triples of a file of a source, in constant memory."""
+    """Yield the triples of a file in constant memory."""
     scope = scope_of(path, source)
     with open_unpacked(path, on_bytes) as stream:
         lines: Iterable[Line] = read_lines(stream, path.name, broken)
@@ -283,5 +282,4 @@ def read_triples(
         elif form == "ttl":
             yield from read_turtle(lines, path.name, broken, scope=scope)
         else:
-            reader = {"tsv": read_tsv, "jsonl": read_jsonl}[form]
-            yield from reader(lines, path.name, broken)
+            yield from (read_tsv if form == "tsv" else read_jsonl)(lines, path.name, broken)

@@ -1,4 +1,4 @@
-"""Lines of a file, unpacked where it is packed, with their numbers and a bound on their length."""
+"""Numbered lines of (compressed) files, with a limit on their length and on broken places."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from hoptree.core.errors import GraphError
 
-_KEPT = 20
-_LONGEST = 300
+_MAX_SENTENCES = 20
+_MAX_REASON_CHARS = 300
 
 
 class BrokenPlaces:
-    """Collects up to `limit` broken places; the first ones are kept as sentences. `cut` names files that break off."""
+    """Counts up to `limit` broken places and describes the first ones; `cut` names truncated files."""
 
     def __init__(self, limit: int = 100) -> None:
         self.limit = limit
@@ -26,11 +26,11 @@ class BrokenPlaces:
         self.sentences: list[str] = []
 
     def line(self, number: int, name: str, why: str) -> None:
-        self.add(f"Line {number:,} of {name} is passed over: {' '.join(why.split())[:_LONGEST].rstrip('. ')}.")
+        self.add(f"Line {number:,} of {name} is passed over: {' '.join(why.split())[:_MAX_REASON_CHARS].rstrip('. ')}.")
 
     def add(self, sentence: str) -> None:
         self.count += 1
-        if len(self.sentences) < _KEPT:
+        if len(self.sentences) < _MAX_SENTENCES:
             self.sentences.append(sentence)
         if self.count <= self.limit:
             return
@@ -44,13 +44,13 @@ class BrokenPlaces:
 
 Line = tuple[int, bytes]
 OnBytes = Callable[[int], None]
-LONGEST_LINE = 16 * 2**20
-_BLOCK = 2**18
+_MAX_LINE_BYTES = 16 * 2**20
+_BUFFER_BYTES = 2**18
 _BOM = b"\xef\xbb\xbf"
 
 
 class _Counted(io.RawIOBase):
-    """A raw file that tells how many of its bytes were read so far."""
+    """A raw file that reports how many bytes were read."""
 
     def __init__(self, raw: io.FileIO, on_bytes: OnBytes | None) -> None:
         self._raw, self._on_bytes, self._count = raw, on_bytes, 0
@@ -68,16 +68,16 @@ class _Counted(io.RawIOBase):
 
 @contextmanager
 def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.BufferedIOBase]:
-    """The content of a file; gzip and bzip2 are told by its first bytes, whatever its name."""
+    """Open a file, decompressing gzip and bzip2 by their first bytes."""
     try:
         raw = path.open("rb", buffering=0)
     except OSError as error:
         raise GraphError(f"{path} cannot be read ({error.strerror}).", "Give a file of triples.") from error
     with raw:
-        stream = io.BufferedReader(_Counted(raw, on_bytes), _BLOCK)
+        stream = io.BufferedReader(_Counted(raw, on_bytes), _BUFFER_BYTES)
         head = stream.peek(3)[:3]
         if head[:2] == b"\x1f\x8b":
-            yield io.BufferedReader(gzip.GzipFile(fileobj=stream), _BLOCK)
+            yield io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER_BYTES)
         elif head == b"BZh":
             yield bz2.BZ2File(stream)
         else:
@@ -85,17 +85,17 @@ def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.Bu
 
 
 def read_lines(stream: io.BufferedIOBase, name: str, broken: BrokenPlaces) -> Iterator[Line]:
-    """The lines; one that is far too long, or a packed file that breaks off, is a broken place."""
+    """Yield lines; one that is too long, or a truncated compressed file, is a broken place."""
     number = 0
     try:
-        while raw := stream.readline(LONGEST_LINE):
+        while raw := stream.readline(_MAX_LINE_BYTES):
             number += 1
             if number == 1:
                 raw = raw.removeprefix(_BOM)
-            if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
-                broken.line(number, name, f"it is longer than {LONGEST_LINE // 2**20} MiB")
+            if len(raw) == _MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                broken.line(number, name, f"it is longer than {_MAX_LINE_BYTES // 2**20} MiB")
                 while raw and not raw.endswith(b"\n"):
-                    raw = stream.readline(LONGEST_LINE)
+                    raw = stream.readline(_MAX_LINE_BYTES)
                 continue
             yield number, raw
     except (EOFError, OSError, zlib.error) as error:

@@ -1,4 +1,4 @@
-"""A row of a table of facts, or of names, as triples.
+"""Turn rows of facts or names into triples.
 
     {"s": "Apollo 12", "p": "launch date", "o": "14 November 1969", "s_id": "Q188196", "p_id": "P619"}
     {"head": "Q937", "relation": "P69", "tail": "Q11942", "qualifiers": {"P582": "1900"}, "src": ["my notes"]}
@@ -47,15 +47,15 @@ _LITERAL = re.compile(
     re.IGNORECASE,
 )
 _ENTITY_KINDS = ("wikibase-item", "wikibase-property", "wikibase-lexeme", "WikibaseItem", "WikibaseProperty")
-_LONGEST_NAME = 200
+_MAX_NAME_CHARS = 200
 
 
 class InvalidRow(ValueError):
-    """Says what a row lacks."""
+    """A row that is no fact; the message says what it lacks."""
 
 
 class RowReader:
-    """Turns rows into triples; learns from rows of properties which of them have literals as values."""
+    """Turns rows into triples; rows of properties say which have literals as values."""
 
     def __init__(self) -> None:
         self._datatypes: dict[str, str] = {}
@@ -93,10 +93,10 @@ class RowReader:
         if missing:
             raise InvalidRow(f"it has no {' and no '.join(missing)}")
         sources = _sources(_first(row, FIELDS["src"]))
-        subject, told = _entity(parts["s"], ids["s"], LABEL)
+        subject, labels = _entity(parts["s"], ids["s"], LABEL)
         identifier, names = _property(parts["p"], ids["p"])
         value, more = self._value(parts["o"], ids["o"], self._datatypes.get(identifier, ""))
-        for node, predicate, name in (*told, *names, *more):
+        for node, predicate, name in (*labels, *names, *more):
             yield node, _node(predicate), ox.Literal(name), sources
         yield subject, _node(property_iri(identifier)), value, sources
         if row.get("qualifiers"):
@@ -112,32 +112,32 @@ class RowReader:
         statement = _node(f"urn:hoptree:statement:{digest.hexdigest()[:32]}")
         yield subject, _node(step_iri("claim", identifier)), statement, sources
         yield statement, _node(step_iri("value", identifier)), value, sources
-        for name, said in pairs:
+        for name, values in pairs:
             of, names = _property(name, "")
-            for one in said if isinstance(said, list) else [said]:
-                qualifier, more = self._value(one, "", self._datatypes.get(of, ""))
+            for item in values if isinstance(values, list) else [values]:
+                qualifier, more = self._value(item, "", self._datatypes.get(of, ""))
                 for node, predicate, text in (*names, *more):
                     yield node, _node(predicate), ox.Literal(text), sources
                 yield statement, _node(step_iri("qualifier", of)), qualifier, sources
 
-    def _value(self, said: Any, identifier: Any, datatype: str) -> tuple[Object, list[tuple[Node, str, str]]]:
-        """The object of a fact with the names it brings."""
-        if isinstance(said, dict):
-            return _wikidata_value(said)
-        if isinstance(said, bool | int | float) and not identifier:
-            return ox.Literal(said), []
-        literal = datatype not in _ENTITY_KINDS if datatype else isinstance(said, str) and _looks_literal(said)
-        if not identifier and literal and not _ID.fullmatch(_text(said)):
-            return ox.Literal(_text(said)), []
-        return _entity(said, identifier, ALIAS)
+    def _value(self, value: Any, identifier: Any, datatype: str) -> tuple[Object, list[tuple[Node, str, str]]]:
+        """Return the object of a fact, and its names."""
+        if isinstance(value, dict):
+            return _wikidata_value(value)
+        if isinstance(value, bool | int | float) and not identifier:
+            return ox.Literal(value), []
+        literal = datatype not in _ENTITY_KINDS if datatype else isinstance(value, str) and _looks_literal(value)
+        if not identifier and literal and not _ID.fullmatch(_text(value)):
+            return ox.Literal(_text(value)), []
+        return _entity(value, identifier, ALIAS)
 
 
-def _looks_literal(said: str) -> bool:
-    return len(said) > _LONGEST_NAME or _LITERAL.fullmatch(said.strip()) is not None
+def _looks_literal(text: str) -> bool:
+    return len(text) > _MAX_NAME_CHARS or _LITERAL.fullmatch(text.strip()) is not None
 
 
-def _wikidata_value(said: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, str, str]]]:
-    inner = said.get("value", said) if isinstance(said.get("value"), dict) else said
+def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, str, str]]]:
+    inner = value.get("value", value) if isinstance(value.get("value"), dict) else value
     if "time" in inner:
         precision = f"/{int(inner['precision'])}" if "precision" in inner else ""
         return ox.Literal(_text(inner["time"]) + precision, datatype=_node(TIME)), []
@@ -152,12 +152,12 @@ def _wikidata_value(said: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, s
     raise InvalidRow("its object is of no known kind")
 
 
-def _entity(said: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
-    """The node of a name with or without an id, and the name it has by that.
+def _entity(name_value: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
+    """Return the node of a name with or without an id, and its name.
 
-    A name that comes with an id as an object may be a mere mention ("American" for the country): it is an alias.
+    The name of an object with an id may be a mere mention ("American" for the country): it is an alias.
     """
-    name = _text(said) if said not in (None, "") else ""
+    name = _text(name_value) if name_value not in (None, "") else ""
     if not identifier:
         bracketed = _BRACKETED.fullmatch(name)
         if bracketed or _ID.fullmatch(name):
@@ -168,20 +168,20 @@ def _entity(said: Any, identifier: Any, predicate: str) -> tuple[Node, list[tupl
     return node, [(node, predicate, name)] if name else []
 
 
-def _property(said: Any, identifier: Any) -> tuple[str, list[tuple[Node, str, str]]]:
-    name = _text(said) if said not in (None, "") else ""
+def _property(name_value: Any, identifier: Any) -> tuple[str, list[tuple[Node, str, str]]]:
+    name = _text(name_value) if name_value not in (None, "") else ""
     if identifier:
-        whole = _text(identifier)
-        return whole, [(_node(property_entity(whole)), LABEL, name)] if name else []
+        property_id = _text(identifier)
+        return property_id, [(_node(property_entity(property_id)), LABEL, name)] if name else []
     bracketed = _BRACKETED.fullmatch(name)
     if bracketed or _ID.fullmatch(name):
         return bracketed[1] if bracketed else name, []
     return name_id(name), []
 
 
-def _sources(said: Any) -> tuple[str, ...]:
-    several = said if isinstance(said, list) else [said]
-    return tuple(sorted({text for one in several if one is not None and (text := _text(one))}))
+def _sources(given: Any) -> tuple[str, ...]:
+    several = given if isinstance(given, list) else [given]
+    return tuple(sorted({text for item in several if item is not None and (text := _text(item))}))
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -1,6 +1,6 @@
-"""Ids as people write them, and the IRIs they stand for.
+"""Ids as users write them, their IRIs, and the IRIs of the store's own vocabulary.
 
-Q42 and P31 are Wikidata's; `name:Elia Kazan` is an entity of which only the name is known; anything else is an IRI.
+Q42 and P31 are Wikidata's; `name:Elia Kazan` is an entity without an id; anything else is an IRI.
 Statements with qualifiers have Wikidata's form: subject --claim--> statement --value--> object, and
 statement --qualifier--> value, beside the plain fact.
 """
@@ -35,17 +35,17 @@ DESCRIPTIONS = frozenset(
     )
 )
 KEY = "urn:hoptree:key"
-"""From an entity to its names as they are looked up."""
+"""From an entity to its folded names."""
 USES = "urn:hoptree:uses"
-"""From a property to how many facts of a source use it."""
+"""From a property to the number of facts of a source that use it."""
 DATATYPE = "urn:hoptree:datatype"
 PAGE = "urn:hoptree:page"
 BLANK = "urn:hoptree:blank:"
-"""Begins the IRIs of what has no name in its file."""
+"""Prefix of the IRIs of blank nodes."""
 TIME = "urn:hoptree:time"
-"""Literals: a time of Wikidata's and its precision, as in +1969-07-20T00:00:00Z/11."""
+"""Datatype of Wikidata's times with precision: +1969-07-20T00:00:00Z/11."""
 QUANTITY = "urn:hoptree:quantity"
-"""Literals: an amount and the id of its unit, as in +8848.86 Q11573."""
+"""Datatype of amounts with the id of their unit: +8848.86 Q11573."""
 
 _ENTITY, _PROPERTY = "urn:hoptree:entity:", "urn:hoptree:property:"
 _DIRECT, _CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/prop/"
@@ -57,7 +57,7 @@ _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 Step = Literal["claim", "value", "qualifier"]
 Role = Literal["fact", "label", "alias", "description", "own", "claim", "value", "qualifier", "bookkeeping"]
-"""What a triple is for, told by its predicate; bookkeeping is what dumps say of themselves."""
+"""What a triple is for, by its predicate; bookkeeping is metadata of dumps."""
 _STEPS: dict[Step, str] = {"claim": "", "value": "statement/", "qualifier": "qualifier/"}
 _BOOKKEEPING = frozenset(
     f"http://schema.org/{name}" for name in ("about", "inLanguage", "isPartOf", "version", "dateModified")
@@ -66,7 +66,7 @@ _BOOKKEEPING = frozenset(
 
 @lru_cache(4096)
 def predicate_role(predicate: str) -> Role:
-    """What triples with this predicate are for."""
+    """Return what triples with this predicate are for."""
     if predicate in LABELS:
         return "label"
     if predicate in ALIASES:
@@ -92,23 +92,23 @@ def _own_role(predicate: str) -> Role:
 
 
 def name_id(name: str) -> str:
-    """The id of something that has no other id than its name."""
+    """Return the id of something without an id, made of its name."""
     return f"name:{' '.join(name.split())}"
 
 
 def entity_iri(identifier: str) -> str:
-    """The IRI of an entity's id."""
+    """Return the IRI of an entity."""
     if _WIKIDATA_ID.fullmatch(identifier):
         return WIKIDATA + identifier
-    return _other(identifier, _ENTITY)
+    return _name_or_iri(identifier, _ENTITY)
 
 
 def property_iri(identifier: str) -> str:
-    """The IRI a property has in facts."""
-    return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _other(identifier, _PROPERTY)
+    """Return the IRI of a property in facts."""
+    return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _name_or_iri(identifier, _PROPERTY)
 
 
-def _other(identifier: str, prefix: str) -> str:
+def _name_or_iri(identifier: str, prefix: str) -> str:
     if identifier.startswith("name:") and identifier != "name:":
         return prefix + quote(identifier.removeprefix("name:"), safe="", errors="replace")
     if _IRI.fullmatch(identifier) is None:
@@ -119,7 +119,7 @@ def _other(identifier: str, prefix: str) -> str:
 
 
 def entity_id(iri: str) -> str:
-    """The id of an entity's IRI, as short as it can be."""
+    """Return the (shortest) id of an entity's IRI."""
     if iri.startswith(_ENTITY):
         return f"name:{unquote(iri.removeprefix(_ENTITY))}"
     short = iri.removeprefix(WIKIDATA)
@@ -127,7 +127,7 @@ def entity_id(iri: str) -> str:
 
 
 def property_id(iri: str) -> str:
-    """The id of a property, whichever of its IRIs this is: that of facts, of statements, or its own."""
+    """Return the id of a property by any of its IRIs: of facts, of statements, or its own."""
     if iri.startswith(_PROPERTY):
         return f"name:{unquote(iri.removeprefix(_PROPERTY))}"
     if iri.startswith("urn:hoptree:"):
@@ -139,30 +139,30 @@ def property_id(iri: str) -> str:
 
 
 def is_property(identifier: str) -> bool:
-    """Whether an id is that of one of Wikidata's properties."""
+    """Whether an id is that of a Wikidata property."""
     return _PROPERTY_ID.fullmatch(identifier) is not None
 
 
 def natural_key(identifier: str) -> tuple[tuple[str, int], ...]:
-    """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
+    """Return a key that sorts Q9 before Q10: older Wikidata entities are mostly better known."""
     parts = _DIGITS.split(identifier)
     return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))
 
 
 def property_entity(identifier: str) -> str:
-    """The IRI that carries the names of a property: Wikidata's have one beside that in facts."""
+    """Return the IRI with the names of a property; Wikidata's differ from those in facts."""
     return WIKIDATA + identifier if _PROPERTY_ID.fullmatch(identifier) else property_iri(identifier)
 
 
 def step_iri(step: Step, identifier: str) -> str:
-    """The predicate of one step of a statement with this property."""
+    """Return the predicate of one step of a statement with this property."""
     if _PROPERTY_ID.fullmatch(identifier):
         return _CLAIMS + _STEPS[step] + identifier
     return f"urn:hoptree:{step}:{quote(identifier, safe='', errors='replace')}"
 
 
 def readable_name(identifier: str) -> str:
-    """A name made of an id, for what has no label: the name in it, or the last part of an IRI in words."""
+    """Make a name of an id without a label: the name in it, or the last part of an IRI."""
     if identifier.startswith("name:"):
         return identifier.removeprefix("name:").replace("_", " ")
     if "://" not in identifier:
@@ -176,36 +176,36 @@ _SOURCE, _COUNTS = "urn:hoptree:source:", "urn:hoptree:counts:"
 
 
 def graph_name_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
-    """Where a triple of a source goes."""
+    """Return the graph for the triples of a source."""
     if source == base and not places:
         return ox.DefaultGraph()
-    told = f"?{urlencode([('of', place) for place in places])}" if places else ""
-    return ox.NamedNode(f"{_SOURCE}{_quoted(source)}{told}")
+    query = f"?{urlencode([('of', place) for place in places])}" if places else ""
+    return ox.NamedNode(f"{_SOURCE}{_quoted(source)}{query}")
 
 
 def graph_names_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
-    """All graphs that hold triples of a source."""
-    whole = f"{_SOURCE}{_quoted(source)}"
-    found: list[GraphName] = [
+    """Return all graphs with triples of a source."""
+    name = f"{_SOURCE}{_quoted(source)}"
+    named: list[GraphName] = [
         graph
         for graph in store.named_graphs()
-        if isinstance(graph, ox.NamedNode) and (graph.value == whole or graph.value.startswith(f"{whole}?"))
+        if isinstance(graph, ox.NamedNode) and (graph.value == name or graph.value.startswith(f"{name}?"))
     ]
-    return [ox.DefaultGraph(), *found] if source == base else found
+    return [ox.DefaultGraph(), *named] if source == base else named
 
 
 def counts_graph(source: str) -> ox.NamedNode:
-    """Where it stands how often a source uses each property."""
+    """Return the graph that counts how often a source uses each property."""
     return ox.NamedNode(_COUNTS + _quoted(source))
 
 
 def sources_of(graph: object, base: str) -> tuple[str, ...]:
-    """The sources a graph's name tells: the places in a file with the name of the source before them, or that alone."""
+    """Return the sources in a graph's name: places in a file after the name of the source, or that alone."""
     if not isinstance(graph, ox.NamedNode) or not graph.value.startswith(_SOURCE):
         return (base,)
-    name, _, told = graph.value.removeprefix(_SOURCE).partition("?")
+    name, _, query = graph.value.removeprefix(_SOURCE).partition("?")
     source = unquote(name)
-    return tuple(f"{source}: {place}" for _, place in parse_qsl(told)) or (source,)
+    return tuple(f"{source}: {place}" for _, place in parse_qsl(query)) or (source,)
 
 
 def _quoted(source: str) -> str:

@@ -1,4 +1,4 @@
-"""Candidates from a model that marks names in a text, beside the index of names."""
+"""Candidates from models that mark names in a text (GLiNER, ReLiK), beside the index of names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hoptree.core.errors import ConfigError, InputError, MissingModel, UnusableR
 from hoptree.graph.facts import Candidate, Candidates, Entity
 from hoptree.graph.linking.words import bare_words, name_words
 
-READERS = ("gliner", "relik")
-_EACH = 5
+_KINDS = ("gliner", "relik")
+_MAX_ENTITIES = 5
 """Entities of one name."""
-_REMEMBERED = 1_000
+_CACHED_TEXTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in a text; `title` is that of the Wikipedia page it means, where the model tells, `score` from 0 to 1."""
+    """A name in a text; `title` is its Wikipedia page if the model knows it, `score` from 0 to 1."""
 
     text: str
     title: str = ""
@@ -32,28 +32,25 @@ class Mention:
 
 
 class MentionModel(Protocol):
-    """Marks the names in a text; `name` tells it from others."""
+    """Marks the names in a text."""
 
     @property
     def name(self) -> str: ...
 
     def read(self, text: str) -> tuple[Mention, ...]:
-        """The names, in this thread, one text at a time."""
+        """Return the names; runs in this thread, one text at a time."""
 
 
 def open_mention_model(spec: str) -> MentionModel:
-    """The model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`, loaded by the package of that name."""
+    """Load the model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`."""
     kind, where = parse_linker(spec)
-    if kind == "gliner":
-        return Gliner(where)
-
-    return Relik(where)
+    return Gliner(where) if kind == "gliner" else Relik(where)
 
 
 def parse_linker(spec: str) -> tuple[str, str]:
-    """The kind of a specification and its name or folder, which is not looked at; refused where it is none."""
+    """Split a specification into kind and name or folder; refuse what is none."""
     kind, colon, where = spec.partition(":")
-    if kind not in READERS or not colon or not where.strip():
+    if kind not in _KINDS or not colon or not where.strip():
         raise ConfigError(
             f"'{spec}' is no linker.", "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out."
         )
@@ -62,23 +59,23 @@ def parse_linker(spec: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=2)
 def shared_mention_model(spec: str) -> MentionModel:
-    """The model of a specification for all questions of this process: loaded once, it reads one text at a time."""
+    """Return the model of a specification, loaded once for all questions of this process."""
     return _Shared(open_mention_model(spec))
 
 
 class _Shared:
-    def __init__(self, reader: MentionModel) -> None:
-        self.name = reader.name
-        self._read = lru_cache(_REMEMBERED)(reader.read)
-        self._one_at_a_time = threading.Lock()
+    def __init__(self, model: MentionModel) -> None:
+        self.name = model.name
+        self._read = lru_cache(_CACHED_TEXTS)(model.read)
+        self._lock = threading.Lock()
 
     def read(self, text: str) -> tuple[Mention, ...]:
-        with self._one_at_a_time:
+        with self._lock:
             return self._read(text)
 
 
-def package(name: str, remedy: str) -> Any:
-    """An optional package that no group of dependencies holds; its types are not looked at."""
+def _import_package(name: str, remedy: str) -> Any:
+    """Import an optional package that is in no group of dependencies."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -86,16 +83,15 @@ def package(name: str, remedy: str) -> Any:
 
 
 class MentionModelCandidates:
-    """The names that a model marks in a text, looked up in the index of names; a name by itself as the index has it.
+    """Looks up the names that a model marks in a text; single mentions go to the index directly.
 
-    A title counts for the entities of that page, then for those with that name; where there are none, the words in the
-    text do.
+    A title stands for the entities of that page, else for those with that name, else the words in the text count.
     """
 
-    def __init__(self, reader: MentionModel, names: Candidates) -> None:
+    def __init__(self, model: MentionModel, names: Candidates) -> None:
         self._names = names
-        self._one_at_a_time = threading.Lock()
-        self._read = lru_cache(_REMEMBERED)(reader.read)
+        self._lock = threading.Lock()
+        self._read = lru_cache(_CACHED_TEXTS)(model.read)
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         return await self._names.of_mention(mention, limit=limit)
@@ -103,27 +99,27 @@ class MentionModelCandidates:
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         best: dict[str, Candidate] = {}
         for mention in await asyncio.to_thread(self._mentions, text):
-            for one in await self._meant(mention):
-                found = Candidate(one.entity, round(one.score * mention.score, 4))
-                key = one.entity.id or one.entity.label  # titles of a corpus have no ids
-                if key not in best or best[key].score < found.score:
-                    best[key] = found
-        return tuple(sorted(best.values(), key=lambda one: -one.score)[:limit])
+            for candidate in await self._entities_of(mention):
+                scored = Candidate(candidate.entity, round(candidate.score * mention.score, 4))
+                key = candidate.entity.id or candidate.entity.label  # titles of a corpus have no ids
+                if key not in best or best[key].score < scored.score:
+                    best[key] = scored
+        return tuple(sorted(best.values(), key=lambda candidate: -candidate.score)[:limit])
 
     def _mentions(self, text: str) -> tuple[Mention, ...]:
-        with self._one_at_a_time:
+        with self._lock:
             return self._read(text) if text.strip() else ()
 
-    async def _meant(self, mention: Mention) -> Sequence[Candidate]:
+    async def _entities_of(self, mention: Mention) -> Sequence[Candidate]:
         if mention.title:
             bare = " ".join(bare_words(mention.title))
-            found = list(await self._names.of_mention(mention.title, limit=_EACH))
-            found += await self._names.of_mention(bare, limit=_EACH) if bare else ()
-            of_page = [one for one in found if one.entity.page == mention.title]
-            exact = of_page or [one for one in found if _is_called(one.entity, mention.title)]
+            candidates = list(await self._names.of_mention(mention.title, limit=_MAX_ENTITIES))
+            candidates += await self._names.of_mention(bare, limit=_MAX_ENTITIES) if bare else ()
+            of_page = [candidate for candidate in candidates if candidate.entity.page == mention.title]
+            exact = of_page or [candidate for candidate in candidates if _is_called(candidate.entity, mention.title)]
             if exact:
                 return exact
-        return await self._names.of_mention(mention.text, limit=_EACH)
+        return await self._names.of_mention(mention.text, limit=_MAX_ENTITIES)
 
 
 def _is_called(entity: Entity, title: str) -> bool:
@@ -135,9 +131,9 @@ LABELS = (
     *("person", "organization", "location", "country", "film", "television series", "book", "song", "album"),
     *("work of art", "event", "sports team", "award", "language", "animal or plant", "product", "astronomical object"),
 )
-"""Kinds of things that questions ask about; a model of this kind marks nothing else."""
+"""Kinds of things that questions ask about; GLiNER marks nothing else."""
 _THRESHOLD = 0.3
-"""Lower than GLiNER's own 0.5: a name too many is sorted out later, one too few is lost."""
+"""Lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost."""
 
 
 class Gliner:
@@ -145,7 +141,7 @@ class Gliner:
 
     def __init__(self, where: str) -> None:
         self.name = f"gliner:{where}"
-        module = package("gliner", "Install it: pip install gliner")
+        module = _import_package("gliner", "Install it: pip install gliner")
         try:
             self._model: Any = module.GLiNER.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
@@ -156,14 +152,15 @@ class Gliner:
 
     def read(self, text: str) -> tuple[Mention, ...]:
         try:
-            found = self._model.predict_entities(text, list(LABELS), threshold=_THRESHOLD)
-            mentions = [Mention(str(one["text"]), score=min(1.0, max(0.0, float(one["score"])))) for one in found]
+            entities = self._model.predict_entities(text, list(LABELS), threshold=_THRESHOLD)
+            scored = [(str(entity["text"]), min(1.0, max(0.0, float(entity["score"])))) for entity in entities]
         except Exception as error:
             raise UnusableReply(f"{self.name} failed ({type(error).__name__}: {error}).", "Ask without it.") from error
-        return tuple(sorted((one for one in mentions if one.text.strip()), key=lambda one: -one.score))
+        mentions = [Mention(name, score=score) for name, score in scored if name.strip()]
+        return tuple(sorted(mentions, key=lambda mention: -mention.score))
 
 
-_NOTHING_KNOWN = "--NME--"
+_NO_ENTITY = "--NME--"
 _REMEDY = (
     "Install it in an environment of its own: pip install --no-deps relik, then what it misses. It asks for older "
     "versions of typer, torch and transformers than Hoptree takes."
@@ -175,7 +172,7 @@ class Relik:
 
     def __init__(self, where: str) -> None:
         self.name = f"relik:{where}"
-        module = package("relik", _REMEDY)
+        module = _import_package("relik", _REMEDY)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
                 self._model: Any = module.Relik.from_pretrained(where)
@@ -190,4 +187,4 @@ class Relik:
             spans = [(str(span.text), str(span.label)) for span in self._model(text).spans]
         except Exception as error:
             raise UnusableReply(f"{self.name} failed ({type(error).__name__}: {error}).", "Ask without it.") from error
-        return tuple(Mention(said, "" if title == _NOTHING_KNOWN else title) for said, title in spans if said.strip())
+        return tuple(Mention(name, "" if title == _NO_ENTITY else title) for name, title in spans if name.strip())

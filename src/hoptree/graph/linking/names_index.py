@@ -1,11 +1,11 @@
-"""The index of a graph's names: tantivy in a folder beside the data, made anew when the graph has changed.
+"""The tantivy index of a graph's names, rebuilt when the graph has changed.
 
     DIR/hoptree-graph.json
     DIR/000002/                   the data
     DIR/names-1-UID/              the names of the generation with this UID
 
-Where that folder may not be written to, the index is kept in the user's cache folder. It is made under another name and
-moved in one step, so that two processes can make it at once.
+If that folder is read-only, the index is in the user's cache folder. It is built under another name and moved in one
+step, so that two processes can build it at once.
 """
 
 from __future__ import annotations
@@ -19,29 +19,54 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import log
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import tantivy
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import cache_dir
+from hoptree.graph.facts import Entity
 from hoptree.graph.linking.words import bare_words, name_words
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.folder import read_manifest
 from hoptree.graph.vocabulary import is_property
 
-_FORMAT = 1
-_MEMORY = 64_000_000
-_EVERY = 5_000
-_WHOLE = 500
-"""Entities of one name that are looked at."""
-_DONE = "hoptree-names.json"
+_INDEX_FORMAT = 1
+_WRITER_BYTES = 64_000_000
+_PROGRESS_NAMES = 5_000
+_MAX_EXACT_HITS = 500
+"""Entities of one name."""
+_COMPLETE_FILE = "hoptree-names.json"
 
 Hit = tuple[str, tuple[str, ...]]
-"""The id of an entity, and the words of the name it was found by."""
+"""The id of an entity, and the words of the matching name."""
+
+
+@runtime_checkable
+class NamedGraph(Protocol):
+    """A local graph whose names can be indexed."""
+
+    folder: Path
+
+    @property
+    def uid(self) -> str:
+        """What tells the data from those before a change."""
+
+    def is_current(self) -> bool:
+        """Whether the folder still has the same data."""
+
+    def all_names(self) -> Iterator[tuple[str, str]]:
+        """Yield ids and names, labels before aliases."""
+
+    def entity_now(self, identifier: str) -> Entity | None: ...
+
+    def relation_names(self, limit: int) -> Iterator[str]:
+        """Yield the labels and aliases of the most used relations."""
+
+    def degree(self, identifier: str, limit: int) -> int:
+        """Count the triples of an entity, up to `limit` in each direction."""
 
 
 class NameIndex:
-    """Finds entities by a whole name, or by words of it as they are or nearly so."""
+    """Finds entities by exact name, by words of it, or by similar words."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,11 +80,11 @@ class NameIndex:
         return int(self._searcher.num_docs)
 
     def knows(self, word: str) -> bool:
-        """Whether the word stands in any name."""
+        """Whether any name has this word."""
         return bool(self._searcher.doc_freq("words", word))
 
     def rarity(self, word: str) -> float:
-        """How much a word tells: most one that no name has."""
+        """Return the inverse document frequency of a word."""
         known = self._rarity.get(word)
         if known is None:
             if len(self._rarity) > 100_000:
@@ -69,19 +94,19 @@ class NameIndex:
         return known
 
     def whole(self, words: Sequence[str]) -> list[Hit]:
-        """The entities that have just this name."""
+        """Return the entities with exactly this name."""
         key = " ".join(words)
         if not self._searcher.doc_freq("key", key):
             return []
-        return self._hits(self._term("key", key), _WHOLE)
+        return self._hits(self._term("key", key), _MAX_EXACT_HITS)
 
     def with_words(self, words: Iterable[str], most: int) -> list[Hit]:
-        """The entities whose names have most of these words, the rarer ones first."""
+        """Return the entities whose names have most of these words, rare ones first."""
         parts = [(tantivy.Occur.Should, self._term("words", word)) for word in words]
         return self._hits(tantivy.Query.boolean_query(parts), most) if parts else []
 
     def with_nearly(self, word: str, others: Iterable[str], most: int, *, distance: int) -> list[Hit]:
-        """The entities with a name that has nearly this word, first those that have some of the others, too."""
+        """Return the entities with a similar word in a name, those with some of the others first."""
         nearly = tantivy.Query.fuzzy_term_query(self._schema, "words", word, distance, True, False)
         parts = [(tantivy.Occur.Must, nearly)]
         parts += [(tantivy.Occur.Should, self._term("words", other)) for other in others]
@@ -92,8 +117,8 @@ class NameIndex:
 
     def _hits(self, query: tantivy.Query, most: int) -> list[Hit]:
         with _errors(self._folder):
-            found = self._searcher.search(query, most, count=False).hits
-            return [_read(self._searcher.doc(address).get_first("record")) for _, address in found]
+            hits = self._searcher.search(query, most, count=False).hits
+            return [_read(self._searcher.doc(address).get_first("record")) for _, address in hits]
 
 
 def _read(record: object) -> Hit:
@@ -101,23 +126,23 @@ def _read(record: object) -> Hit:
     return identifier, tuple(words.split())
 
 
-def open_name_index(graph: EmbeddedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
-    """The index of an embedded graph's names; it is made if there is none for the graph as it is."""
-    name = f"names-{_FORMAT}-{graph.manifest.uid}"
-    places = (graph.folder, cache_dir() / "names")
-    for place in places:
+def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
+    """Open the index of a graph's names; build it if there is none for the current data."""
+    name = f"names-{_INDEX_FORMAT}-{graph.uid}"
+    beside, cached = graph.folder, cache_dir() / "names"
+    for place in (beside, cached):
         # tantivy locks a folder to read it, and cannot open one that may not be written to.
-        if (place / name / _DONE).is_file() and os.access(place / name, os.W_OK):
+        if (place / name / _COMPLETE_FILE).is_file() and os.access(place / name, os.W_OK):
             return NameIndex(place / name)
     try:
-        return NameIndex(_made(graph, places[0], name, on_progress))
+        return NameIndex(_build(graph, beside, name, on_progress))
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise _unwritable(places[0], error) from error
+            raise _unwritable(beside, error) from error
     try:
-        return NameIndex(_made(graph, places[1], name, on_progress))
+        return NameIndex(_build(graph, cached, name, on_progress))
     except OSError as error:
-        raise _unwritable(places[1], error) from error
+        raise _unwritable(cached, error) from error
 
 
 def _unwritable(place: Path, error: Exception) -> GraphUnavailable:
@@ -127,20 +152,20 @@ def _unwritable(place: Path, error: Exception) -> GraphUnavailable:
     )
 
 
-def _made(graph: EmbeddedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:
+def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=place))
     try:
-        with _writing(place):
+        with _writer_errors(place):
             _write(part, graph.all_names(), on_progress)
-            (part / _DONE).write_text("{}\n")
+            (part / _COMPLETE_FILE).write_text("{}\n")
         # A process that still has an older graph open must not take the newer one's names away.
-        if place == graph.folder and read_manifest(place).uid == graph.manifest.uid:
+        if place == graph.folder and graph.is_current():
             _sweep(place, part)
         part.chmod(0o755)
         with suppress(OSError):
             part.rename(place / name)
-        if not (place / name / _DONE).is_file():  # else another process was faster
+        if not (place / name / _COMPLETE_FILE).is_file():  # else another process was faster
             shutil.rmtree(place / name, ignore_errors=True)
             part.rename(place / name)
     finally:
@@ -149,7 +174,7 @@ def _made(graph: EmbeddedGraph, place: Path, name: str, on_progress: Callable[[i
 
 
 def _sweep(place: Path, part: Path) -> None:
-    """Take away the names of older generations, and what was cut off; whoever has them open keeps them."""
+    """Remove indexes of older generations and interrupted builds; processes that have them open keep them."""
     for path in place.glob("names-*"):
         if path != part and not path.name.startswith(part.name.partition(".")[0]):
             shutil.rmtree(path, ignore_errors=True)
@@ -160,16 +185,16 @@ def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable
     builder = builder.add_text_field("key", stored=False, tokenizer_name="raw", index_option="basic")
     schema = builder.add_text_field("words", stored=False, tokenizer_name="whitespace", index_option="freq").build()
     index = tantivy.Index(schema, path=str(folder))
-    writer = index.writer(_MEMORY, 1)  # one thread: the same names in the same order make the same index
+    writer = index.writer(_WRITER_BYTES, 1)  # one thread: the same names in the same order make the same index
     last: tuple[str, str] = ("", "")
     for count, (identifier, name) in enumerate(names, 1):
-        if count % _EVERY == 0:
+        if count % _PROGRESS_NAMES == 0:
             on_progress(count)
         if is_property(identifier) or identifier.startswith("urn:hoptree:"):
             continue
         for words in dict.fromkeys((name_words(name), bare_words(name))):
             row = (identifier, " ".join(words))
-            if words and row != last:  # several sources, or languages, tell the same
+            if words and row != last:  # several sources or languages have the same name
                 document = tantivy.Document()
                 document.add_bytes("record", json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
                 document.add_text("key", row[1])
@@ -182,19 +207,19 @@ def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable
 
 @contextmanager
 def _errors(folder: Path) -> Iterator[None]:
-    """tantivy reports a damaged file as a ValueError, or panics."""
+    """Turn tantivy's errors for a damaged file, a ValueError or a panic, into a GraphError."""
     try:
         yield
     except BaseException as error:
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
             raise GraphError(
-                f"The index of names {folder} is damaged: {error}.", "Remove this folder: it is made anew."
+                f"The index of names {folder} is damaged: {error}.", "Remove this folder: it is rebuilt."
             ) from error
         raise
 
 
 @contextmanager
-def _writing(place: Path) -> Iterator[None]:
+def _writer_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:  # tantivy's own

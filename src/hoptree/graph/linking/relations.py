@@ -1,4 +1,4 @@
-"""The relations of an entity, or of a whole graph, ranked for a question by the words of their names."""
+"""Relations of an entity or a graph, ranked for a question by the words of their names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import tantivy
 from hoptree.graph.facts import Neighbourhood, Property
 from hoptree.graph.linking.words import FUNCTION_WORDS, name_words, question_words
 
-_VALUES = 3
-_NAMES = 40
-"""Names of one relation that are compared."""
+_MAX_VALUES = 3
+_MAX_NAMES = 40
+"""Names of a relation that are compared."""
 _HINTS = {
     "where": "place location country",
     "city": "place location",
@@ -24,10 +24,10 @@ _HINTS = {
     "many": "number quantity",
     "long": "duration length",
 }
-"""Words of questions, and what relations are called that answer them."""
-_HINTED, _LABEL, _EXPLAINED = 0.2, 0.1, 0.6
-"""What it counts beside the best name: that the question hints at the relation, the share of its label that the
-question has, and the share of the question that all its names have."""
+"""Words of questions, and words in the names of relations that answer them."""
+_HINT_WEIGHT, _LABEL_WEIGHT, _COVERAGE_WEIGHT = 0.2, 0.1, 0.6
+"""Weights beside the best name: a hint in the question, the share of the label that the question has, and the share of
+the question that all names have."""
 _ANALYZER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english")).build()
 )
@@ -36,7 +36,7 @@ _JOINTS = re.compile(r"[_/.]+")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation by its id; `outward` where the entity is the subject, `values` what some of its facts say."""
+    """A relation; `outward` if the entity is the subject, `values` are examples from its facts."""
 
     id: str
     label: str
@@ -48,42 +48,42 @@ class Relation:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.label, *self.aliases)[:_NAMES]
+        return (self.label, *self.aliases)[:_MAX_NAMES]
 
 
 def relations_of(around: Neighbourhood, known: Mapping[str, Property] | None = None) -> tuple[Relation, ...]:
-    """The relations around an entity, each direction by itself, in the order of their names; `known` tells aliases."""
-    found: dict[tuple[str, bool], Relation] = {}
+    """Return the relations around an entity by name, one for each direction; `known` has aliases."""
+    relations: dict[tuple[str, bool], Relation] = {}
     for fact in around.facts:
         outward = fact.subject.id == around.entity.id
         key = (fact.relation.id, outward)
-        one = found.get(key) or _relation(fact.relation.id, fact.relation.text, known, outward)
+        relation = relations.get(key) or _relation(fact.relation.id, fact.relation.text, known, outward)
         value = (fact.object if outward else fact.subject).text
-        values = one.values if len(one.values) >= _VALUES else (*one.values, value)
-        found[key] = replace(one, facts=one.facts + 1, values=values)
-    return tuple(sorted(found.values(), key=lambda one: (one.label, one.id, not one.outward)))
+        values = relation.values if len(relation.values) >= _MAX_VALUES else (*relation.values, value)
+        relations[key] = replace(relation, facts=relation.facts + 1, values=values)
+    return tuple(sorted(relations.values(), key=lambda relation: (relation.label, relation.id, not relation.outward)))
 
 
 def _relation(identifier: str, label: str, known: Mapping[str, Property] | None, outward: bool) -> Relation:
-    told = (known or {}).get(identifier)
-    aliases, description = (told.aliases, told.description) if told else ((), "")
+    listed = (known or {}).get(identifier)
+    aliases, description = (listed.aliases, listed.description) if listed else ((), "")
     return Relation(identifier, label, aliases, description, outward)
 
 
 def relations_in(properties: Iterable[Property]) -> tuple[Relation, ...]:
-    """All relations of a graph, for a question of which the entity is not known."""
-    return tuple(Relation(one.id, one.label, one.aliases, one.description, facts=one.facts) for one in properties)
+    """Return all relations of a graph, for a question without a known entity."""
+    return tuple(Relation(item.id, item.label, item.aliases, item.description, facts=item.facts) for item in properties)
 
 
 class WordRanking:
-    """Ranks relations by the words that one of their names shares with a question, the rarer ones first.
+    """Ranks relations by the (rare) word stems that one of their names shares with a question.
 
-    Endings are cut off as English has them. Of equals the one with more facts comes first, then the id decides.
+    Of equals the one with more facts comes first, then the id decides.
     """
 
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._relations = relations
-        self._names = [tuple(dict.fromkeys(_stems(name) for name in one.names)) for one in relations]
+        self._names = [tuple(dict.fromkeys(_stems(name) for name in relation.names)) for relation in relations]
         self._counts: dict[str, int] = {}
         for names in self._names:
             for stem in {stem for name in names for stem in name}:
@@ -92,39 +92,39 @@ class WordRanking:
     def rank(
         self, question: str, limit: int | None = None, *, entity: Iterable[str] = ()
     ) -> tuple[tuple[Relation, float], ...]:
-        """Relations with their scores, best first; words of the names of the entity it is about ask for none."""
+        """Return relations with scores, best first; words of the names of `entity` do not count."""
         about = {word for name in entity for word in name_words(name)}
-        said = [word.base for word in question_words(question)]
-        hinted = {stem for word in said for stem in _stems(_HINTS.get(word, ""))}
-        stems = set(_stems(" ".join(word for word in said if word not in about)))
+        words = [word.base for word in question_words(question)]
+        hinted = {stem for word in words for stem in _stems(_HINTS.get(word, ""))}
+        stems = set(_stems(" ".join(word for word in words if word not in about)))
         scored = [
-            (one, round(self._fit(names, stems, hinted), 6))
-            for one, names in zip(self._relations, self._names, strict=True)
+            (relation, round(self._fit(names, stems, hinted), 6))
+            for relation, names in zip(self._relations, self._names, strict=True)
         ]
         scored.sort(key=lambda pair: (-pair[1], -pair[0].facts, pair[0].id, not pair[0].outward))
         return tuple(scored[:limit])
 
     def _fit(self, names: Sequence[tuple[str, ...]], stems: set[str], hinted: set[str]) -> float:
-        """How much of its best name the question has; then what its label has, what of the question all names have."""
-        hint = _HINTED if names and not hinted.isdisjoint(names[0]) else 0.0
-        some = [name for name in names if not stems.isdisjoint(name)]
-        if not some:
+        """Return the share of the best name that the question has, plus label, coverage and hint."""
+        hint = _HINT_WEIGHT if names and not hinted.isdisjoint(names[0]) else 0.0
+        matching = [name for name in names if not stems.isdisjoint(name)]
+        if not matching:
             return hint
-        asked = sum(self._telling(stem) for stem in stems if stem in self._counts)
-        told = sum(self._telling(stem) for stem in {stem for name in some for stem in name} & stems)
-        best = max(self._share(name, stems) for name in some)
-        return best + _LABEL * self._share(names[0], stems) + _EXPLAINED * told / asked + hint
+        asked = sum(self._rarity(stem) for stem in stems if stem in self._counts)
+        matched = sum(self._rarity(stem) for stem in {stem for name in matching for stem in name} & stems)
+        best = max(self._share(name, stems) for name in matching)
+        return best + _LABEL_WEIGHT * self._share(names[0], stems) + _COVERAGE_WEIGHT * matched / asked + hint
 
     def _share(self, name: Sequence[str], stems: set[str]) -> float:
-        found = [(self._telling(stem), stem in stems) for stem in name]
-        return sum(weight for weight, said in found if said) / (sum(weight for weight, _ in found) or 1.0)
+        weights = [(self._rarity(stem), stem in stems) for stem in name]
+        return sum(weight for weight, shared in weights if shared) / (sum(weight for weight, _ in weights) or 1.0)
 
-    def _telling(self, stem: str) -> float:
+    def _rarity(self, stem: str) -> float:
         return log(1 + (len(self._relations) + 1) / (self._counts[stem] + 0.5))
 
 
 def _stems(name: str) -> tuple[str, ...]:
-    """The words of a name without endings; those that only join are left out where others are there."""
+    """Return the stems of a name, without function words if others are left."""
     words = name_words(_JOINTS.sub(" ", name))
-    telling = [word for word in words if word not in FUNCTION_WORDS] or list(words)
-    return tuple(_ANALYZER.analyze(" ".join(telling)))
+    content = [word for word in words if word not in FUNCTION_WORDS] or list(words)
+    return tuple(_ANALYZER.analyze(" ".join(content)))

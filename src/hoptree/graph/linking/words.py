@@ -1,4 +1,4 @@
-"""The words of names and of questions, in the form in which they are compared."""
+"""Words of names and questions, normalized for comparison."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from functools import lru_cache
 
 from hoptree.text.names import fold
 
-MOST_WORDS = 64
-"""Words of a question that are looked at."""
-_LONGEST = 60
-"""Characters of a word: what is longer is none."""
-# Scripts that write no spaces between words (as in the index of texts): every character is a word of its own there.
+_MAX_WORDS = 64
+"""Words of a question that are read."""
+_MAX_WORD_CHARS = 60
+# Scripts without spaces between words: every character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:'[^\W_{_UNSPACED}]+)*'?")
 _DOTTED = re.compile(r"\b(?:[^\W\d_]\.){2,}")
@@ -27,12 +26,12 @@ FUNCTION_WORDS = frozenset(
         "who whom whose whos why will with would you your he her his him give name show list find please",
     )
 )
-"""English words that ask or join, and are seldom what is asked about."""
+"""English words that are seldom part of what is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a question; `base` is without the ending of an owner ("Estes's"), `capital` how it was written."""
+    """A word of a question; `base` has no possessive ending, `capital` says whether it began with one."""
 
     text: str
     base: str
@@ -40,28 +39,28 @@ class Word:
 
 
 def question_words(question: str) -> tuple[Word, ...]:
-    """The first words of a question, folded."""
-    found: list[Word] = []
+    """Return the first words of a question, folded."""
+    words: list[Word] = []
     for piece in question.replace("&", " and ").split():
         capital = next((letter.isupper() for letter in piece if letter.isalpha()), False)
-        for said in _WORD.findall(_DOTTED.sub(lambda match: match[0].replace(".", ""), fold(piece))):
-            if said == "s" and piece[:1] in "'’":  # an ending that was written apart
+        for token in _WORD.findall(_DOTTED.sub(lambda match: match[0].replace(".", ""), fold(piece))):
+            if token == "s" and piece[:1] in "'’":  # an ending that was written apart
                 continue
-            word = _plain(said)
+            word = _plain(token)
             if word:
-                found.append(Word(word, _plain(_OWNER.sub("", said)) or word, capital))
-        if len(found) >= MOST_WORDS:
+                words.append(Word(word, _plain(_OWNER.sub("", token)) or word, capital))
+        if len(words) >= _MAX_WORDS:
             break
-    return tuple(_initials_joined(found[:MOST_WORDS]))
+    return tuple(_initials_joined(words[:_MAX_WORDS]))
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """The words of a name, folded: without accents, apostrophes, and the full stops of initials."""
+    """Return the words of a name, folded: no accents, apostrophes or full stops of initials."""
     return tuple(word.text for word in question_words(name))
 
 
 def bare_words(name: str) -> tuple[str, ...]:
-    """The words of a name without what stands in brackets at its end; none if nothing stands there."""
+    """Return the words of a name without brackets at its end; () if it has none."""
     if not name.rstrip().endswith(")"):
         return ()
     bare = _QUALIFIER.sub("", name)
@@ -69,11 +68,11 @@ def bare_words(name: str) -> tuple[str, ...]:
 
 
 def _plain(word: str) -> str:
-    return word.replace("'", "")[:_LONGEST]
+    return word.replace("'", "")[:_MAX_WORD_CHARS]
 
 
 def _initials_joined(words: list[Word]) -> list[Word]:
-    """J. R. R. and JRR are the same: letters in a row become one word."""
+    """Join letters in a row to one word: J. R. R. and JRR are the same."""
     joined: list[Word] = []
     letters: list[Word] = []
     for word in [*words, None]:
@@ -92,29 +91,29 @@ def _initials_joined(words: list[Word]) -> list[Word]:
 
 
 @lru_cache(100_000)
-def likeness(one: str, other: str) -> float:
-    """How alike two words are: 1 for the same, less for one or (in long words) two letters, 0 for others."""
-    if one == other:
+def likeness(left: str, right: str) -> float:
+    """Return the similarity of two words: 1 if equal, less for one or (in long words) two edits, else 0."""
+    if left == right:
         return 1.0
-    shorter, longer = sorted((one, other), key=len)
+    shorter, longer = sorted((left, right), key=len)
     allowed = 2 if len(shorter) >= 8 else 1
-    if len(shorter) < 4 or len(longer) - len(shorter) > allowed or not one.isalpha() or not other.isalpha():
+    if len(shorter) < 4 or len(longer) - len(shorter) > allowed or not left.isalpha() or not right.isalpha():
         return 0.0  # another number is another thing
-    if len(set(one) ^ set(other)) > 2 * allowed:  # most are, and this takes a tenth of the time
+    if len(set(left) ^ set(right)) > 2 * allowed:  # most are, and this takes a tenth of the time
         return 0.0
     distance = _distance(shorter, longer, allowed)
     return (1 - distance / len(longer)) ** 2 if distance <= allowed else 0.0
 
 
-def _distance(one: str, other: str, allowed: int) -> int:
-    """Letters put in, left out, changed, or swapped with the next one; more than `allowed` is not counted further."""
+def _distance(left: str, right: str, allowed: int) -> int:
+    """Return the Damerau-Levenshtein distance, or `allowed` + 1 if it is larger."""
     before: list[int] = []
-    last = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
+    last = list(range(len(right) + 1))
+    for row, letter in enumerate(left, 1):
         line = [row]
-        for column, against in enumerate(other, 1):
+        for column, against in enumerate(right, 1):
             least = min(last[column] + 1, line[-1] + 1, last[column - 1] + (letter != against))
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == against:
+            if row > 1 and column > 1 and letter == right[column - 2] and left[row - 2] == against:
                 least = min(least, before[column - 2] + 1)
             line.append(least)
         if min(line) > allowed and (row == 1 or min(last) > allowed):

@@ -1,4 +1,4 @@
-"""A knowledge graph in a folder, open for reading."""
+"""A knowledge graph in a folder, opened for reading."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 
 class EmbeddedGraph:
-    """A graph that `load_graph` made. It stays as it was when it was opened while a change is made.
+    """A graph that `load_graph` made; it keeps its data while a change is written.
 
-    Terms are handed to the store as terms, never as text of a query, so that no name can become a part of one.
+    Terms are passed to the store as terms, never as query text, so that no name can inject a query.
     """
 
     kind = "embedded"
@@ -97,31 +97,52 @@ class EmbeddedGraph:
         return Stats(manifest.facts, manifest.names, len(self._read(self.names.uses)), counts, details)
 
     async def aclose(self) -> None:
-        """Nothing is open but files, which are closed with the last reference to them."""
+        """Do nothing: files are closed with the last reference to them."""
 
     def candidates(self) -> Candidates:
-        """What names may mean, by an index that is opened once, when it is first asked for, and made if there is none.
-
-        Ask for it in a thread: a million names take a while.
-        """
+        """Return candidates by the index of names, opened or built once; call it in a thread."""
         with self._opening:
             if self._candidates is None:
-                from hoptree.graph.linking.entities import open_candidates
+                from hoptree.graph.linking.entities import open_candidates  # imports tantivy
 
                 total = self.manifest.names
                 self._candidates = open_candidates(self, on_progress=lambda done: self.on_indexing(done, total))
             return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
-        """Ids and names of everything that has one, labels before aliases, for an index of names."""
+        """Yield ids and names, labels before aliases."""
         for predicate in (LABEL, ALIAS):
             quads = iter(self._read(self.store.quads_for_pattern, None, ox.NamedNode(predicate), None, None))
             while (quad := self._read(next, quads, None)) is not None:
                 if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
                     yield entity_id(quad.subject.value), quad.object.value
 
+    @property
+    def uid(self) -> str:
+        return self.manifest.uid
+
+    def is_current(self) -> bool:
+        """Whether the folder still has the same data."""
+        return read_manifest(self.folder).uid == self.manifest.uid
+
+    def entity_now(self, identifier: str) -> Entity | None:
+        """Look an entity up in this thread."""
+        return self.names.entity(node_of(entity_iri(identifier)))
+
+    def relation_names(self, limit: int) -> Iterator[str]:
+        """Yield the labels and aliases of the most used relations."""
+        for relation in self.names.properties(limit):
+            yield from (relation.label, *relation.aliases)
+
+    def degree(self, identifier: str, limit: int) -> int:
+        """Count the triples of an entity, up to `limit` in each direction."""
+        node = node_of(entity_iri(identifier))
+        outward = self.store.quads_for_pattern(node, None, None, None)
+        inward = self.store.quads_for_pattern(None, None, node, None)
+        return sum(1 for quads in (outward, inward) for _ in islice(quads, limit))
+
     def _read(self, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Look something up; data that turns out to be damaged is said to be."""
+        """Call `look`, reporting damaged data."""
         with reading(self.folder):
             return look(*args, **kwargs)
 
@@ -133,7 +154,7 @@ class EmbeddedGraph:
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Look facts up in this thread."""
+        """Return facts, in this thread."""
         with reading(self.folder):
             return self._facts_around(entity, direction, relation, limit, seconds)
 
@@ -143,44 +164,44 @@ class EmbeddedGraph:
         node = node_of(entity_iri(entity))
         predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)
-        found = [
+        sides = [
             find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]
-        if len(found) == 2:  # a fact about itself is in both
-            found[1].rows = {row: graphs for row, graphs in found[1].rows.items() if row not in found[0].rows}
-        rows, cut = _shared_out(found, bound.rows)
+        if len(sides) == 2:  # a fact about itself is in both
+            sides[1].rows = {row: graphs for row, graphs in sides[1].rows.items() if row not in sides[0].rows}
+        rows, cut = _shared_out(sides, bound.rows)
         facts: list[Fact] = []
         qualifiers = Qualifiers(self.store, self.names) if self._qualified else None
         for row, graphs in rows:
             facts += self._facts(row, graphs, qualifiers)
-            if len(facts) > bound.rows or bound.late:  # a fact with several statements is told several times
+            if len(facts) > bound.rows or bound.late:  # a fact with several statements occurs several times
                 cut = True
                 break
         del facts[bound.rows :]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
         label = self.names.label(node.value, entity)
-        complete = not cut and all(part.complete for part in found) and (qualifiers is None or qualifiers.complete)
+        complete = not cut and all(part.complete for part in sides) and (qualifiers is None or qualifiers.complete)
         return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
 
     def _most_used(self) -> Iterator[str]:
-        """Predicates, the most used first; made only for a node that needs them."""
+        """Yield predicates, the most used first; computed only for a hub."""
         yield from sorted(self.names.uses(), key=lambda iri: (-self.names.uses()[iri], iri))
 
     def _facts(self, row: Row, graphs: list[object], qualifiers: Qualifiers | None) -> Iterator[Fact]:
         subject, predicate, value = row
         sources = tuple(sorted({name for graph in graphs for name in sources_of(graph, self.manifest.base)}))
-        told = self.names.term(predicate)
-        for group in qualifiers.of(row, told.id) if qualifiers else ((),):
-            yield Fact(self.names.term(subject), told, self.names.term(value), group, sources)
+        relation = self.names.term(predicate)
+        for group in qualifiers.of(row, relation.id) if qualifiers else ((),):
+            yield Fact(self.names.term(subject), relation, self.names.term(value), group, sources)
 
 
-def _shared_out(found: list[Neighbours], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
-    """At most `limit` rows, half of each direction where both have more; and whether some were left out."""
-    if sum(len(part.rows) for part in found) <= limit:
-        return [row for part in found for row in part.rows.items()], False
-    first, second = found
+def _shared_out(sides: list[Neighbours], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
+    """Return at most `limit` rows, half of each direction if both have more, and whether some were cut."""
+    if sum(len(part.rows) for part in sides) <= limit:
+        return [row for part in sides for row in part.rows.items()], False
+    first, second = sides
     room = max(limit - len(second.rows), (limit + 1) // 2)
     taken = list(islice(first.rows.items(), room))
     return [*taken, *islice(second.rows.items(), limit - len(taken))], True

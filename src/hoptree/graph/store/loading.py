@@ -1,4 +1,4 @@
-"""Files into a graph, and sources out of it again."""
+"""Load files into a graph, and remove sources."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from hoptree.graph.vocabulary import (
     graph_name_of,
     predicate_role,
 )
-from hoptree.graph.vocabulary import predicate_role as role_of
 from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
 
-_TRANSLATING_REMEMBERED = 50_000
-_KEPT = ("fact", "claim", "value", "qualifier")
+_MAX_CACHED = 50_000
+_FACT_ROLES = ("fact", "claim", "value", "qualifier")
 _PROPERTY_TYPE = f"{WIKIBASE}propertyType"
 
 
-class Translator:
-    """Lines of N-Quads for one source, which the store reads faster than terms of Python's.
+class _Translator:
+    """Translates triples of one source to N-Quads, which the store reads faster than Python terms.
 
-    `left_out` counts what is dropped: names in other languages, and what dumps say of themselves.
+    `left_out` counts what is dropped: names in other languages, and metadata of dumps.
     """
 
     def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
@@ -50,9 +49,9 @@ class Translator:
 
     def lines(self, triples: Iterable[Triple]) -> Iterator[str]:
         for subject, predicate, value, places in triples:
-            role = role_of(predicate.value)
+            role = predicate_role(predicate.value)
             graph = self._graphs.get(places) or self._graph(places)
-            if role in _KEPT:
+            if role in _FACT_ROLES:
                 if predicate.value == TYPE and isinstance(value, ox.NamedNode) and value.value.startswith(WIKIBASE):
                     self.left_out += 1
                     continue
@@ -63,32 +62,32 @@ class Translator:
                 yield from self._other(subject, predicate.value, value, graph)
 
     def _graph(self, places: tuple[str, ...]) -> str:
-        """What stands behind the object in a line: the graph, if it is not the default one, and the end."""
-        if len(self._graphs) > _TRANSLATING_REMEMBERED:
+        """Return the end of a line: the graph, unless it is the default one, and a full stop."""
+        if len(self._graphs) > _MAX_CACHED:
             self._graphs.clear()
         graph = graph_name_of(self._source, places, self._base)
         end = self._graphs[places] = f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
         return end
 
     def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
-        # Wikidata's dumps tell every label three times.
+        # Wikidata's dumps have every label three times.
         repeated = predicate != LABEL and role == "label" and subject.value.startswith(WIKIDATA)
         if repeated or not is_wanted_language(value.language or "", self._languages):
             self.left_out += 1
             return
         text = value.value
-        if not text.strip() or self._again((subject.value, predicate, text)):
+        if not text.strip() or self._is_repeated((subject.value, predicate, text)):
             return
         kept = {"label": LABEL, "alias": ALIAS}.get(role, DESCRIPTION)
         yield f"{subject} <{kept}> {value}{graph}"
         if kept != DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
             yield f"{subject} <{KEY}> {ox.Literal(key)}{graph}"
 
-    def _again(self, name: tuple[str, str, str]) -> bool:
-        """Whether a name was seen lately: tables repeat it in every row."""
+    def _is_repeated(self, name: tuple[str, str, str]) -> bool:
+        """Whether a name was seen recently: tables repeat it in every row."""
         if name in self._seen:
             return True
-        if len(self._seen) >= _TRANSLATING_REMEMBERED:
+        if len(self._seen) >= _MAX_CACHED:
             self._seen.clear()
         self._seen.add(name)
         return False
@@ -104,9 +103,9 @@ class Translator:
             self.left_out += 1
 
     def _page(self, address: str) -> ox.Literal | None:
-        """The title of a Wikipedia article in a wanted language."""
-        host, found, title = address.removeprefix("https://").partition(".wikipedia.org/wiki/")
-        if not found or not title or "/" in host or not is_wanted_language(host, self._languages):
+        """Return the title of a Wikipedia article in a wanted language."""
+        host, marker, title = address.removeprefix("https://").partition(".wikipedia.org/wiki/")
+        if not marker or not title or "/" in host or not is_wanted_language(host, self._languages):
             return None
         try:
             return ox.Literal(unquote(title).replace("_", " "), language=host)
@@ -115,21 +114,21 @@ class Translator:
 
 
 _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
-_REMEMBERED = 4_096
+_MAX_CACHED_PREDICATES = 4_096
 
 
-def load_lines(
-    lines: Iterable[Line], path: Path, source: str, change: Change, broken: BrokenPlaces, way: Translator
+def _load_lines(
+    lines: Iterable[Line], path: Path, source: str, change: Change, broken: BrokenPlaces, translator: _Translator
 ) -> None:
-    """Load the lines of a file as a part of `source`."""
+    """Load the lines of an N-Triples file as part of `source`; plain facts go to the store as they are."""
     graph = graph_name_of(source, (), change.manifest.base)
     straight: dict[bytes, bool] = {}
     plain: list[Line] = []
     others: list[Line] = []
     scope = scope_of(path, source)
 
-    def the_long_way(some: Iterable[Line]) -> None:
-        change.add(way.lines(read_ntriples(some, path.name, broken, scope=scope)))
+    def the_long_way(batch: Iterable[Line]) -> None:
+        change.add(translator.lines(read_ntriples(batch, path.name, broken, scope=scope)))
 
     def load_plain() -> None:
         text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in plain)
@@ -141,8 +140,8 @@ def load_lines(
         plain.clear()
 
     for line in lines:
-        found = _PREDICATE.match(line[1])
-        if found is not None and _is_plain(found[1], straight):
+        predicate = _PREDICATE.match(line[1])
+        if predicate is not None and _is_plain(predicate[1], straight):
             plain.append(line)
             if len(plain) >= BATCH:
                 load_plain()
@@ -157,38 +156,38 @@ def load_lines(
 
 
 def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
-    """Whether triples with a predicate are facts, whatever their objects."""
+    """Whether all triples with a predicate are facts."""
     answer = known.get(predicate)
     if answer is None:
-        if len(known) >= _REMEMBERED:
+        if len(known) >= _MAX_CACHED_PREDICATES:
             known.clear()
         text = predicate.decode("utf-8", "replace")
         answer = known[predicate] = text != TYPE and predicate_role(text) == "fact"
     return answer
 
 
-class Worth:
-    """Refuses loads after which a graph would have lost what it had; `manifest` is from before the load."""
+class _LossGuard:
+    """Refuses loads that would lose facts; `manifest` is from before the load."""
 
     def __init__(self, folder: Path, manifest: Manifest, broken: BrokenPlaces, *, append: bool, empty: bool) -> None:
         self._folder, self._broken, self._empty = folder, broken, empty
         self._replaced = {} if append else {source.name: source for source in manifest.sources}
 
     def check_file(self, path: Path, source: str, form: str, kept: int, broken: int, left_out: int) -> None:
-        """Refuse a file of which nothing was kept, and a damaged one for a source that is there."""
+        """Refuse a file without any triple, and a damaged one for an existing source."""
         if not kept and path.name in self._broken.cut:
             raise GraphError(
                 f"{path.name} is cut or damaged, and nothing of it can be read.",
                 "Get the file again. The graph is as it was.",
             )
         if not kept and broken:
-            first = next((one for one in self._broken.sentences if path.name in one), "")
+            first = next((sentence for sentence in self._broken.sentences if path.name in sentence), "")
             raise GraphError(
-                f"Nothing of {path.name} can be read as {form} ({_many(broken, 'broken place')}). {first}".rstrip(),
+                f"Nothing of {path.name} can be read as {form} ({_count(broken, 'broken place')}). {first}".rstrip(),
                 "Mend the file, or name its form with --form (nt, nq, ttl, tsv or jsonl). The graph is as it was.",
             )
         if not kept and not self._empty:
-            why = f"Nothing of {path.name} is kept: {_many(left_out, 'triple')} left out"
+            why = f"Nothing of {path.name} is kept: {_count(left_out, 'triple')} left out"
             raise GraphError(
                 f"{why} (names in other languages, or what a dump says of itself)."
                 if left_out
@@ -204,23 +203,23 @@ class Worth:
             )
 
     def check_sources(self, loaded: Iterable[Source]) -> None:
-        """Refuse to put a source without facts in the place of one with facts."""
+        """Refuse to replace a source with facts by one without."""
         for new in loaded:
             old = self._replaced.get(new.name)
             if old is not None and old.facts and not new.facts and not self._empty:
                 raise GraphError(
-                    f"The {_many(old.facts, 'fact')} of the source {new.name} would be replaced by none.",
+                    f"The {_count(old.facts, 'fact')} of the source {new.name} would be replaced by none.",
                     f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.",
                 )
 
     def _instead(self, source: str) -> str:
-        meant = "If that is meant, say --empty. "
+        hint = "If that is meant, say --empty. "
         if source not in self._replaced:
-            return meant
-        return f"{meant}To take the source out: hoptree graph remove '{source}' --out {self._folder} . "
+            return hint
+        return f"{hint}To take the source out: hoptree graph remove '{source}' --out {self._folder} . "
 
 
-def _many(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
@@ -229,7 +228,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is: bytes of all files read, and triples found in them."""
+    """Progress of a load: bytes of all files, and triples in them."""
 
     done: int
     total: int
@@ -238,7 +237,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of a load; `sources` are those that were loaded, `broken` names places that were passed over."""
+    """Result of a load: the loaded `sources`, and how many `broken` places were skipped."""
 
     manifest: Manifest
     sources: tuple[Source, ...]
@@ -260,18 +259,18 @@ def load_graph(
     empty: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Loaded:
-    """Load files into the graph at `folder`, which is made if there is none.
+    """Load files into the graph at `folder`, creating it if needed.
 
-    Each file is a source of its own, or all are one with the name `source`. A source that is there already is replaced,
-    or added to with `append`. The old graph stays usable meanwhile, and stays if the load is cut off or refused:
-    nothing, or the rest of a damaged file, does not replace facts. `empty` says that a file may have no facts.
+    Each file is a source of its own, or all belong to `source`. An existing source is replaced, or extended with
+    `append`. The old graph stays usable, and stays if the load is interrupted or refused: an empty or damaged file does
+    not replace facts. `empty` allows a file without facts.
     """
     jobs = _jobs(files, source, form)
     broken = BrokenPlaces(skip_broken)
-    reading = _Reading(sum(path.stat().st_size for path, _, _ in jobs), on_progress)
+    reading = _ProgressMeter(sum(path.stat().st_size for path, _, _ in jobs), on_progress)
     left_out = 0
     with changing(folder, languages) as change:
-        worth = Worth(folder, change.manifest, broken, append=append, empty=empty)
+        worth = _LossGuard(folder, change.manifest, broken, append=append, empty=empty)
         if not append:
             for name in dict.fromkeys(name for _, name, _ in jobs):
                 change.clear(name)
@@ -283,23 +282,23 @@ def load_graph(
             # A file that is read counts at once, so that the next one knows the graph's base.
             change.count(name, broken.count - before + _broken_before(change.manifest, name))
         loaded = {name for _, name, _ in jobs}
-        told = tuple(one for one in change.manifest.sources if one.name in loaded)
-        worth.check_sources(told)
-    return Loaded(change.manifest, told, reading.triples, left_out, broken.count, tuple(broken.sentences))
+        loaded_sources = tuple(known_source for known_source in change.manifest.sources if known_source.name in loaded)
+        worth.check_sources(loaded_sources)
+    return Loaded(change.manifest, loaded_sources, reading.triples, left_out, broken.count, tuple(broken.sentences))
 
 
 def _broken_before(manifest: Manifest, name: str) -> int:
-    return next((one.broken for one in manifest.sources if one.name == name), 0)
+    return next((known_source.broken for known_source in manifest.sources if known_source.name == name), 0)
 
 
-def _load(change: Change, path: Path, name: str, form: Form, broken: BrokenPlaces, reading: _Reading) -> int:
-    if not change.manifest.base and not any(one.name == name for one in change.manifest.sources):
+def _load(change: Change, path: Path, name: str, form: Form, broken: BrokenPlaces, reading: _ProgressMeter) -> int:
+    if not change.manifest.base and not any(known_source.name == name for known_source in change.manifest.sources):
         change.manifest = replace(change.manifest, base=name)
-    translator = Translator(name, change.manifest.base, change.manifest.languages)
+    translator = _Translator(name, change.manifest.base, change.manifest.languages)
     if form == "nt":
         with open_unpacked(path, reading.on_bytes) as stream:
             lines = reading.watched(read_lines(stream, path.name, broken))
-            load_lines(lines, path, name, change, broken, translator)
+            _load_lines(lines, path, name, change, broken, translator)
     else:
         triples = read_triples(path, form, broken, reading.on_bytes, source=name)
         change.add(translator.lines(reading.watched(triples)))
@@ -307,8 +306,8 @@ def _load(change: Change, path: Path, name: str, form: Form, broken: BrokenPlace
     return translator.left_out
 
 
-class _Reading:
-    """Tells a caller how far several files have been read."""
+class _ProgressMeter:
+    """Reports how far several files have been read."""
 
     def __init__(self, total: int, on_progress: Callable[[Progress], None] | None) -> None:
         self._total, self._on_progress = total, on_progress
@@ -348,11 +347,11 @@ def _jobs(files: Sequence[Path], source: str, form: str) -> list[tuple[Path, str
 
 
 def remove_source(folder: Path, source: str) -> Manifest:
-    """Take out what a source brought; facts that another source tells, too, stay."""
+    """Remove a source; facts that another source has too stay."""
     check_place(folder)
     read_manifest(folder)
     with changing(folder) as change:
-        known = [one.name for one in change.manifest.sources]
+        known = [known_source.name for known_source in change.manifest.sources]
         if source not in known:
             raise GraphError(
                 f"The graph {folder} has no source '{source}'.", f"Its sources: {', '.join(sorted(known)) or 'none'}."

@@ -1,4 +1,4 @@
-"""What entities and properties of a store are called."""
+"""Names of the entities and properties of a store."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from hoptree.graph.vocabulary import (
 )
 from hoptree.text.names import best_name, fold, language_rank
 
-_NAMES = 500
-"""Names of an entity that are looked at."""
-_CANDIDATES, _LOOKED_AT = 2_000, 100
-"""Entities of one name that are found, and the first of them, whose other names are looked up."""
-_REMEMBERED = 50_000
+_MAX_NAMES = 500
+"""Names of an entity that are read."""
+_MAX_CANDIDATES, _MAX_READ = 2_000, 100
+"""Entities of one name, and how many of them have their other names read."""
+_MAX_CACHED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
 _LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(LABEL), ox.NamedNode(ALIAS), ox.NamedNode(DESCRIPTION)
 _KEY, _USES, _DATATYPE, _PAGE = ox.NamedNode(KEY), ox.NamedNode(USES), ox.NamedNode(DATATYPE), ox.NamedNode(PAGE)
 
 
 class Names:
-    """Looks names up, in the languages and the order given, and remembers the last ones."""
+    """Looks up names in the given order of languages, with a cache."""
 
     def __init__(self, store: ox.Store, languages: tuple[str, ...]) -> None:
         self._store, self.languages = store, languages
@@ -48,14 +48,14 @@ class Names:
         self._uses: dict[str, int] | None = None
 
     def label(self, iri: str, identifier: str) -> str:
-        """What the thing with this IRI is called; a name made of its id, where it has none."""
+        """Return the label of an IRI, or a name made of its id."""
         known = self._labels.get(iri)
         if known is None:
-            if len(self._labels) >= _REMEMBERED:
+            if len(self._labels) >= _MAX_CACHED:
                 self._labels.clear()
             node = ox.NamedNode(iri)
-            said = best_name(self._said(node, _LABEL), self.languages)
-            known = said or best_name(self._said(node, _ALIAS), self.languages) or readable_name(identifier)
+            label = best_name(self._literals(node, _LABEL), self.languages)
+            known = label or best_name(self._literals(node, _ALIAS), self.languages) or readable_name(identifier)
             self._labels[iri] = known
         return known
 
@@ -63,7 +63,7 @@ class Names:
         return self.label(property_entity(identifier), identifier)
 
     def term(self, value: object) -> Term:
-        """A subject or object of a triple, readable."""
+        """Return a subject or object of a triple, readable."""
         if isinstance(value, ox.NamedNode):
             iri = value.value
             return self._terms.get(iri) or self._new_term(iri)
@@ -75,7 +75,7 @@ class Names:
         return Term("", render_literal(value.value, datatype, self._unit(unit) if unit else ""))
 
     def _new_term(self, iri: str) -> Term:
-        if len(self._terms) >= _REMEMBERED:
+        if len(self._terms) >= _MAX_CACHED:
             self._terms.clear()
         identifier = property_id(iri) if iri.startswith(_PROPERTIES) else entity_id(iri)
         named = property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
@@ -89,36 +89,40 @@ class Names:
             return identifier
 
     def entity(self, node: ox.NamedNode) -> Entity | None:
-        """All names of an entity, or None if it has none and is in no fact."""
+        """Return an entity with all names; None if it has none and is in no fact."""
         identifier = entity_id(node.value)
         label = self.label(node.value, identifier)
-        labels = list(self._said(node, _LABEL))
-        aliases = [*self._said(node, _ALIAS), *labels]
+        labels = list(self._literals(node, _LABEL))
+        aliases = [*self._literals(node, _ALIAS), *labels]
         aliases.sort(key=lambda pair: language_rank(pair[1], self.languages))
-        if not aliases and not self._mentioned(node):
+        if not aliases and not self._is_in_fact(node):
             return None
         others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
-        description = best_name(self._said(node, _DESCRIPTION), self.languages)
-        return Entity(identifier, label, others, description, best_name(self._said(node, _PAGE), self.languages))
+        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
+        return Entity(identifier, label, others, description, best_name(self._literals(node, _PAGE), self.languages))
 
-    def _mentioned(self, node: ox.NamedNode) -> bool:
+    def _is_in_fact(self, node: ox.NamedNode) -> bool:
         return any(True for _ in self._store.quads_for_pattern(node, None, None, None)) or any(
             True for _ in self._store.quads_for_pattern(None, None, node, None)
         )
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
-        """Entities of a name: those it is the label of before those it is an alias of, then by the number in the id."""
+        """Return the entities of a name: by label before by alias, then by the number in the id."""
         key = fold(name)
         if not key:
             return ()
-        found = self._store.quads_for_pattern(None, _KEY, ox.Literal(key), None)
+        quads = self._store.quads_for_pattern(None, _KEY, ox.Literal(key), None)
         ids = {
             entity_id(quad.subject.value)
-            for quad in islice(found, _CANDIDATES)
+            for quad in islice(quads, _MAX_CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((one for one in ids if not is_property(one)), key=natural_key)[: max(_LOOKED_AT, limit)]
-        entities = [entity for one in known if (entity := self.entity(ox.NamedNode(entity_iri(one)))) is not None]
+        known = sorted((identifier for identifier in ids if not is_property(identifier)), key=natural_key)[
+            : max(_MAX_READ, limit)
+        ]
+        entities = [
+            entity for identifier in known if (entity := self.entity(ox.NamedNode(entity_iri(identifier)))) is not None
+        ]
         entities.sort(key=lambda entity: (*_fit(entity, name, key), natural_key(entity.id)))
         return tuple(entities[:limit])
 
@@ -129,14 +133,14 @@ class Names:
     def _property(self, identifier: str, count: int) -> Property:
         node = ox.NamedNode(property_entity(identifier))
         label = self.property_label(identifier)
-        names = [*self._said(node, _LABEL), *self._said(node, _ALIAS)]
+        names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
         aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
-        description = best_name(self._said(node, _DESCRIPTION), self.languages)
-        datatype = best_name(self._said(node, _DATATYPE), self.languages)
+        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
+        datatype = best_name(self._literals(node, _DATATYPE), self.languages)
         return Property(identifier, label, aliases, description, datatype, count)
 
     def uses(self) -> dict[str, int]:
-        """The predicates of facts, with how many facts each is in."""
+        """Return the predicates of facts with their numbers of facts."""
         if self._uses is None:
             counted: dict[str, int] = {}
             for quad in self._store.quads_for_pattern(None, _USES, None, None):
@@ -146,8 +150,8 @@ class Names:
             self._uses = counted
         return self._uses
 
-    def _said(self, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
-        for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _NAMES):
+    def _literals(self, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
+        for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
             if isinstance(quad.object, ox.Literal):
                 yield quad.object.value, quad.object.language or ""
 
