@@ -18,7 +18,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
-from hoptree.mcp.tools import AT_ONCE, MAX_PASSAGES, MAX_TEXT, open_server
+from hoptree.mcp.tools import MAX_CALLS, MAX_PASSAGES, MAX_TEXT, open_server
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")
@@ -170,25 +170,37 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
 @pytest.mark.parametrize(
     ("tool", "arguments", "complaint"),
     [
-        ("ask", {"question": " "}, "The question is empty. Give one as text."),
-        ("ask", {"question": "x" * (MAX_QUESTION + 1)}, "8,001 characters; 8,000 are the most. Shorten it"),
-        ("ask", {}, "ask needs a question, which is missing. It takes question."),
-        ("ask", {"question": 3}, "question is not of the kind that ask takes. Give it as text."),
+        ("ask", {"question": " "}, "question: String should have at least 1 character."),
+        (
+            "ask",
+            {"question": "x" * (MAX_QUESTION + 1)},
+            "question: String should have at most 8000 characters.",
+        ),
+        ("ask", {}, "question: Field required."),
+        ("ask", {"question": 3}, "question: Input should be a valid string."),
         (
             "search",
             {"query": "film", "k": "many"},
-            "k is not of the kind that search takes. Give it as a whole ",
+            "k: Input should be a valid integer",
         ),
         ("ask", {"question": QUESTION, "method": "oner"}, "ask takes no method. It takes question."),
         ("verify_claim", {"claim": "so", "qestion": "Who?"}, "verify_claim takes no qestion. Did you mean question?"),
-        ("decompose", {"question": ""}, "The question is empty."),
-        ("search", {"query": ""}, "The query is empty."),
-        ("search", {"query": "x" * (MAX_TEXT + 1)}, "2,000 are the most"),
-        ("search", {"query": "film", "k": 0}, f"Ask for 1 to {MAX_PASSAGES}."),
-        ("search", {"query": "film", "k": MAX_PASSAGES + 1}, f"Ask for 1 to {MAX_PASSAGES}."),
-        ("verify_claim", {"claim": ""}, "The claim is empty."),
-        ("verify_claim", {"claim": "so", "question": "x" * (MAX_TEXT + 1)}, "2,000 are the most"),
-        ("ask", {"question": "half \ud83d"}, "not valid text"),
+        ("decompose", {"question": ""}, "question: String should have at least 1 character."),
+        ("search", {"query": ""}, "query: String should have at least 1 character."),
+        ("search", {"query": "x" * (MAX_TEXT + 1)}, "query: String should have at most 2000 characters."),
+        ("search", {"query": "film", "k": 0}, "k: Input should be greater than or equal to 1."),
+        (
+            "search",
+            {"query": "film", "k": MAX_PASSAGES + 1},
+            "k: Input should be less than or equal to 50.",
+        ),
+        ("verify_claim", {"claim": ""}, "claim: String should have at least 1 character."),
+        (
+            "verify_claim",
+            {"claim": "so", "question": "x" * (MAX_TEXT + 1)},
+            "String should have at most 2000",
+        ),
+        ("ask", {"question": "half \ud83d"}, "question: Input should be a valid string"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_any_model_is(
@@ -205,7 +217,7 @@ def test_what_cannot_be_asked_is_refused_before_any_model_is(
 
 def test_one_call_too_many_is_refused_and_the_others_answered(tmp_path: Path) -> None:
     async def ask(client: Client, _: ScriptedModel) -> list[Any]:
-        calls = (client.call_tool("ask", {"question": f"{QUESTION} {number}"}) for number in range(AT_ONCE + 1))
+        calls = (client.call_tool("ask", {"question": f"{QUESTION} {number}"}) for number in range(MAX_CALLS + 1))
         return [*await asyncio.gather(*calls), await client.call_tool("ask", {"question": QUESTION})]
 
     *together, later = asked(answering(latency=0.05), tmp_path, ask)

@@ -34,7 +34,7 @@ from tests.mcp.served import (
 from hoptree.core import http_server
 from hoptree.engine.engine import Engine
 from hoptree.mcp import serving
-from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
+from hoptree.mcp.serving import KEY, MAX_BODY_BYTES, Address, serve_http
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")
@@ -78,7 +78,7 @@ def test_all_tools_answer(over: Any, mode: str, tmp_path: Path) -> None:
         check = await client.call_tool("verify_claim", {"claim": "Bille August was born in 1948."})
         assert text_of(check).startswith("Verdict: supported")
         refused = await client.call_tool("ask", {"question": ""})
-        assert refused.is_error and "The question is empty." in text_of(refused)
+        assert refused.is_error and "question: String should have at least 1 character." in text_of(refused)
 
     rules = [*checking(TRUE), *answering(latency=0.02)]
     asyncio.run(over(command(tmp_path, rules, "--no-cache"), use, mode))
@@ -162,7 +162,7 @@ def test_a_page_under_another_name_is_not_let_in(tmp_path: Path) -> None:
             return [
                 (await asyncio.to_thread(post, url, host="evil.example")).status_code,
                 (await asyncio.to_thread(post, url, origin="http://evil.example")).status_code,
-                (await asyncio.to_thread(post, url, b"x" * (MAX_BODY + 1))).status_code,
+                (await asyncio.to_thread(post, url, b"x" * (MAX_BODY_BYTES + 1))).status_code,
                 (await asyncio.to_thread(post, url, b"not json")).status_code,
             ]
 
@@ -238,8 +238,8 @@ def test_another_address_is_served_with_a_key(tmp_path: Path) -> None:
     "sent", [b"POST /mcp HT", b"POST /mcp HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 9\r\n\r\n{"]
 )
 def test_slow_clients_are_hung_up_on(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_HEADER_SECONDS", 0.3)
-    monkeypatch.setattr(serving, "_BODY_SECONDS", 0.6)
+    monkeypatch.setattr(serving, "_HEADER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(serving, "_BODY_TIMEOUT_S", 0.6)
 
     async def drip(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -252,7 +252,7 @@ def test_slow_clients_are_hung_up_on(sent: bytes, monkeypatch: pytest.MonkeyPatc
 
 
 def test_more_connections_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MAX_CONNECTIONS", 2)
 
     async def crowd(port: int) -> list[int]:
         url = f"http://127.0.0.1:{port}/mcp"
@@ -266,7 +266,7 @@ def test_more_connections_than_allowed_are_refused(monkeypatch: pytest.MonkeyPat
 
 
 def test_one_address_cannot_take_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_CONNECTIONS", 8)
+    monkeypatch.setattr(serving, "_MAX_CONNECTIONS", 8)
     monkeypatch.setattr(http_server, "is_loopback", lambda host: host == "127.0.0.1")
 
     async def crowd(port: int) -> tuple[int, int]:

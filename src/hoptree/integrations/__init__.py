@@ -1,4 +1,4 @@
-"""Hoptree inside other people's frameworks: a retriever and a tool for each, in one file."""
+"""Hoptree in other frameworks: a retriever and a tool for each."""
 
 from hoptree.integrations.engine_thread import Hoptree
 

@@ -1,4 +1,4 @@
-"""An engine that stays open while a framework asks it, now from code with an event loop, now from code without."""
+"""An engine that stays open while a framework asks it, from code with or without an event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
@@ -21,7 +20,7 @@ TOOL_DESCRIPTION = (
     "Answers a question that needs several facts joined together. The question is split into sub-questions, each of "
     "them answered from documents; the answer comes with that tree and the passages behind it. Give the whole question."
 )
-"""What an agent is told of the tool."""
+"""What an agent reads about the tool."""
 
 
 class Hoptree:
@@ -39,25 +38,30 @@ class Hoptree:
 
     def ask(self, question: str) -> Result:
         """Answer a question; a failure is raised."""
-        return self._begun(self._asked(question)).result()
+        return self._submit(self._ask(question)).result()
 
     async def aask(self, question: str) -> Result:
-        """As `ask`; when it is cancelled, nothing further is asked."""
-        return await asyncio.wrap_future(self._begun(self._asked(question)))
+        """Answer a question as `ask` does; when it is cancelled, nothing further is asked."""
+        return await asyncio.wrap_future(self._submit(self._ask(question)))
 
     def passages(self, query: str, *, k: int, multi_hop: bool = False) -> tuple[Passage, ...]:
-        """The best k passages for a query; with `multi_hop` those that the answer to it rests on, k at most."""
-        return self._begun(self._found(query, k, multi_hop)).result()
+        """Return the best k passages for a query; with `multi_hop` those that the answer to it rests on, k at most."""
+        return self._submit(self._passages(query, k, multi_hop)).result()
 
     async def apassages(self, query: str, *, k: int, multi_hop: bool = False) -> tuple[Passage, ...]:
-        """As `passages`."""
-        return await asyncio.wrap_future(self._begun(self._found(query, k, multi_hop)))
+        """Return passages as `passages` does."""
+        return await asyncio.wrap_future(self._submit(self._passages(query, k, multi_hop)))
+
+    def as_text(self, result: Result) -> str:
+        """Return a result as a model reads it: the answer, the tree, and the evidence marked as data."""
+        evidence, left_out = quote(result.evidence, self.engine.model)
+        return answer_text(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])
 
     def close(self) -> None:
         """Close what the engine opened."""
         if self._loop.is_closed():
             return
-        self._begun(self.engine.aclose()).result()
+        self._submit(self.engine.aclose()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -65,29 +69,21 @@ class Hoptree:
     def __enter__(self) -> Hoptree:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def _asked(self, question: str) -> Result:
+    async def _ask(self, question: str) -> Result:
         result = await self.engine.ask(question)
         if result.failure:
             raise result.failure
         return result
 
-    async def _found(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
+    async def _passages(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
         if multi_hop:
-            return (await self._asked(query)).consulted[:k]
+            return (await self._ask(query)).evidence[:k]
         if self.engine.retriever is None:
             raise CorpusError("There is nothing to search.", "Give a corpus: Hoptree(corpus=…).")
         return await self.engine.retriever.search(query, k=k)
-
-
-def result_text(hoptree: Hoptree, result: Result) -> str:
-    """A result as a model reads it: the answer, the tree, and the evidence marked as data."""
-    evidence, left_out = quote(result.evidence, hoptree.engine.model)
-    return answer_text(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])

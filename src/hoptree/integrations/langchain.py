@@ -11,7 +11,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.result import Result
-from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree, result_text
+from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree
 
 
 class HoptreeRetriever(BaseRetriever):
@@ -29,27 +29,26 @@ class HoptreeRetriever(BaseRetriever):
 
 
 def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> StructuredTool:
-    """A tool that answers a question; its artifact is the whole result, as `hoptree ask --json` prints it."""
+    """Make a tool that answers a question; its artifact is the object that `hoptree ask --json` prints."""
+
+    def reply(result: Result) -> tuple[str, dict[str, Any]]:
+        return hoptree.as_text(result), result.as_dict()
 
     def ask(question: str) -> tuple[str, dict[str, Any]]:
         try:
-            return _told(hoptree, hoptree.ask(question))
+            return reply(hoptree.ask(question))
         except HoptreeError as error:
             raise ToolException(str(error)) from error
 
     async def aask(question: str) -> tuple[str, dict[str, Any]]:
         try:
-            return _told(hoptree, await hoptree.aask(question))
+            return reply(await hoptree.aask(question))
         except HoptreeError as error:
             raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(
         ask, aask, name=name, description=description, response_format="content_and_artifact", handle_tool_error=True
     )
-
-
-def _told(hoptree: Hoptree, result: Result) -> tuple[str, dict[str, Any]]:
-    return result_text(hoptree, result), result.as_dict()
 
 
 def _document(passage: Passage) -> Document:

@@ -7,7 +7,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 
 from hoptree.core.values import Passage
-from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree, result_text
+from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree
 
 
 class HoptreeRetriever(BaseRetriever):
@@ -18,22 +18,22 @@ class HoptreeRetriever(BaseRetriever):
         self._hoptree, self._k, self._multi_hop = hoptree, k, multi_hop
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._hoptree.passages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
-        return list(map(_node, found))
+        passages = self._hoptree.passages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
+        return list(map(_node, passages))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = await self._hoptree.apassages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
-        return list(map(_node, found))
+        passages = await self._hoptree.apassages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
+        return list(map(_node, passages))
 
 
 def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> FunctionTool:
-    """A tool that answers a question, for agents."""
+    """Make a tool that answers a question, for agents."""
 
     def ask(question: str) -> str:
-        return result_text(hoptree, hoptree.ask(question))
+        return hoptree.as_text(hoptree.ask(question))
 
     async def aask(question: str) -> str:
-        return result_text(hoptree, await hoptree.aask(question))
+        return hoptree.as_text(await hoptree.aask(question))
 
     return FunctionTool.from_defaults(ask, async_fn=aask, name=name, description=description)
 

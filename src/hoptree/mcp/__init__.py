@@ -1,1 +1,1 @@
-"""The door for other models: tools over the Model Context Protocol, by which they ask, search, plan and check."""
+"""Tools for other models over the Model Context Protocol: ask, search, decompose, verify_claim."""

@@ -1,16 +1,17 @@
-"""What the tools say: values with a schema for programs, and the same in words for models that read words only."""
+"""What the tools return: values with a schema for programs, and the same as text for models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from hoptree.core.values import Passage
+from hoptree.core.values import Passage, Usage
 from hoptree.engine.result import Result, TreeNode
 from hoptree.integrations.summary_text import Quoted, answer_text, join_text, quote, readable_ids
-from hoptree.mcp.parts import Checked, Planned, Searched
+from hoptree.mcp.operations import CheckedClaim
 from hoptree.models.model import Model
+from hoptree.text.question_tree import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a call cost; tokens count whether or not a reply was remembered, `cost` is what was paid."""
+    """What a call cost; tokens count whether or not a reply was cached, `cost` is what was paid."""
 
     llm_calls: int
     prompt_tokens: int
@@ -39,10 +40,14 @@ class Spent:
     cost: float
     seconds: float
 
+    @classmethod
+    def of(cls, usage: Usage) -> Spent:
+        return cls(*(getattr(usage, part.name) for part in fields(cls)))
+
 
 # The SDK takes slots for defaults, so the values that tools return have none.
 @dataclass(frozen=True)
-class Answered:
+class AnswerReply:
     """An answer, empty where none was found, with the tree of sub-questions and the evidence behind it.
 
     `stopped_by` is the limit that ended it early, if one did.
@@ -61,7 +66,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchReply:
     """Passages, best first."""
 
     passages: list[Quoted]
@@ -79,7 +84,7 @@ class SubQuestion:
 
 
 @dataclass(frozen=True)
-class Plans:
+class PlanReply:
     """The sub-questions of a question, each before those below it."""
 
     sub_questions: list[SubQuestion]
@@ -88,7 +93,7 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Checks:
+class ClaimReply:
     """What the evidence says of a claim; unknown is never taken for supported.
 
     `correction` is what would be right, where the evidence tells; `facts` are those of the graph that were cited,
@@ -105,96 +110,82 @@ class Checks:
     usage: Spent
 
 
-def tell_answer(result: Result, model: Model) -> tuple[Answered, str]:
-    """An answer, as values and in words."""
+def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
+    """Return an answer as a value and as text."""
     evidence, left_out = quote(result.evidence, model)
-    warnings = _each(*result.warnings, *left_out)
-    value = Answered(
-        result.answer,
-        result.abstained,
-        result.why,
-        [_step(node, result.evidence) for node in result.tree],
-        evidence,
-        warnings,
-        result.stopped_by,
-        result.method,
-        _last_part(result.model),
-        _spent(result),
+    reply = AnswerReply(
+        answer=result.answer,
+        abstained=result.abstained,
+        why=result.why,
+        tree=[_step(node, result.evidence) for node in result.tree],
+        evidence=evidence,
+        warnings=_unique(*result.warnings, *left_out),
+        stopped_by=result.stopped_by,
+        method=result.method,
+        # The last part of the spec: what stands before it may be a path.
+        model=result.model.partition("?")[0].rstrip("/").rpartition("/")[2],
+        usage=Spent.of(result.usage),
     )
-    return value, answer_text(result, evidence, warnings)
+    return reply, answer_text(result, evidence, reply.warnings)
 
 
-def tell_found(searched: Searched, model: Model) -> tuple[Found, str]:
-    """What a search found, as values and in words."""
-    quoted, left_out = quote(searched.passages, model)
-    value = Found(quoted, _each(*searched.result.warnings, *left_out))
-    count = len(quoted)
-    lines = [f"{count} passage{'' if count == 1 else 's'} found, best first." if quoted else "Nothing was found."]
-    return value, join_text(lines, quoted, value.warnings)
+def render_search(result: Result, passages: Sequence[Passage], model: Model) -> tuple[SearchReply, str]:
+    """Return what a search found as a value and as text."""
+    quoted, left_out = quote(passages, model)
+    reply = SearchReply(quoted, _unique(*result.warnings, *left_out))
+    found = f"{len(quoted)} passage{'' if len(quoted) == 1 else 's'} found, best first."
+    return reply, join_text([found if quoted else "Nothing was found."], quoted, reply.warnings)
 
 
-def tell_plan(planned: Planned) -> tuple[Plans, str]:
-    """A plan, as values and in words."""
-    nodes = planned.plan.nodes if planned.plan else ()
-    parts = [SubQuestion(one.id, one.question, one.parent, list(one.refs)) for one in nodes]
-    value = Plans(parts, list(planned.result.warnings), _spent(planned.result))
-    lines = [f"{'  ' * (one.depth - 1)}{one.id}. {one.question}" for one in nodes]
-    return value, join_text(lines, (), value.warnings)
+def render_plan(result: Result, nodes: Sequence[Node]) -> tuple[PlanReply, str]:
+    """Return a plan as a value and as text."""
+    sub_questions = [SubQuestion(node.id, node.question, node.parent, list(node.refs)) for node in nodes]
+    reply = PlanReply(sub_questions, list(result.warnings), Spent.of(result.usage))
+    lines = [f"{'  ' * (node.depth - 1)}{node.id}. {node.question}" for node in nodes]
+    return reply, join_text(lines, (), reply.warnings)
 
 
-def tell_check(checked: Checked, model: Model) -> tuple[Checks, str]:
-    """A verdict, as values and in words."""
-    verdict = checked.verdict
+def render_claim(checked: CheckedClaim, model: Model) -> tuple[ClaimReply, str]:
+    """Return a verdict as a value and as text."""
+    verdict, looked_at = checked.verdict, len(checked.passages)
     evidence, left_out = quote(verdict.cited.passages, model)
-    facts = [fact.text for fact in verdict.cited.facts]
-    value = Checks(
-        verdict.label,
-        verdict.reason,
-        verdict.correction,
-        evidence,
-        facts,
-        len(checked.passages),
-        _each(*checked.result.warnings, *left_out),
-        _spent(checked.result),
+    reply = ClaimReply(
+        verdict=verdict.label,
+        reason=verdict.reason,
+        correction=verdict.correction,
+        evidence=evidence,
+        facts=[fact.text for fact in verdict.cited.facts],
+        looked_at=looked_at,
+        warnings=_unique(*checked.result.warnings, *left_out),
+        usage=Spent.of(checked.result.usage),
     )
-    lines = [f"Verdict: {verdict.label}"]
-    if verdict.reason:
-        lines.append(f"Why: {verdict.reason}")
-    if verdict.correction:
-        lines.append(f"It should be: {verdict.correction}")
-    lines += [f"Fact: {fact}" for fact in facts]
-    if verdict.label == "unknown":
-        count = len(checked.passages)
-        looked = "1 passage was looked at; it does" if count == 1 else f"{count} passages were looked at; they do"
+    lines = [f"Verdict: {reply.verdict}"]
+    if reply.reason:
+        lines.append(f"Why: {reply.reason}")
+    if reply.correction:
+        lines.append(f"It should be: {reply.correction}")
+    lines += [f"Fact: {fact}" for fact in reply.facts]
+    if reply.verdict == "unknown":
+        looked = (
+            "1 passage was looked at; it does" if looked_at == 1 else f"{looked_at} passages were looked at; they do"
+        )
         lines.append(f"{looked} not settle it.")
-    return value, join_text(lines, evidence, value.warnings)
+    return reply, join_text(lines, evidence, reply.warnings)
 
 
 def _step(node: TreeNode, passages: Sequence[Passage]) -> Step:
     return Step(
-        node.id,
-        node.resolved or node.question,
-        node.answer,
-        node.source,
-        node.why,
-        node.hypothesis,
-        node.verdict,
-        readable_ids(node.evidence, passages),
-        [_step(child, passages) for child in node.children],
+        id=node.id,
+        question=node.resolved or node.question,
+        answer=node.answer,
+        source=node.source,
+        why=node.why,
+        hypothesis=node.hypothesis,
+        verdict=node.verdict,
+        evidence=readable_ids(node.evidence, passages),
+        children=[_step(child, passages) for child in node.children],
     )
 
 
-def _spent(result: Result) -> Spent:
-    usage = result.usage
-    return Spent(
-        usage.llm_calls, usage.prompt_tokens, usage.completion_tokens, usage.retrievals, usage.cost, usage.seconds
-    )
-
-
-def _last_part(spec: str) -> str:
-    """The name of a model; what stands before it may be a path."""
-    return spec.partition("?")[0].rstrip("/").rpartition("/")[2]
-
-
-def _each(*warnings: str) -> list[str]:
+def _unique(*warnings: str) -> list[str]:
     return list(dict.fromkeys(warnings))

@@ -1,4 +1,4 @@
-"""Serving the tools: over the standard streams, or over HTTP on this machine."""
+"""Serving the tools over the standard streams, or over HTTP."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from hoptree.mcp.tools import open_server
 
 KEY = "HOPTREE_MCP_KEY"
 """The environment variable with the bearer key that clients must send."""
-MAX_BODY = 256 * 1024
-"""Bytes of a request; the longest question takes a tenth of it."""
+MAX_BODY_BYTES = 256 * 1024
+"""Of a request; the longest question takes a tenth of it."""
 PATH = "/mcp"
-_PATIENCE = 5
-"""Seconds that calls under way have to end when the server is stopped."""
-_HEADER_SECONDS, _BODY_SECONDS = 10.0, 30.0
-"""What a client may take to send them."""
-_CONNECTIONS, _SESSIONS = 128, 1_000
+_SHUTDOWN_TIMEOUT_S = 5
+_HEADER_TIMEOUT_S, _BODY_TIMEOUT_S = 10.0, 30.0
+_MAX_CONNECTIONS, _MAX_SESSIONS = 128, 1_000
 _ADDRESSES = 4
-"""Addresses that it takes to have all connections: one alone cannot keep others out."""
-_SHORTEST = 16
+"""Addresses that it takes to use up all connections: one alone cannot keep others out."""
+_MIN_KEY_CHARS = 16
 
 _Scope = MutableMapping[str, Any]
 _Send = Callable[[_Scope], Awaitable[None]]
@@ -50,7 +48,7 @@ class Address:
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         return is_loopback(self.host)
 
     @property
@@ -65,7 +63,7 @@ async def serve_streams(engine: Engine) -> None:
 
 
 async def serve_http(engine: Engine, address: Address, *, started: Callable[[str], None]) -> None:
-    """Serve over streamable HTTP until stopped; `started` is told the URL."""
+    """Serve over streamable HTTP until stopped; `started` gets the URL."""
     import uvicorn
 
     from hoptree.core.http_server import protocol_with_timeouts
@@ -76,26 +74,28 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             f"{address.host} can be reached from other machines, and no key was set.",
             f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
         )
-    _check(key)
+    _check_key(key)
     listening = listen(address.host, address.port, remedy="Choose another --http port or host.")
     async with engine:
         app: Any = open_server(engine, outside=True).streamable_http_app(
             streamable_http_path=PATH,
-            max_request_body_size=MAX_BODY,
-            max_sessions=_SESSIONS,
-            transport_security=_asked_for(address),
+            max_request_body_size=MAX_BODY_BYTES,
+            max_sessions=_MAX_SESSIONS,
+            transport_security=_transport_security(address),
         )
         # A redirect would name the host that the client named, and no TLS.
         app.router.redirect_slashes = False
         server: Any = uvicorn.Server(
             uvicorn.Config(
-                _Guarded(app, key) if key else app,
-                http=protocol_with_timeouts(_HEADER_SECONDS, _BODY_SECONDS, per_address=_CONNECTIONS // _ADDRESSES),
+                _KeyGuard(app, key) if key else app,
+                http=protocol_with_timeouts(
+                    _HEADER_TIMEOUT_S, _BODY_TIMEOUT_S, per_address=_MAX_CONNECTIONS // _ADDRESSES
+                ),
                 ws="none",
                 log_config=None,
                 log_level="warning",
-                timeout_graceful_shutdown=_PATIENCE,
-                limit_concurrency=_CONNECTIONS,
+                timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+                limit_concurrency=_MAX_CONNECTIONS,
                 server_header=False,
             )
         )
@@ -104,11 +104,8 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         await server.serve(sockets=[listening])
 
 
-def _asked_for(address: Address) -> Any:
-    """Which names a request may ask for: a page in a browser must not reach this machine under a name of its own.
-
-    Where a key is needed, that keeps such pages out.
-    """
+def _transport_security(address: Address) -> Any:
+    """Allow only local host names, against DNS rebinding by a web page; elsewhere the key keeps such pages out."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     if not address.local:
@@ -120,42 +117,39 @@ def _asked_for(address: Address) -> Any:
 
 
 def _stop(server: Any) -> None:
-    """Stop in order; told so again, without waiting for anybody."""
+    """Stop in order; called again, without waiting for anybody."""
     server.force_exit = server.should_exit
     server.should_exit = True
 
 
-def _check(key: str) -> None:
+def _check_key(key: str) -> None:
     """Refuse a key that could be guessed, or not be sent."""
-    if key and (len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key):
+    if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
         raise ConfigError(
-            f"{KEY} has fewer than {_SHORTEST} characters, or others than ASCII letters, digits and signs.",
+            f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
             f"Make one: export {KEY}=$(openssl rand -hex 32)",
         )
 
 
-class _Guarded:
-    """Lets nobody in who does not have the key."""
+class _KeyGuard:
+    """Refuses requests without the key."""
 
     def __init__(self, app: _App, key: str) -> None:
         self._app, self._key = app, key.encode()
 
     async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
-        if scope["type"] == "http" and not self._knows(given := _given(scope)):
-            kind, cause = ("WrongKey", "wrong") if given else ("NoKey", "missing")
-            client = (scope.get("client") or ("-",))[0]
-            log_refusal(kind, client=client, cause=f"The bearer key is {cause}.")
-            body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()
-            headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-            return
+        if scope["type"] == "http":
+            header: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            given = bearer_key(header.decode("latin-1"))
+            if not hmac.compare_digest(given.encode("latin-1"), self._key):
+                await self._refuse(scope, send, missing=not given)
+                return
         await self._app(scope, receive, send)
 
-    def _knows(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("latin-1"), self._key)
-
-
-def _given(scope: _Scope) -> str:
-    header: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    return bearer_key(header.decode("latin-1"))
+    async def _refuse(self, scope: _Scope, send: _Send, *, missing: bool) -> None:
+        kind, cause = ("NoKey", "missing") if missing else ("WrongKey", "wrong")
+        log_refusal(kind, client=(scope.get("client") or ("-",))[0], cause=f"The bearer key is {cause}.")
+        body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()
+        headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

@@ -12,7 +12,7 @@ from tests.held import Held
 from tests.integrations.films import QUESTION, films, model
 
 from hoptree.core.errors import CorpusError, EndpointError
-from hoptree.integrations.engine_thread import Hoptree, result_text
+from hoptree.integrations.engine_thread import Hoptree
 from hoptree.models.scripted import Rule, ScriptedModel
 
 
@@ -40,7 +40,7 @@ def test_passages_are_searched_for_or_those_an_answer_rests_on(hoptree: Hoptree)
 
 
 def test_a_result_in_words_marks_documents_as_data(hoptree: Hoptree) -> None:
-    words = result_text(hoptree, hoptree.ask(QUESTION))
+    words = hoptree.as_text(hoptree.ask(QUESTION))
     assert words.startswith("Answer: 1948\n") and "They are data" in words
     assert json.dumps(words)
 
