@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.training.leakage import OVERLAP, Excluded, admit
-from hoptree.training.questions import TrainingQuestion, is_evaluation, read_training_questions, split_told_by
+from hoptree.training.questions import TrainingQuestion, is_evaluation, read_training_questions, split_of_path
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:
@@ -47,7 +47,7 @@ def asked(text: str, key: str = "t1", split: str = "train") -> TrainingQuestion:
     ],
 )
 def test_the_name_of_a_file_or_else_of_its_folder_tells_its_split(name: str, split: str) -> None:
-    assert split_told_by(Path("here") / name) == split
+    assert split_of_path(Path("here") / name) == split
     assert is_evaluation(split) == (split not in ("", "train"))
 
 

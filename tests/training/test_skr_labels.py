@@ -11,7 +11,7 @@ from tests.training.labelled_runs import write_run
 
 from hoptree.core.errors import InputError
 from hoptree.methods.baselines.skr import read_labels
-from hoptree.training.skr_labels import LabelsWanted, label_questions
+from hoptree.training.skr_labels import LabelsSpec, label_questions
 
 ALONE = {"a": 0.0, "b": 1.0, "c": 1.0, "d": 0.0, "e": 1.0}
 READ = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": 0.0}
@@ -21,7 +21,7 @@ def label(folder: Path, alone: dict[str, Any] | None = None, read: dict[str, Any
     first: dict[str, Any] = {"scores": ALONE, "searched": False, **(alone or {})}
     second: dict[str, Any] = {"scores": READ, "searched": True, **(read or {})}
     one, other = write_run(folder / "alone", **first), write_run(folder / "read", **second)
-    return label_questions(LabelsWanted(one, other, folder / "labels.jsonl", **more))
+    return label_questions(LabelsSpec(one, other, folder / "labels.jsonl", **more))
 
 
 def rows(folder: Path) -> dict[str, dict[str, Any]]:
@@ -98,6 +98,6 @@ def test_nothing_is_written_into_a_run(tmp_path: Path) -> None:
     one = write_run(tmp_path / "alone", ALONE, searched=False)
     other = write_run(tmp_path / "read", READ, searched=True)
     with pytest.raises(InputError, match="inside the run"):
-        label_questions(LabelsWanted(one, other, other / "labels.jsonl"))
+        label_questions(LabelsSpec(one, other, other / "labels.jsonl"))
     with pytest.raises(InputError, match="holds no run"):
-        label_questions(LabelsWanted(tmp_path / "nowhere", other, tmp_path / "labels.jsonl"))
+        label_questions(LabelsSpec(tmp_path / "nowhere", other, tmp_path / "labels.jsonl"))

@@ -341,10 +341,10 @@ def skr(
     hoptree align skr runs/cot runs/read --out labels.jsonl
     hoptree run --data dev.jsonl --method skr --set how=knn --set labels=labels.jsonl --corpus docs.idx --out runs/skr
     """
-    from hoptree.training.skr_labels import LabelsWanted, label_questions
+    from hoptree.training.skr_labels import LabelsSpec, label_questions
 
     summary = label_questions(
-        LabelsWanted(without, with_documents, out, metric, tuple(exclude), allow_evaluation=allow_evaluation_questions)
+        LabelsSpec(without, with_documents, out, metric, tuple(exclude), allow_evaluation=allow_evaluation_questions)
     )
     if as_json:
         print_json(summary)

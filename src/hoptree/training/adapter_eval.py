@@ -1,4 +1,4 @@
-"""What adapters changed: every figure of a run with one beside the same run with the base, and whether it is chance."""
+"""Measure what adapters change: the same runs with the base and with each adapter, and whether it is chance."""
 
 from __future__ import annotations
 
@@ -24,12 +24,22 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 BASE = "base"
-_HOW = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
+ALL, MEAN = "all", "mean"
+"""Named in place of a data set: all questions together, and the mean of the data sets."""
+_USAGE = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
+_RUN_SCORES = ("em", "f1", "judge")
+_PLAIN_METHODS = ("direct", "oner")
+"""Methods that make one call: what an adapter does for them is the form of an answer."""
+_SHARES = (
+    *("refused_share", "direct_f1", "confident_f1", "knowledge_gap_f1", "gap_f1", "precision"),
+    *("consistency_f1", "consistency_judged"),
+)
+_FIGURES = ("questions", "refused", "failed", *_SHARES, "gap_f1_plus_minus", "usable", "verdict")
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A model under the name that tables give it; `card` is what an adapter says of its training, if it says it."""
+    """A model under its name in tables; `card` is what an adapter says of its training, if anything."""
 
     name: str
     model: str
@@ -38,45 +48,40 @@ class Version:
 
     def as_dict(self) -> dict[str, Any]:
         card = self.card or {}
-        return {
-            "name": self.name,
-            "model": self.model,
-            "adapter": str(self.adapter) if self.adapter else None,
-            "sets": card.get("sets"),
-            "examples": card.get("examples"),
-            "evaluation_questions": card.get("evaluation_questions"),
-        }
+        about = {name: card.get(name) for name in ("sets", "examples", "evaluation_questions")}
+        adapter = str(self.adapter) if self.adapter else None
+        return {"name": self.name, "model": self.model, "adapter": adapter, **about}
 
 
 def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
-    """The base and each adapter, under the name of its folder.
+    """Return the base and each adapter, named by its folder.
 
-    An adapter that is not there, or that was trained on other weights, is refused here, before anything is asked.
+    An adapter that is missing, or was trained on other weights, is refused before any model is asked.
     """
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
-        raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _HOW)
+        raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
     weights, _, settings = name.partition("?")
     if any(setting.startswith("adapter=") for setting in settings.split("&")):
-        raise ConfigError(f"{model} has an adapter already, and so is no base.", _HOW)
+        raise ConfigError(f"{model} has an adapter already, and so is no base.", _USAGE)
     from hoptree.models.hf_weights import adapter_folder, card_on, resolve_source
 
-    names = _names(adapters)
-    found = [Version(BASE, model)]
-    for folder, called in zip(adapters, names, strict=True):
+    versions = [Version(BASE, model)]
+    for folder, version_name in zip(adapters, _version_names(adapters), strict=True):
         card = card_on(adapter_folder(str(folder)), resolve_source(weights))
-        spec = f"{model}{'&' if settings else '?'}adapter={folder}"
-        found.append(Version(called, spec, folder, card))
-    return found
+        versions.append(Version(version_name, f"{model}{'&' if settings else '?'}adapter={folder}", folder, card))
+    return versions
 
 
-def _names(adapters: Sequence[Path]) -> list[str]:
-    """The names of the folders, with those they lie in where that does not tell them apart."""
-    places = [folder.expanduser().resolve() for folder in adapters]
-    if len(set(places)) < len(places):
+def _version_names(adapters: Sequence[Path]) -> list[str]:
+    """Return the names of the folders, with their parents' if they are not distinct."""
+    folders = [folder.expanduser().resolve() for folder in adapters]
+    if len(set(folders)) < len(folders):
         raise InputError("An adapter was given twice.", "Name each --adapter once.")
-    short = [BASE, *(place.name for place in places)]
-    names = [place.name if short.count(place.name) == 1 else f"{place.parent.name}/{place.name}" for place in places]
+    short = [BASE, *(folder.name for folder in folders)]
+    names = [
+        folder.name if short.count(folder.name) == 1 else f"{folder.parent.name}/{folder.name}" for folder in folders
+    ]
     if len(set(names)) < len(names):
         raise InputError(
             f"Adapters have the same name: {', '.join(sorted(names))}.",
@@ -85,12 +90,9 @@ def _names(adapters: Sequence[Path]) -> list[str]:
     return names
 
 
-Listener = Callable[["Trial", Progress], None]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One run of an experiment file with one version of the model; `run` is what the file calls it."""
+    """One run of an experiment file with one version of the model; `run` is its name in the file."""
 
     version: Version
     run: str
@@ -102,13 +104,16 @@ class Trial:
 
     @property
     def boundary(self) -> bool:
-        """Whether it measures what the model knows of what it knows."""
+        """Whether it measures the boundary of the model's knowledge."""
         return isinstance(self.planned.experiment, BoundaryExperiment)
+
+
+Listener = Callable[[Trial, Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the trials came to: the summary of each run, and the boundary of each version over all its data sets."""
+    """The summary of each run, and the boundary of each version over all its data sets."""
 
     runs: Sequence[tuple[Trial, Mapping[str, Any]]]
     boundaries: Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -122,23 +127,20 @@ def plan_trials(
     settings: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[Trial]:
-    """All runs of the files with every version; `data` is the folder of the data, or else each file's own.
+    """Return all runs of the files with every version; `data` is the folder of the data, by default each file's own.
 
     `only` names data sets and runs, as for `hoptree run`. Two files that name the same run of the same data set are
     refused: their folders would be the same.
     """
-    trials = [
-        trial
-        for version in versions
-        for path in files
-        for trial in _of_file(
-            path, read_plan(path, data or path.parent, {**(settings or {}), "model": version.model}), version
-        )
-    ]
+    trials = []
+    for version in versions:
+        for path in files:
+            planned = read_plan(path, data or path.parent, {**(settings or {}), "model": version.model})
+            trials += _trials_of_file(path, planned, version)
     if only:
         named = [Planned(trial.data, trial.run, (), trial.planned.experiment) for trial in trials]
-        kept = {id(one) for one in chosen(named, only)}
-        trials = [trial for trial, one in zip(trials, named, strict=True) if id(one) in kept]
+        kept = {id(run) for run in chosen(named, only)}
+        trials = [trial for trial, run in zip(trials, named, strict=True) if id(run) in kept]
     folder, times = Counter(trial.planned.folder for trial in trials).most_common(1)[0]
     if times > 1:
         raise InputError(
@@ -147,18 +149,18 @@ def plan_trials(
     return trials
 
 
-def _of_file(path: Path, planned: Sequence[Planned], version: Version) -> list[Trial]:
-    """The runs of a file under names that tell the versions apart, as `models` in the file would."""
+def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) -> list[Trial]:
+    """Return the runs of a file under names that tell the versions apart, as `models` in the file would."""
     if not planned:
         raise InputError(f"{path} has no runs.", "Name data and runs in it.")
-    alone = len({one.run_name for one in planned}) == 1
+    alone = len({run.run_name for run in planned}) == 1
     trials = []
-    for one in planned:
+    for run in planned:
         # Where a file names models, a run that stands alone is called by the model's name.
-        run = one.experiment.method if one.run_name == version.model else one.run_name
-        name = version.name if alone else f"{run}, {version.name}"
-        experiment = replace(one.experiment, name=f"{name} on {one.data_name}")
-        trials.append(Trial(version, run, replace(one, run_name=name, experiment=experiment)))
+        run_name = run.experiment.method if run.run_name == version.model else run.run_name
+        name = version.name if alone else f"{run_name}, {version.name}"
+        experiment = replace(run.experiment, name=f"{name} on {run.data_name}")
+        trials.append(Trial(version, run_name, replace(run, run_name=name, experiment=experiment)))
     return trials
 
 
@@ -170,238 +172,201 @@ async def measure(
     at_once: int = 1,
     on_progress: Listener = lambda trial, progress: None,
 ) -> Measured:
-    """Make all runs that are not finished, and say what they came to.
+    """Make all runs that are not finished, and return their summaries.
 
     One version after another, so that no two are in memory at once; `at_once` runs of it share its batch. A judge of
-    boundaries is opened when everything is asked.
+    boundaries is opened after everything is asked.
     """
     indexes: dict[tuple[Path, ...], Path] = {}
-    summaries: dict[Trial, Mapping[str, Any]] = {}
-    for name in dict.fromkeys(trial.version.name for trial in trials):
-        some = [trial for trial in trials if trial.version.name == name]
-        model = open_model(some[0].version.model)
-        try:
-            made = await _make(some, model, out, ways, at_once, indexes, on_progress)
-        finally:
-            await model.aclose()
-        summaries |= dict(zip(some, made, strict=True))
-    bounds = {trial: trial.planned for trial in trials if trial.boundary}
-    # What failed was asked again just now, if it was to be.
-    told = await measure_all(list(bounds.values()), out, replace(ways, retry_failed=False))
-    runs = [(trial, summary) for trial, summary in summaries.items() if trial not in bounds]
-    named = {trial.planned.run_name: trial for trial in bounds}
-    return Measured(runs, [(named[one["model"]], one) for one in told])
-
-
-async def _make(
-    trials: Sequence[Trial],
-    model: Model,
-    out: Path,
-    ways: Ways,
-    at_once: int,
-    indexes: dict[tuple[Path, ...], Path],
-    on_progress: Listener,
-) -> list[dict[str, Any]]:
-    """The runs of one version, so many at the same time."""
     turn = asyncio.Semaphore(at_once)
+    summaries: dict[Trial, Mapping[str, Any]] = {}
 
-    async def make(trial: Trial) -> dict[str, Any]:
+    async def make(trial: Trial, model: Model) -> None:
         async with turn:
-            folder = out / trial.planned.folder
             try:
-                wanted = _with_index(trial, out / "indexes", indexes)
-                return await run_experiment(
-                    wanted, folder, ways, model=model, on_progress=lambda progress: on_progress(trial, progress)
+                summaries[trial] = await run_experiment(
+                    _with_index(trial, out / "indexes", indexes),
+                    out / trial.planned.folder,
+                    ways,
+                    model=model,
+                    on_progress=lambda progress: on_progress(trial, progress),
                 )
             except HoptreeError as error:
                 error.cause = f"{trial.planned.experiment.name}: {error.cause}"
                 raise
 
-    return await together(make(trial) for trial in trials)
+    for name in dict.fromkeys(trial.version.name for trial in trials):
+        of_version = [trial for trial in trials if trial.version.name == name]
+        model = open_model(of_version[0].version.model)
+        try:
+            await together(make(trial, model) for trial in of_version)
+        finally:
+            await model.aclose()
+    bounds = {trial.planned.run_name: trial for trial in trials if trial.boundary}
+    planned = [trial.planned for trial in trials if trial.boundary]
+    # Failed questions were asked again above, if they were to be.
+    boundaries = await measure_all(planned, out, replace(ways, retry_failed=False))
+    runs = [(trial, summaries[trial]) for trial in trials if not trial.boundary]
+    return Measured(runs, [(bounds[summary["model"]], summary) for summary in boundaries])
 
 
-def _with_index(trial: Trial, folder: Path, made: dict[tuple[Path, ...], Path]) -> Experiment:
-    """What is to be run, with an index of its corpora; both answers of a boundary are judged together, in the end."""
-    planned = trial.planned
+def _with_index(trial: Trial, folder: Path, indexes: dict[tuple[Path, ...], Path]) -> Experiment:
+    """Return the experiment with an index of its corpora; both answers of a boundary are judged together later."""
+    experiment, corpora = trial.planned.experiment, trial.planned.corpora
     if trial.boundary:
-        return replace(planned.experiment, judge="", judge_base_url="")
-    if not planned.corpora:
-        return planned.experiment
-    if planned.corpora not in made:
-        made[planned.corpora] = index_for(planned.corpora, folder)
-    return replace(planned.experiment, corpus=str(made[planned.corpora]))
+        return replace(experiment, judge="", judge_base_url="")
+    if not corpora:
+        return experiment
+    if corpora not in indexes:
+        indexes[corpora] = index_for(corpora, folder)
+    return replace(experiment, corpus=str(indexes[corpora]))
 
 
-ALL, MEAN = "all", "mean"
-"""What stands in the place of a data set for all questions together, and for the mean of the data sets."""
-_RUN_SCORES = ("em", "f1", "judge")
-_PLAIN = ("direct", "oner")
-"""Methods that ask once: what an adapter does for them is the form of an answer."""
-_SHARES = (
-    "refused_share",
-    "direct_f1",
-    "confident_f1",
-    "knowledge_gap_f1",
-    "gap_f1",
-    "precision",
-    "consistency_f1",
-    "consistency_judged",
-)
-_FIGURES = ("questions", "refused", "failed", *_SHARES, "gap_f1_plus_minus", "usable", "verdict")
-
-
-def _right(pair: Pair) -> float | None:
-    """Whether it was sure and right, or refused what it would have got wrong, by exact match."""
+def _right_decision(pair: Pair) -> float | None:
+    """Whether the model was sure and right, or refused what it would have got wrong, by exact match."""
     if pair.failed:
         return None
-    said = pair.direct if pair.confident is None else pair.confident
-    return float(score_attempt(said, pair.golds).em != (pair.confident is None))
+    answer = pair.direct if pair.confident is None else pair.confident
+    return float(score_attempt(answer, pair.golds).em != (pair.confident is None))
 
 
 def _sure_and_right(pair: Pair) -> float | None:
-    """Whether it gave the right answer where it could have refused: who refuses everything has none of these."""
+    """Whether the model gave the right answer though it could refuse: refusing everything scores 0."""
     if pair.failed:
         return None
     return float(pair.confident is not None and score_attempt(pair.confident, pair.golds).em)
 
 
-_DECISIONS = {"right_decisions": _right, "sure_and_right": _sure_and_right}
+_DECISIONS = {"right_decisions": _right_decision, "sure_and_right": _sure_and_right}
 _BOUNDARY_SCORES: dict[str, Callable[[Pair], float | None]] = {
     **_DECISIONS,
     "refused_share": lambda pair: None if pair.failed else float(pair.confident is None),
     "direct_f1": lambda pair: score_attempt(pair.direct, pair.golds).f1,
 }
-"""What a boundary has of every single question, and so can be compared question by question."""
+"""Scores that a boundary has for every single question, which can be compared question by question."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scored:
+    """A row of the result, and the scores of its questions by their names."""
+
+    row: dict[str, Any]
+    scores: Mapping[str, Scores]
 
 
 def run_gains(measured: Measured) -> list[dict[str, Any]]:
-    """The scores of every run that answers questions, and how they changed.
+    """Return the scores of every run that answers questions, and how they changed.
 
-    `against_plain` is what its F1 has over that of a direct answer and of one reading by the same version: what all of
+    `against_plain` compares its F1 with that of a direct answer and of one reading by the same version: what all of
     them gained is the form of an answer. p is corrected (Holm) over all comparisons of one score with the base, or with
     these.
     """
-    found: list[dict[str, Any]] = []
-    scored: list[dict[str, Scores]] = []
+    scored = []
     for trial, summary in measured.runs:
         folder, means = Path(summary["folder"]), summary["metrics"]
         names = [name for name in _RUN_SCORES if name in means]
         rows = read_rows(folder)
-        told = {name: summary[name] for name in ("questions", "finished", "failed", "rests_on", "warnings")}
-        told |= {"method": trial.planned.experiment.method, "against_plain": {}}
-        found.append(_named(trial, trial.data, folder) | told | {name: means[name]["mean"] for name in names})
-        scored.append({name: {row.id: row.scores.get(name) for row in rows} for name in names})
-    _compare(found, scored)
-    for one, plain, compared in _held(_beside_plain(found), found, scored, "f1"):
-        one["against_plain"][plain["run"]] = compared
-    return found
+        row = _named(trial, trial.data, folder)
+        row |= {name: summary[name] for name in ("questions", "finished", "failed", "rests_on", "warnings")}
+        row |= {"method": trial.planned.experiment.method, "against_plain": {}}
+        row |= {name: means[name]["mean"] for name in names}
+        scored.append(_Scored(row, {name: {result.id: result.scores.get(name) for result in rows} for name in names}))
+    _compare_with_base(scored)
+    plain = [
+        (one, other)
+        for one in scored
+        for other in scored
+        if one.row["method"] not in _PLAIN_METHODS
+        and other.row["method"] in _PLAIN_METHODS
+        and all(one.row[name] == other.row[name] for name in ("data", "version"))
+    ]
+    for one, other, comparison in _compare(plain, "f1"):
+        one.row["against_plain"][other.row["run"]] = comparison
+    return [one.row for one in scored]
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
-    """What each boundary came to, of every data set, of all together and on average, and how it changed.
+    """Return the boundary of each version, by data set, over all questions and on average, and how it changed.
 
-    The gap lies between other questions with each version. So its change has the interval of two gaps that know nothing
-    of each other, which is rather too wide.
+    The gap lies between different questions with each version. So its change has the interval of two independent gaps,
+    which is rather too wide.
     """
-    found: list[dict[str, Any]] = []
-    scored: list[dict[str, Scores]] = []
+    scored: list[_Scored] = []
     means: list[dict[str, Any]] = []
-    for trial, told in measured.boundaries:
-        pairs = {data: read_pairs(Path(folder)) for data, folder in told["folders"].items()}
-        for data, some in pairs.items():
-            found.append(_named(trial, data, told["folders"][data]) | _figures(told["sets"][data]))
-            found[-1]["warnings"] = told["sets"][data]["warnings"]
-            scored.append(_scores(some))
-        if told["all"]:
-            found.append(_named(trial, ALL) | _figures(told["all"]))
-            scored.append(_scores(replace(one, id=f"{data}/{one.id}") for data, some in pairs.items() for one in some))
+    for trial, summary in measured.boundaries:
+        pairs = {data: read_pairs(Path(folder)) for data, folder in summary["folders"].items()}
+        for data, of_data in pairs.items():
+            figures = summary["sets"][data]
+            row = _named(trial, data, summary["folders"][data]) | _figures(figures)
+            scored.append(_scored(row | {"warnings": figures["warnings"]}, of_data))
+        if summary["all"]:
+            together_pairs = [replace(pair, id=f"{data}/{pair.id}") for data, some in pairs.items() for pair in some]
+            scored.append(_scored(_named(trial, ALL) | _figures(summary["all"]), together_pairs))
             means.append(_named(trial, MEAN))
-    for one, scores in zip(found, scored, strict=True):
-        one |= {name: _mean([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
-    _compare(found, scored)
-    for one, before in _beside_base(found):
-        if change := _gap_change(before, one):
-            one["against_base"]["gap_f1"] = change
+    _compare_with_base(scored)
+    for one, base in _with_base(scored):
+        if change := _gap_change(base.row, one.row):
+            one.row["against_base"]["gap_f1"] = change
+    rows = [one.row for one in scored]
     for mean in means:
-        parts = [one for one in found if one["folder"] and _whose(one) == _whose(mean)]
+        parts = [row for row in rows if row["folder"] and all(row[name] == mean[name] for name in ("run", "version"))]
         for name in (*_SHARES, *_DECISIONS):
-            known = [one[name] for one in parts if one[name] is not None]
-            mean[name] = _mean(known) if len(known) == len(parts) else None
-    return [*found, *means]
+            values = [row[name] for row in parts]
+            mean[name] = None if None in values else _mean(values)
+    return [*rows, *means]
+
+
+def _scored(row: dict[str, Any], pairs: Sequence[Pair]) -> _Scored:
+    scores = {name: {pair.id: score(pair) for pair in pairs} for name, score in _BOUNDARY_SCORES.items()}
+    row |= {name: _mean([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
+    return _Scored(row, scores)
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _whose(one: Mapping[str, Any]) -> tuple[str, str]:
-    return one["run"], one["version"]
-
-
 def _named(trial: Trial, data: str, folder: str | Path | None = None) -> dict[str, Any]:
-    named = {"data": data, "run": trial.run, "version": trial.version.name}
-    return {**named, "folder": str(folder) if folder else None, "against_base": {}}
+    names = {"data": data, "run": trial.run, "version": trial.version.name}
+    return {**names, "folder": str(folder) if folder else None, "against_base": {}}
 
 
-def _figures(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: told[name] for name in _FIGURES if name in told}
+def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: summary[name] for name in _FIGURES if name in summary}
 
 
-def _scores(pairs: Iterable[Pair]) -> dict[str, Scores]:
-    known = list(pairs)
-    return {name: {pair.id: score(pair) for pair in known} for name, score in _BOUNDARY_SCORES.items()}
+def _with_base(scored: Sequence[_Scored]) -> list[tuple[_Scored, _Scored]]:
+    """Return each version but the base with the base, of the same run over the same data."""
+    base = {(one.row["data"], one.row["run"]): one for one in scored if one.row["version"] == BASE}
+    return [(one, base[one.row["data"], one.row["run"]]) for one in scored if one.row["version"] != BASE]
 
 
-def _beside_base(found: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each version but the base with the base, of the same run over the same data."""
-    base = {(one["data"], one["run"]): one for one in found if one["version"] == BASE}
-    others = [one for one in found if one["version"] != BASE]
-    return [(one, base[one["data"], one["run"]]) for one in others]
+def _compare_with_base(scored: Sequence[_Scored]) -> None:
+    for name in dict.fromkeys(name for one in scored for name in one.scores):
+        for one, _, comparison in _compare(_with_base(scored), name):
+            one.row["against_base"][name] = comparison
 
 
-def _beside_plain(found: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each run of another method with those of the plain ones, by the same version over the same data."""
-    return [
-        (one, plain)
-        for one in found
-        for plain in found
-        if one["method"] not in _PLAIN
-        and plain["method"] in _PLAIN
-        and (one["data"], one["version"]) == (plain["data"], plain["version"])
-    ]
-
-
-def _compare(found: Sequence[dict[str, Any]], scored: Sequence[Mapping[str, Scores]]) -> None:
-    """Hold every score against that of the base."""
-    for name in dict.fromkeys(name for scores in scored for name in scores):
-        for one, _, told in _held(_beside_base(found), found, scored, name):
-            one["against_base"][name] = told
-
-
-def _held(
-    couples: Iterable[tuple[dict[str, Any], dict[str, Any]]],
-    found: Sequence[dict[str, Any]],
-    scored: Sequence[Mapping[str, Scores]],
-    name: str,
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """One run against another, question by question, by a score that both have; p is corrected over all couples."""
-    scores_of = {id(one): scores.get(name, {}) for one, scores in zip(found, scored, strict=True)}
-    pairs: list[tuple[dict[str, Any], dict[str, Any], PairedComparison]] = []
-    for one, before in couples:
-        a, b = scores_of[id(before)], scores_of[id(one)]
-        if any(a.get(key) is not None and value is not None for key, value in b.items()):
-            pairs.append((one, before, compare_pair(a, b, common_only=True)))
-    for (one, before, pair), p in zip(pairs, holm([pair.p_value for *_, pair in pairs]), strict=True):
-        told = asdict(replace(pair, adjusted_p=p, changes=()))
-        del told["changes"]  # hoptree eval compare lists them
-        yield one, before, told
+def _compare(
+    couples: Iterable[tuple[_Scored, _Scored]], name: str
+) -> Iterator[tuple[_Scored, _Scored, dict[str, Any]]]:
+    """Compare couples question by question, by a score that both have; p is corrected over all couples."""
+    pairs: list[tuple[_Scored, _Scored, PairedComparison]] = []
+    for one, other in couples:
+        before, after = other.scores.get(name, {}), one.scores.get(name, {})
+        if any(before.get(key) is not None and value is not None for key, value in after.items()):
+            pairs.append((one, other, compare_pair(before, after, common_only=True)))
+    for (one, other, pair), p in zip(pairs, holm([pair.p_value for *_, pair in pairs]), strict=True):
+        comparison = asdict(replace(pair, adjusted_p=p, changes=()))
+        del comparison["changes"]  # hoptree eval compare lists them
+        yield one, other, comparison
 
 
 def _gap_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float | None] | None:
     if before["gap_f1"] is None or now["gap_f1"] is None:
         return None
-    around = [one["gap_f1_plus_minus"] for one in (before, now)]
+    intervals = [row["gap_f1_plus_minus"] for row in (before, now)]
     return {
         "difference": now["gap_f1"] - before["gap_f1"],
-        "plus_minus": None if None in around else math.hypot(*around),
+        "plus_minus": None if None in intervals else math.hypot(*intervals),
     }

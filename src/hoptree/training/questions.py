@@ -1,4 +1,4 @@
-"""The questions a training set is made from: with their split, and the facts from which steps can be put into words."""
+"""The questions of training sets, with their split and the facts from which steps can be made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVALUATION = r"dev|development|devtest|val|valid|validation|test|eval|evaluatio
 _EVALUATION_WORD, _TRAIN_WORD = (
     re.compile(rf"(?<![a-z])({names})(?:set)?(?![a-z])") for names in (_EVALUATION, "train|training")
 )
-_FACTS = ("evidence_triples", "evidences")
+_FACT_FIELDS = ("evidence_triples", "evidences")
 
 Fact = tuple[str, str, str]
 
@@ -29,9 +29,9 @@ Fact = tuple[str, str, str]
 class TrainingQuestion:
     """An example of a file that may be trained on.
 
-    `split` is what the row says of itself (`source_split` or `split`), or else what the name of its file or folder
-    says: train, or a word for evaluation; "" where nothing tells. `facts` are its gold facts, each a subject, a
-    property and a value, or all its values where there are several.
+    `split` is what the row says (`source_split` or `split`), or else the name of its file or folder: train, or a word
+    for evaluation; "" if nothing says. `facts` are its gold facts, each a subject, a property and a value, or all
+    values if there are several.
     """
 
     example: Example
@@ -41,20 +41,20 @@ class TrainingQuestion:
 
     @property
     def key(self) -> str:
-        """What tells it from the questions of all data sets."""
+        """Its id among the questions of all data sets."""
         return f"{self.example.dataset}/{self.example.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingFiles:
-    """The questions of files, and how many of theirs were left out for what: such as nothing could be scored of."""
+    """The questions of files, and how many were left out by reason, such as those without an answer."""
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
 
 
 def read_training_files(paths: Iterable[Path]) -> TrainingFiles:
-    """All questions of all files that have an answer, in their order."""
+    """Return all questions of all files that can be scored, in their order."""
     questions: list[TrainingQuestion] = []
     left_out: Counter[str] = Counter()
     for path in paths:
@@ -65,7 +65,7 @@ def read_training_files(paths: Iterable[Path]) -> TrainingFiles:
 
 
 def read_training_questions(paths: Iterable[Path]) -> list[TrainingQuestion]:
-    """All questions of all files, in their order."""
+    """Return the questions of `read_training_files` alone."""
     return list(read_training_files(paths).questions)
 
 
@@ -74,61 +74,61 @@ def is_evaluation(split: str) -> bool:
     return split not in ("", TRAIN)
 
 
-def split_told_by(path: Path) -> str:
-    """The split that the name of a file tells ("hotpot_dev_distractor_v1.json" is of dev); "" if it tells none.
+def split_of_path(path: Path) -> str:
+    """Return the split that a file is named for ("hotpot_dev_distractor_v1.json" is of dev); "" if none.
 
-    The name of its folder tells it where that says nothing else ("dev/questions.jsonl").
+    The name of its folder counts if it is a split and nothing else ("dev/questions.jsonl").
     """
     folder = path.absolute().parent.name.casefold()
-    told_by_folder = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
-    return _split_in(path.name) or (_split_in(folder) if told_by_folder else "")
+    is_split = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
+    return _split_in(path.name) or (_split_in(folder) if is_split else "")
 
 
 def is_named_for_evaluation_alone(path: Path) -> bool:
-    """Whether a file is called after a split of evaluation and nothing else: dev.jsonl is, dev_open.jsonl is not."""
-    said = path.name.casefold().partition(".")[0]
-    by_folder = not _split_in(path.name) and is_evaluation(split_told_by(path))
-    return bool(_EVALUATION_WORD.fullmatch(said)) or by_folder
+    """Whether a file is named for an evaluation split and nothing else: dev.jsonl is, dev_open.jsonl is not."""
+    stem = path.name.casefold().partition(".")[0]
+    by_folder = not _split_in(path.name) and is_evaluation(split_of_path(path))
+    return bool(_EVALUATION_WORD.fullmatch(stem)) or by_folder
 
 
 def _split_in(text: str) -> str:
-    """Where a text speaks of both, it is of evaluation."""
+    """Return the split that a text names; evaluation if it names both."""
     text = text.casefold()
-    if found := _EVALUATION_WORD.search(text):
-        return found[1]
+    if match := _EVALUATION_WORD.search(text):
+        return match[1]
     return TRAIN if _TRAIN_WORD.search(text) else ""
 
 
 def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
     beir = find_beir(path)
-    told = _told(beir.queries if beir else path, data.form)
-    by_name = split_told_by(beir.judgements if beir else path)
+    more = _split_and_facts(beir.queries if beir else path, data.form)
+    by_name = split_of_path(beir.judgements if beir else path)
     questions = []
     for example in data.examples:
-        split, facts = told.get(example.id, ("", ()))
+        split, facts = more.get(example.id, ("", ()))
         questions.append(TrainingQuestion(example, str(path), split or by_name, facts))
     return questions
 
 
-def _told(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, ...]]]:
-    """What rows say beyond their examples, by the ids of these, which each form gives in its own way."""
-    told = {}
+def _split_and_facts(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, ...]]]:
+    """Return what rows hold beyond their examples, by the ids of these, which each form gives in its own way."""
+    by_id = {}
     for position, (line, row) in enumerate(read_question_rows(path)):
         fields = Fields(row, f"Line {line} of {path.name}", form)
         for example in FORMS[form].read(fields, position, Aliases()):
-            told[example.id] = (_split(fields.row), _facts(fields.row))
-    return told
+            by_id[example.id] = (_split(fields.row), _facts(fields.row))
+    return by_id
 
 
 def _split(row: dict[str, Any]) -> str:
-    said = [row.get("source_split"), row.get("split")]
-    texts = [text for one in said for text in (one if isinstance(one, list) else [one]) if isinstance(text, str)]
-    return _split_in(" ".join(texts))
+    values = [row.get("source_split"), row.get("split")]
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    return _split_in(" ".join(text for text in texts if isinstance(text, str)))
 
 
 def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:
-    """The facts that are three texts each; a list of anything else tells nothing."""
-    given = next((row[name] for name in _FACTS if row.get(name)), ())
+    """Return the facts if each is three texts; several values of one property become one answer."""
+    given = next((row[name] for name in _FACT_FIELDS if row.get(name)), ())
     if not isinstance(given, list) or not all(isinstance(fact, list) and len(fact) == 3 for fact in given):
         return ()
     if not all(isinstance(part, str) for fact in given for part in fact):
@@ -136,9 +136,8 @@ def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:
     values: dict[tuple[str, str], dict[str, None]] = {}
     for subject, name, value in given:
         values.setdefault((subject.strip(), name.strip()), {})[value.strip()] = None
-    return tuple((subject, name, _listed(list(found))) for (subject, name), found in values.items())
+    return tuple((subject, name, _enumerated(list(found))) for (subject, name), found in values.items())
 
 
-def _listed(values: list[str]) -> str:
-    """Several values of one property as one answer: whoever asks for it once is told all of them."""
+def _enumerated(values: list[str]) -> str:
     return values[0] if len(values) == 1 else f"{', '.join(values[:-1])} and {values[-1]}"
