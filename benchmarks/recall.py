@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.core.values import Passage
-from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.evaluation.retrieval import RetrievalRun, evaluate, read_questions
 from hoptree.evaluation.statistics import compare
 from hoptree.retrieval.indexing.commands import index_passages
@@ -63,11 +62,9 @@ def _passages(path: Path, *, titles: bool) -> Iterator[Passage]:
             yield Passage(str(row["id"]), (row.get("title") or "") if titles else "", row["text"])
 
 
-def _run(
-    folder: Path, kind: str, questions: Path, half: str, limit: int | None, metrics: RankingMetrics
-) -> RetrievalRun:
+def _run(folder: Path, kind: str, questions: Path, half: str, limit: int | None) -> RetrievalRun:
     asked = read_questions(questions, half=half, limit=limit)
-    return asyncio.run(evaluate(open_retriever(folder, kind), asked, metrics, k=10))
+    return asyncio.run(evaluate(open_retriever(folder, kind), asked, k=10))
 
 
 def main() -> int:
@@ -75,7 +72,7 @@ def main() -> int:
     parser.add_argument("data", type=Path, help="the folder of the data sets")
     parser.add_argument("--quick", action="store_true", help="60 questions a half, the three multi-hop sets only")
     chosen = parser.parse_args()
-    metrics, lines, missed = RankingMetrics(), [], 0
+    lines, missed = [], 0
     sets = [data for data in SETS if data.linked] if chosen.quick else SETS
     for path in (chosen.data / data.name / file for data in sets for file in (data.corpus, data.questions)):
         if not path.is_file():
@@ -87,14 +84,14 @@ def main() -> int:
                 index_passages(_passages(chosen.data / data.name / data.corpus, titles=titles), index)
                 for half in ("first", "second"):
                     limit = 60 if chosen.quick else None
-                    words = _run(index, "bm25", questions, half, limit, metrics)
-                    linked = _run(index, "linked", questions, half, limit, metrics)
+                    words = _run(index, "bm25", questions, half, limit)
+                    linked = _run(index, "linked", questions, half, limit)
                     line, ok = _line(data, titles, half, words, linked, judged=not chosen.quick)
                     lines.append(line)
                     missed += not ok
                     print(line, file=sys.stderr)
                 if titles and not chosen.quick:
-                    whole = _run(index, "bm25", questions, "", None, metrics).as_dict()[_BY]
+                    whole = _run(index, "bm25", questions, "", None).as_dict()[_BY]
                     ok = whole >= data.baseline - _SLACK
                     missed += not ok
                     said = f"BM25 on all of it {whole:.4f}, published {data.baseline:.3f}"

@@ -9,7 +9,6 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,8 @@ from hoptree.cli.console import chance
 from hoptree.cli.main import main
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.evaluation.retrieval import Found, Judged, QuestionSet, RetrievalRun, evaluate, read_questions
 from hoptree.retrieval.indexing.commands import build_index
-
-pytestmark = pytest.mark.skipif(find_spec("ranx") is None, reason="needs the extra 'eval'")
 
 PASSAGES = [
     ("p1", "Red Kite", "Red Kite is a film directed by Ada Moor."),
@@ -228,7 +224,7 @@ def asked(*queries: str) -> QuestionSet:
 def test_a_search_that_fails_counts_as_nothing_found() -> None:
     done: list[None] = []
     questions = asked("here", "away", "there", "away")
-    run = asyncio.run(evaluate(Shaky(), questions, RankingMetrics(), k=10, on_done=lambda: done.append(None)))
+    run = asyncio.run(evaluate(Shaky(), questions, k=10, on_done=lambda: done.append(None)))
     summary = run.as_dict()
     assert (summary["questions"], summary["failed"], len(done)) == (4, 2, 4)
     assert {summary[key] for key in KEYS} == {0.5}
@@ -256,14 +252,14 @@ def test_every_question_is_searched_for_once() -> None:
             seen.append(query)
             return await super().search(query, k=k)
 
-    asyncio.run(evaluate(Counting(), asked("a", "b", "c"), RankingMetrics(), k=10))
+    asyncio.run(evaluate(Counting(), asked("a", "b", "c"), k=10))
     assert seen == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("queries", "error"), [(("away", "away"), EndpointError), (("here", "damaged"), CorpusError)])
 def test_nothing_but_failures_or_damage_is_an_error(queries: tuple[str, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
-        asyncio.run(evaluate(Shaky(), asked(*queries), RankingMetrics(), k=10))
+        asyncio.run(evaluate(Shaky(), asked(*queries), k=10))
 
 
 def test_questions_of_another_corpus_are_refused(command: Command, tmp_path: Path) -> None:

@@ -126,7 +126,6 @@ def eval_retrieval(
 async def _run_all(
     corpus: str, rows: Sequence[_Row], asked: QuestionSet, k: int, *, quiet: bool
 ) -> dict[_Row, RetrievalRun]:
-    from hoptree.evaluation.metrics import RankingMetrics
     from hoptree.evaluation.retrieval import evaluate
 
     runs: dict[_Row, RetrievalRun] = {}
@@ -135,7 +134,6 @@ async def _run_all(
     try:
         for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
             opened[row] = open_corpus(corpus, row.kind, row.rerank)
-        metrics = RankingMetrics()
         with shown(quiet) as show:
             for row, retriever in opened.items():
 
@@ -144,7 +142,7 @@ async def _run_all(
                     done += 1
                     show(done, total, lambda: label)
 
-                runs[row] = await evaluate(retriever, asked, metrics, k=k, on_done=on_done)
+                runs[row] = await evaluate(retriever, asked, k=k, on_done=on_done)
     finally:
         for retriever in opened.values():
             await retriever.aclose()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import math
 import re
 import string
-import tempfile
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.optional_import import import_optional
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -125,72 +121,28 @@ DEPTH = 10
 """Places that count for `mrr` and `ndcg@10`: the fewest passages a retriever has to be asked for."""
 _CUTOFFS = (2, 5, 10)
 _ALL_AT = 5
-_HOME = "IR_DATASETS_HOME"
-_NEEDED_FOR = "Scoring rankings"
 
 
-class RankingMetrics:
-    """Scores rankings question by question: recall, MRR and nDCG by ranx, and `all@5` (no gold passage is missing)."""
+def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEPTH) -> dict[str, float]:
+    """Return recall, `all@5` (no gold passage is missing), MRR and nDCG of one ranking; k above 10 adds `recall@k`.
 
-    def __init__(self) -> None:
-        self._numpy = import_optional("numpy", _NEEDED_FOR, "eval")
-        with _interpreted(), _away_from_home():
-            self._ranx = import_optional("ranx.metrics", _NEEDED_FOR, "eval")
-
-    def score(
-        self, gold: Sequence[Collection[str]], found: Sequence[Sequence[str]], *, k: int = DEPTH
-    ) -> dict[str, list[float]]:
-        """The scores of each question by metric. `found` is best first and k long at most; k above 10 adds `recall@k`.
-
-        The place of a name in the ranking is all that counts. A name that comes again fills its place, but is no
-        further hit.
-        """
-        judged = self._rows(max((len(set(names)) for names in gold), default=1), len(gold))
-        ranked = self._rows(max(k, DEPTH), len(gold))
-        for row, (names, ranking) in enumerate(zip(gold, found, strict=True)):
-            numbers = {name: number for number, name in enumerate(sorted(set(names)), 1)}
-            for number in numbers.values():
-                judged[row, number - 1] = number, 1
-            for place, name in enumerate(ranking[:k]):
-                ranked[row, place, 0] = numbers.pop(name, 0)
-        by_metric = {f"recall@{cut}": self._ranx.recall(judged, ranked, cut, 1) for cut in _cutoffs(k)}
-        by_metric[f"all@{_ALL_AT}"] = by_metric[f"recall@{_ALL_AT}"] == 1
-        by_metric["mrr"] = self._ranx.reciprocal_rank(judged, ranked, DEPTH, 1)
-        by_metric[f"ndcg@{DEPTH}"] = self._ranx.ndcg(judged, ranked, DEPTH, 1)
-        return {metric: [float(value) for value in values] for metric, values in by_metric.items()}
-
-    def _rows(self, width: int, count: int) -> Any:
-        """Pairs of number and relevance, as ranx takes them; number 0 is nobody and irrelevant."""
-        return self._numpy.zeros((count, width, 2))
-
-
-def _cutoffs(k: int) -> tuple[int, ...]:
-    return (*_CUTOFFS, k) if k > _CUTOFFS[-1] else _CUTOFFS
-
-
-@contextmanager
-def _interpreted() -> Iterator[None]:
-    """Import ranx as plain Python: compiling it costs a minute, running it milliseconds."""
-    config = import_optional("numba", _NEEDED_FOR, "eval").config
-    before, config.DISABLE_JIT = config.DISABLE_JIT, True
-    try:
-        yield
-    finally:
-        config.DISABLE_JIT = before
-
-
-@contextmanager
-def _away_from_home() -> Iterator[None]:
-    """A library that ranx imports makes folders in the home directory when it is imported, which nobody asked for."""
-    if _HOME in os.environ:
-        yield
-        return
-    with tempfile.TemporaryDirectory() as elsewhere:
-        os.environ[_HOME] = elsewhere
-        try:
-            yield
-        finally:
-            os.environ.pop(_HOME, None)
+    A passage that comes again fills its place, but is no further hit.
+    """
+    left = set(gold)
+    hits = []
+    for name in ranking[:k]:
+        hits.append(name in left)
+        left.discard(name)
+    wanted = len(set(gold))
+    best = math.fsum(1 / math.log2(place + 2) for place in range(min(DEPTH, wanted)))
+    gain = math.fsum(1 / math.log2(place + 2) for place, hit in enumerate(hits[:DEPTH]) if hit)
+    scores = {f"recall@{cut}": sum(hits[:cut]) / wanted for cut in sorted({*_CUTOFFS, max(k, DEPTH)})}
+    first = next((place for place, hit in enumerate(hits[:DEPTH], 1) if hit), None)
+    return scores | {
+        f"all@{_ALL_AT}": float(sum(hits[:_ALL_AT]) == wanted),
+        "mrr": 1 / first if first else 0.0,
+        f"ndcg@{DEPTH}": gain / best,
+    }
 
 
 Sentence = tuple[str, int]

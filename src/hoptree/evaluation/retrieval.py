@@ -15,7 +15,7 @@ from hoptree.core.values import Passage
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
 from hoptree.evaluation.datasets.rows import spaced
-from hoptree.evaluation.metrics import RankingMetrics
+from hoptree.evaluation.metrics import score_ranking
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.retriever import Retriever
@@ -151,7 +151,6 @@ def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
 async def evaluate(
     retriever: Retriever,
     asked: QuestionSet,
-    metrics: RankingMetrics,
     *,
     k: int,
     on_done: Callable[[], None] = lambda: None,
@@ -167,7 +166,8 @@ async def evaluate(
     errors = [one.error for one in found if one.error is not None]
     if errors and len(errors) == len(found):
         raise errors[0]
-    scores = metrics.score([question.gold for question in asked.questions], [one.names for one in found], k=k)
+    rows = [score_ranking(question.gold, one.names, k=k) for question, one in zip(asked.questions, found, strict=True)]
+    scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
     return RetrievalRun(retriever.identity, asked, tuple(found), scores)
 
 
