@@ -16,10 +16,10 @@ from tests.traced import event
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Prices
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled, Started
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import read_result
-from hoptree.engine.telemetry_spans import DOCUMENTS, Work, attributes_of, name_of
+from hoptree.engine.telemetry_spans import DOCUMENTS, CallWork, QuestionWork, attributes_of, name_of
 
 pytest.importorskip("opentelemetry.sdk.trace")
 
@@ -41,10 +41,8 @@ NANO = 1_000_000_000
     ],
 )
 def test_the_name_of_a_model_tells_no_path(spec: str, provider: str, name: str) -> None:
-    question = {"event": "start", "model": spec, "method": "direct", "question": "Who?", "run": "r", "t": 0.0}
-    call = {"event": "llm", "role": "answer", "t": 0.0}
-    assert name_of(Work("call", call, 0.0, 1.0), question) == f"chat {name}"
-    asked = Work("question", question, 0.0, 1.0)
+    asked = QuestionWork(0.0, 1.0, started=Started(question="Who?", method="direct", model=spec))
+    assert name_of(CallWork(0.0, 1.0, call=ModelCalled()), asked) == f"chat {name}"
     told = attributes_of(asked, asked, content=False)
     assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == (provider, name)
 

@@ -225,7 +225,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         tree=tree,
         chains=tuple(event.text for event in _of(ChainWritten, events)),
         evidence=evidence,
-        usage=_usage(events),
+        usage=usage_of(events),
         stopped_by=final.stopped_by,
         warnings=tuple(warnings),
         error=final.error,
@@ -366,7 +366,8 @@ def _rebuild_losses(event: NodeSettled) -> Iterator[str]:
             yield f"{subject} {_SHRUNK[kind]}"
 
 
-def _usage(events: Sequence[Event]) -> Usage:
+def usage_of(events: Sequence[Event]) -> Usage:
+    """Return what the calls among events have cost, and how long they took."""
     calls = _of(WorldCall, events)
     replies = _of(ModelCalled, calls)
     return Usage(

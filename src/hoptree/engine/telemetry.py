@@ -8,24 +8,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from hoptree.core.errors import MissingExtra
 from hoptree.core.http_client import without_password
-from hoptree.engine.events import Event
-from hoptree.engine.telemetry_spans import Work, attributes_of, name_of, note_of, read_work
-
-if TYPE_CHECKING:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
+from hoptree.engine.events import Event, Finished, ModelCalled, Started
+from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
 
 PATIENCE = 2.0
 """Seconds that the end of a command waits for the last spans."""
@@ -75,7 +71,6 @@ def within(seconds: float, work: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
-_log = logging.getLogger(__name__)
 _NANO = 1_000_000_000
 
 
@@ -108,16 +103,15 @@ class SpanListener:
         self._asked: dict[str, _Asked] = {}
 
     def __call__(self, event: Event) -> None:
-        run: str = event["run"]
-        if event["event"] == "start":
-            began = time.time_ns() - round(event["t"] * _NANO)
-            self._asked[run] = _Asked(began, contexts.get_current(), self._when_broken_off(run))
-        asked = self._asked.get(run)
+        if isinstance(event, Started):
+            began = time.time_ns() - round(event.t * _NANO)
+            self._asked[event.run] = _Asked(began, contexts.get_current(), self._when_broken_off(event.run))
+        asked = self._asked.get(event.run)
         if asked is None:
             return
         asked.events.append(event)
-        if event["event"] == "final":
-            self._end(run)
+        if isinstance(event, Finished):
+            self._end(event.run)
 
     async def flush(self, seconds: float = PATIENCE) -> None:
         """Send what was not sent yet, for so long at most; a backend that took nothing just now is not waited for."""
@@ -155,37 +149,38 @@ class SpanListener:
             question = read_work(asked.events)
             self._make(question, question, asked.began, asked.within)
         except Exception:  # an answer is worth more than its spans
-            _log.exception("The spans of a question could not be made.")
+            _LOG.exception("The spans of a question could not be made.")
 
-    def _make(self, work: Work, question: Work, began: int, within: Any) -> None:
+    def _make(self, work: Work, question: QuestionWork, began: int, parent: Any) -> None:
         def at(seconds: float) -> int:
             return began + round(seconds * _NANO)
 
+        calls_model = isinstance(work, CallWork) and isinstance(work.call, ModelCalled)
         span = self._tracer.start_span(
-            name_of(work, question.event),
-            within,
-            SpanKind.CLIENT if work.kind == "call" and work.event["event"] == "llm" else SpanKind.INTERNAL,
+            name_of(work, question),
+            parent,
+            SpanKind.CLIENT if calls_model else SpanKind.INTERNAL,
             attributes_of(work, question, content=self._content),
             start_time=at(work.start),
         )
         for note in work.notes:
             name, attributes = note_of(note, content=self._content)
-            span.add_event(name, attributes, at(note["t"]))
-        if work.kind == "question":
-            _set_status(span, work.event, content=self._content)
-        below = trace.set_span_in_context(span, within)
-        for one in work.below:
-            self._make(one, question, began, below)
+            span.add_event(name, attributes, at(note.t))
+        if work is question:
+            _set_status(span, question.finished, content=self._content)
+        below = trace.set_span_in_context(span, parent)
+        for part in work.below:
+            self._make(part, question, began, below)
         span.end(at(work.end))
 
 
-def _set_status(span: trace.Span, event: Mapping[str, Any], *, content: bool) -> None:
-    if event.get("error"):
-        said = str(event.get("error_message", "")) if content else ""
-        span.set_status(Status(StatusCode.ERROR, said.encode("utf-8", "replace").decode() or event["error"]))
-    elif "abstained" not in event:
+def _set_status(span: trace.Span, final: Finished | None, *, content: bool) -> None:
+    if final is None:
         span.set_attribute("error.type", "cancelled")
         span.set_status(Status(StatusCode.ERROR, "The question was broken off."))
+    elif final.error:
+        message = final.error_message.encode("utf-8", "replace").decode() if content else ""
+        span.set_status(Status(StatusCode.ERROR, message or final.error))
 
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -197,12 +192,7 @@ def open_spans() -> SpanListener:
 
     OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and the like are read by the SDK.
     """
-    try:
-        from opentelemetry import trace
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: F401 - is it there?
-    except ImportError as error:
-        raise MissingExtra("HOPTREE_OTEL=1", "otel") from error
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # nobody has set one
         _set_provider(OTLPSpanExporter())
@@ -213,13 +203,8 @@ _sending: Sending | None = None
 """The exporter of this process, where it is ours."""
 
 
-def _set_provider(exporter: OTLPSpanExporter) -> None:
+def _set_provider(exporter: SpanExporter) -> None:
     """Have spans sent from now on, and what is left of them when the process ends."""
-    from opentelemetry import trace
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
     global _sending
     # Which says four times, and in its own words, what is said once here.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)

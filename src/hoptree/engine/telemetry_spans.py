@@ -1,4 +1,4 @@
-"""How a piece of work is called in the conventions that observability tools read.
+"""What is traced of a question, named as observability tools expect, and the switch that has it sent.
 
 Names that begin with gen_ai are those of OpenTelemetry's conventions for generative AI; the others, but for
 `hoptree.…`, are those of OpenInference. Where both have a name for the same, both are given.
@@ -8,330 +8,378 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, MissingExtra
+from hoptree.engine.events import (
+    EntitiesFound,
+    Event,
+    FactsFound,
+    Finished,
+    ModelCalled,
+    NodeSettled,
+    NodeStarted,
+    OfNode,
+    Planned,
+    Retrieved,
+    Started,
+    TitlesFound,
+    WorldCall,
+)  # fmt: skip
+from hoptree.engine.result import usage_of
 
 if TYPE_CHECKING:
     from hoptree.engine.telemetry import SpanListener
 
-_CALLS = ("llm", "retrieve", "titles", "facts", "entities")
+SWITCH = "HOPTREE_OTEL"
+"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+DOCUMENTS = 24
+"""Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
+_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
+_PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
+_FILES = frozenset({"local", "scripted"})
+_TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
+
+Attribute = str | bool | int | float | list[str]
+Attributes = dict[str, Attribute]
+
+
+def spans_wanted() -> SpanListener | None:
+    """Return a listener that sends spans, if the environment asks for them."""
+    value = os.environ.get(SWITCH, "").strip().casefold()
+    if value in _OFF:
+        return None
+    if value not in _ON:
+        raise ConfigError(f"{SWITCH}={value} is not possible.", f"Set {SWITCH}=1 to send spans, or leave it out.")
+    try:
+        from hoptree.engine.telemetry import open_spans
+
+        return open_spans()
+    except ImportError as error:
+        raise MissingExtra(f"{SWITCH}=1", "otel") from error
 
 
 @dataclass(slots=True, eq=False)
 class Work:
     """Something that took time, in seconds since the question was asked, with all that was done for it.
 
-    `event` is what the trace says of it at the end, `notes` are decisions and warnings on the way. A node does not
-    stand when the tree was rebuilt without it, or never came to hold it; it was paid for all the same.
+    `notes` are decisions and warnings on the way.
     """
 
-    kind: Literal["question", "node", "call"]
-    event: Mapping[str, Any]
     start: float
     end: float
     below: list[Work] = field(default_factory=list)
-    notes: list[Mapping[str, Any]] = field(default_factory=list)
-    stands: bool = True
+    notes: list[Event] = field(default_factory=list)
 
     def all(self) -> Iterator[Work]:
-        """This and everything below it."""
+        """Yield this and everything below it."""
         yield self
         for work in self.below:
             yield from work.all()
 
 
-def read_work(events: Sequence[Mapping[str, Any]]) -> Work:
-    """The work of one question, nested as its tree is."""
-    reading = _Reading(events)
+@dataclass(slots=True, eq=False, kw_only=True)
+class QuestionWork(Work):
+    """A question; `finished` is None where it was broken off."""
+
+    started: Started
+    finished: Finished | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeWork(Work):
+    """A node of the tree.
+
+    It does not stand when the tree was rebuilt without it, or never came to hold it; it was paid for all the same.
+    """
+
+    id: int
+    parent: int | None = None
+    question: str = ""
+    hypothesis: str = ""
+    state: str = "waiting"
+    settled: NodeSettled | None = None
+    stands: bool = True
+    begun: bool = False
+
+    def stretch(self, start: float, end: float) -> None:
+        """Let the node begin with the first and end with the last that is known of it."""
+        self.start = min(self.start, start) if self.begun else start
+        self.end = max(self.end, end) if self.begun else end
+        self.begun = True
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class CallWork(Work):
+    """A call of a model, a search or a graph."""
+
+    call: WorldCall
+
+
+def read_work(events: Sequence[Event]) -> QuestionWork:
+    """Return the work of one question, nested as its tree is."""
+    started = events[0]
+    assert isinstance(started, Started)
+    reader = _WorkReader(QuestionWork(started.t, events[-1].t, started=started))
     for event in events[1:]:
-        reading.take(event)
-    return reading.question
+        reader.take(event)
+    return reader.question
 
 
-class _Reading:
+class _WorkReader:
     """The tree while it is read; a number means the node that had it last, since numbers are given again.
 
     `_early` are nodes that were begun before they were known to come into the tree, if they ever do.
     """
 
-    def __init__(self, events: Sequence[Mapping[str, Any]]) -> None:
-        start = events[0]
-        self.question = Work("question", dict(start), start["t"], events[-1]["t"])
-        self._nodes: dict[int, Work] = {}
-        self._early: dict[int, Work] = {}
-        self._begun: set[int] = set()
+    def __init__(self, question: QuestionWork) -> None:
+        self.question = question
+        self._nodes: dict[int, NodeWork] = {}
+        self._early: dict[int, NodeWork] = {}
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "plan":
-            self._plan(event)
-        elif kind == "node":
-            node = self._found(event["id"], event["t"])
-            node.event = dict(node.event) | {
-                name: value for name, value in event.items() if name not in ("event", "run", "t", "parent")
-            }
-            self._stretch(node, event["t"], event["t"])
-        elif kind in _CALLS:
-            at = self._of(event)
-            at.below.append(Work("call", event, event["issued"], event["t"]))
-            if at.kind == "node":
-                self._stretch(at, event["issued"], event["t"])
-        elif kind == "final":
-            self.question.event = dict(self.question.event) | {
-                name: value for name, value in event.items() if name not in ("event", "run", "t")
-            }
-        else:
-            self._of(event).notes.append(event)
+    def take(self, event: Event) -> None:
+        match event:
+            case Planned():
+                self._plan(event)
+            case NodeStarted():
+                node = self._node(event.id, event.t)
+                node.state, node.question = event.state, event.resolved or node.question
+                node.stretch(event.t, event.t)
+            case NodeSettled():
+                node = self._node(event.id, event.t)
+                node.state, node.settled = event.state, event
+                node.stretch(event.t, event.t)
+            case WorldCall():
+                owner = self._owner(event)
+                owner.below.append(CallWork(event.issued, event.t, call=event))
+                if isinstance(owner, NodeWork):
+                    owner.stretch(event.issued, event.t)
+            case Finished():
+                self.question.finished = event
+            case _:
+                self._owner(event).notes.append(event)
 
-    def _plan(self, event: Mapping[str, Any]) -> None:
-        under = event.get("under")
-        if under is None:
-            for gone in self.question.below:
-                _fell(gone)
+    def _plan(self, event: Planned) -> None:
+        if event.under is None:
+            _fell(self.question.below)
             self._nodes, self._early = {}, {}
-        elif event.get("rebuilt") and under in self._nodes:
-            for gone in self._nodes[under].below:
-                _fell(gone)
-        for written in event["nodes"]:
-            number = written["id"]
-            node = self._early.pop(number, None)
+        elif event.rebuilt and event.under in self._nodes:
+            _fell(self._nodes[event.under].below)
+        for planned in event.nodes:
+            node = self._early.pop(planned["id"], None)
             if node is None:
-                node = Work("node", {"state": "waiting", **written}, event["t"], event["t"])
+                node = NodeWork(event.t, event.t, id=planned["id"])
             else:
                 self.question.below.remove(node)
-                node.event, node.stands = {**written, **node.event}, True
-            above = self._nodes.get(written["parent"], self.question)
-            self._nodes[number] = node
-            above.below.append(node)
+                node.stands = True
+            node.parent, node.question = planned["parent"], node.question or planned["question"]
+            node.hypothesis = planned.get("hypothesis", "")
+            self._nodes[node.id] = node
+            above = self._nodes.get(planned["parent"]) if planned["parent"] is not None else None
+            (above or self.question).below.append(node)
 
-    def _stretch(self, node: Work, start: float, end: float) -> None:
-        """Let a node begin with the first and end with the last that is known of it."""
-        first = id(node) not in self._begun
-        self._begun.add(id(node))
-        node.start = start if first else min(node.start, start)
-        node.end = end if first else max(node.end, end)
+    def _owner(self, event: Event) -> QuestionWork | NodeWork:
+        number = event.node if isinstance(event, OfNode) else None
+        return self.question if number is None else self._node(number, event.t)
 
-    def _of(self, event: Mapping[str, Any]) -> Work:
-        number = event.get("node")
-        return self.question if number is None else self._found(number, event["t"])
-
-    def _found(self, number: int, t: float) -> Work:
+    def _node(self, number: int, t: float) -> NodeWork:
         if number not in self._nodes:
-            node = Work("node", {"id": number, "state": "waiting"}, t, t, stands=False)
+            node = NodeWork(t, t, id=number, stands=False)
             self._nodes[number] = self._early[number] = node
             self.question.below.append(node)
         return self._nodes[number]
 
 
-def _without(event: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in event.items() if name not in names}
+def _fell(works: Sequence[Work]) -> None:
+    for work in works:
+        for fallen in work.all():
+            if isinstance(fallen, NodeWork):
+                fallen.stands = False
 
 
-def _fell(node: Work) -> None:
-    for work in node.all():
-        work.stands = work.stands and work.kind != "node"
+def name_of(work: Work, question: QuestionWork) -> str:
+    """Return a span's name: few different ones, and nothing of what was asked."""
+    if isinstance(work, NodeWork):
+        return f"sub-question {work.id}"
+    if not isinstance(work, CallWork):
+        return f"invoke_agent {question.started.method}"
+    if isinstance(work.call, ModelCalled):
+        return f"chat {_model(work.call, question)[1]}"
+    return f"retrieval {work.call.kind if isinstance(work.call, Retrieved) else work.call.event}"
 
 
-Attribute = str | bool | int | float | list[str]
-Attributes = dict[str, Attribute]
-
-DOCUMENTS = 24
-"""Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
-
-_PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
-_FILES = frozenset({"local", "scripted"})
-_TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
-_NODE = ("source", "state", "verdict", "confidence")
-_SAID = ("why", "hypothesis")
-
-
-def name_of(work: Work, question: Mapping[str, Any]) -> str:
-    """A span's name: few different ones, and nothing of what was asked."""
-    event = work.event
-    if work.kind == "question":
-        return f"invoke_agent {event['method']}"
-    if work.kind == "node":
-        return f"sub-question {event['id']}"
-    if event["event"] == "llm":
-        return f"chat {_model(event, question)[1]}"
-    return f"retrieval {event['kind']}" if event["event"] == "retrieve" else f"retrieval {event['event']}"
-
-
-def attributes_of(work: Work, question: Work, *, content: bool) -> Attributes:
-    """All there is to tell of a piece of work; without `content` nothing that somebody wrote, asked or found."""
-    if work.kind == "question":
-        found = _question(work, content)
-    elif work.kind == "node":
-        found = _node(work, content)
-    elif work.event["event"] == "llm":
-        found = _llm(work.event, question.event, content)
+def attributes_of(work: Work, question: QuestionWork, *, content: bool) -> Attributes:
+    """Return all there is to tell of a piece of work; without `content` nothing that somebody wrote or found."""
+    if isinstance(work, NodeWork):
+        attributes = _node_attributes(work, content)
+    elif not isinstance(work, CallWork):
+        attributes = _question_attributes(question, content)
+    elif isinstance(work.call, ModelCalled):
+        attributes = _reply_attributes(work.call, question, content)
     else:
-        found = _retrieval(work.event, question.event, content)
-    return {name: _plain(value) for name, value in found.items() if value is not None and value != ""}
+        attributes = _retrieval_attributes(work.call, question, content)
+    return {name: _plain(value) for name, value in attributes.items() if value is not None and value != ""}
 
 
-def note_of(event: Mapping[str, Any], *, content: bool) -> tuple[str, Attributes]:
-    """Something noted on the way, as an event of a span."""
-    told = {name: value for name, value in event.items() if name not in ("event", "run", "t", "node", "depth")}
-    kept = {
+def note_of(event: Event, *, content: bool) -> tuple[str, Attributes]:
+    """Return something noted on the way, as an event of a span."""
+    told = {
         name: value if isinstance(value, bool | int | float | str) else json.dumps(value, ensure_ascii=False)
-        for name, value in told.items()
-        if value is not None and (content or isinstance(value, bool | int | float) or name in ("kind", "step"))
+        for name, value in event.as_dict().items()
+        if name not in ("event", "run", "t", "node", "depth")
+        and value is not None
+        and (content or isinstance(value, bool | int | float) or name in ("kind", "step"))
     }
-    return f"hoptree.{event['event']}", {name: _plain(value) for name, value in kept.items()}
+    return f"hoptree.{event.as_dict()['event']}", {name: _plain(value) for name, value in told.items()}
 
 
-def _question(work: Work, content: bool) -> dict[str, Any]:
-    event = work.event
-    calls = [one.event for one in work.all() if one.kind == "call"]
-    llm = [call for call in calls if call["event"] == "llm"]
-    totals: dict[str, float] = {
-        "llm_calls": len(llm),
-        "cached_calls": sum(call["cached"] for call in llm),
-        "prompt_tokens": sum(call["prompt_tokens"] for call in llm),
-        "completion_tokens": sum(call["completion_tokens"] for call in llm),
-        "retrievals": sum(call["event"] in ("retrieve", "facts") for call in calls),
-        "price": sum(call["price"] if "price" in call else call["cost"] for call in llm),
-        "cost": sum(call["cost"] for call in llm),
-    }
+def _question_attributes(work: QuestionWork, content: bool) -> dict[str, Any]:
+    start, final = work.started, work.finished
+    totals = usage_of([part.call for part in work.all() if isinstance(part, CallWork)]).as_dict()
+    provider, model = _split_model(start.model)
+    outcome = {
+        "hoptree.source": final.source,
+        "hoptree.abstained": final.abstained,
+        "hoptree.stopped_by": final.stopped_by,
+        "error.type": final.error,
+    } if final else {}  # fmt: skip
     return {
         "openinference.span.kind": "AGENT",
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": event["method"],
-        "gen_ai.agent.version": event.get("version"),
-        "gen_ai.data_source.id": event.get("corpus"),
-        "gen_ai.request.model": _named(event["model"])[1],
-        "gen_ai.provider.name": _named(event["model"])[0],
-        "agent.name": event["method"],
+        "gen_ai.agent.name": start.method,
+        "gen_ai.agent.version": start.version,
+        "gen_ai.data_source.id": start.corpus,
+        "gen_ai.request.model": model,
+        "gen_ai.provider.name": provider,
+        "agent.name": start.method,
         "graph.node.id": "question",
         # Totals have names of their own: tools add up the tokens of the calls below by themselves.
         **{f"hoptree.usage.{name}": totals[name] for name in _TOTALS},
-        "hoptree.run": event["run"],
-        "hoptree.question_id": event.get("question_id"),
-        "hoptree.fidelity": event.get("fidelity"),
-        "hoptree.source": event.get("source"),
-        "hoptree.abstained": event.get("abstained"),
-        "hoptree.stopped_by": event.get("stopped_by"),
-        "error.type": event.get("error"),
-        "metadata": json.dumps({"options": event.get("options", {})}, ensure_ascii=False, default=str),
-        **_said(content, event["question"], event.get("answer"), name="question"),
+        "hoptree.run": start.run,
+        "hoptree.question_id": start.question_id,
+        "hoptree.fidelity": start.fidelity,
+        **outcome,
+        "metadata": json.dumps({"options": start.options}, ensure_ascii=False, default=str),
+        **_texts(content, start.question, final.answer if final else None, name="question"),
     }
 
 
-def _node(work: Work, content: bool) -> dict[str, Any]:
-    event = work.event
-    asked = event.get("resolved") or event.get("question")
-    parent = event.get("parent")
+def _node_attributes(work: NodeWork, content: bool) -> dict[str, Any]:
+    settled = work.settled or NodeSettled(id=work.id, state=work.state, source="")
+    asked = settled.resolved or work.question or settled.question
+    hypothesis = work.hypothesis if settled.hypothesis is None else settled.hypothesis
     return {
         "openinference.span.kind": "CHAIN",
-        "graph.node.id": str(event["id"]),
-        "graph.node.parent_id": "question" if parent is None else str(parent),
-        "hoptree.node.id": event["id"],
+        "graph.node.id": str(work.id),
+        "graph.node.parent_id": "question" if work.parent is None else str(work.parent),
+        "hoptree.node.id": work.id,
         "hoptree.node.stands": work.stands,
-        **{f"hoptree.node.{name}": event.get(name) for name in _NODE},
-        "hoptree.node.evidence": list(event.get("evidence", ())) or None,
-        **({f"hoptree.node.{name}": event.get(name) for name in _SAID} if content else {}),
-        **_said(content, asked, event.get("answer"), name=asked),
+        "hoptree.node.source": settled.source,
+        "hoptree.node.state": work.state,
+        "hoptree.node.verdict": settled.verdict,
+        "hoptree.node.confidence": settled.confidence,
+        "hoptree.node.evidence": list(settled.evidence) or None,
+        **({"hoptree.node.why": settled.why, "hoptree.node.hypothesis": hypothesis} if content else {}),
+        **_texts(content, asked, settled.answer, name=asked),
     }
 
 
-def _said(content: bool, asked: str | None, answer: str | None, *, name: str | None) -> dict[str, Any]:
+def _texts(content: bool, asked: str, answer: str | None, *, name: str) -> dict[str, Any]:
     return {"input.value": asked, "output.value": answer, "graph.node.name": name} if content else {}
 
 
-def _llm(event: Mapping[str, Any], question: Mapping[str, Any], content: bool) -> dict[str, Any]:
-    provider, model = _model(event, question)
-    prompt, completion = event["prompt_tokens"], event["completion_tokens"]
-    said = {
-        "output.value": event["reply"],
+def _reply_attributes(call: ModelCalled, question: QuestionWork, content: bool) -> dict[str, Any]:
+    provider, model = _model(call, question)
+    message = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": call.reply}],
+        "finish_reason": call.finish,
+    }
+    texts = {
+        "output.value": call.reply,
         "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.content": event["reply"],
-        "gen_ai.output.messages": json.dumps(
-            [
-                {
-                    "role": "assistant",
-                    "parts": [{"type": "text", "content": event["reply"]}],
-                    "finish_reason": event["finish"],
-                }
-            ],
-            ensure_ascii=False,
-        ),
+        "llm.output_messages.0.message.content": call.reply,
+        "gen_ai.output.messages": json.dumps([message], ensure_ascii=False),
     }
     return {
         "openinference.span.kind": "LLM",
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
-        "gen_ai.response.finish_reasons": [event["finish"]],
-        "gen_ai.usage.input_tokens": prompt,
-        "gen_ai.usage.output_tokens": completion,
-        "gen_ai.usage.cache_read.input_tokens": event["cached_tokens"],
-        "gen_ai.usage.reasoning.output_tokens": event["reasoning_tokens"],
-        "gen_ai.prompt.name": event["template"],
+        "gen_ai.response.finish_reasons": [call.finish],
+        "gen_ai.usage.input_tokens": call.prompt_tokens,
+        "gen_ai.usage.output_tokens": call.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
+        "gen_ai.usage.reasoning.output_tokens": call.reasoning_tokens,
+        "gen_ai.prompt.name": call.template,
         "llm.provider": provider,
         "llm.model_name": model,
-        "llm.finish_reason": event["finish"],
-        "llm.token_count.prompt": prompt,
-        "llm.token_count.completion": completion,
-        "llm.token_count.total": prompt + completion,
-        "llm.token_count.prompt_details.cache_read": event["cached_tokens"],
-        "llm.token_count.completion_details.reasoning": event["reasoning_tokens"],
+        "llm.finish_reason": call.finish,
+        "llm.token_count.prompt": call.prompt_tokens,
+        "llm.token_count.completion": call.completion_tokens,
+        "llm.token_count.total": call.prompt_tokens + call.completion_tokens,
+        "llm.token_count.prompt_details.cache_read": call.cached_tokens,
+        "llm.token_count.completion_details.reasoning": call.reasoning_tokens,
         # Without prices there is no cost to tell; a call that the cache answered costs nothing.
-        "llm.cost.total": event["cost"] if event.get("price", event["cost"]) else None,
-        "llm.prompt_template.version": event["template"],
-        "hoptree.step": event["step"],
-        "hoptree.role": event["role"],
-        "hoptree.cached": event["cached"],
-        "hoptree.worked_seconds": event["seconds"],
-        **(said if content else {}),
+        "llm.cost.total": call.cost if call.full_price else None,
+        "llm.prompt_template.version": call.template,
+        "hoptree.step": call.step,
+        "hoptree.role": call.role,
+        "hoptree.cached": call.cached,
+        "hoptree.worked_seconds": call.seconds,
+        **(texts if content else {}),
     }
 
 
-def _retrieval(event: Mapping[str, Any], question: Mapping[str, Any], content: bool) -> dict[str, Any]:
-    asked = event.get("query") or event.get("name") or event.get("label")
-    documents = _documents(event)
-    found: dict[str, Any] = {
+def _retrieval_attributes(call: WorldCall, question: QuestionWork, content: bool) -> dict[str, Any]:
+    asked, documents = _looked_up(call)
+    in_graph = isinstance(call, FactsFound | EntitiesFound)
+    attributes: dict[str, Any] = {
         "openinference.span.kind": "RETRIEVER",
         "gen_ai.operation.name": "retrieval",
-        "gen_ai.data_source.id": question.get("graph" if event["event"] in ("facts", "entities") else "corpus"),
+        "gen_ai.data_source.id": question.started.graph if in_graph else question.started.corpus,
         "hoptree.found": len(documents),
-        "hoptree.cached": event["cached"],
-        "hoptree.worked_seconds": event["seconds"],
+        "hoptree.cached": call.cached,
+        "hoptree.worked_seconds": call.seconds,
     }
-    scored = [{"id": one["id"], "score": one["score"]} for one in documents if "score" in one]
-    if scored:
-        found["gen_ai.retrieval.documents"] = json.dumps(scored, ensure_ascii=False)
+    if isinstance(call, Retrieved) and documents:
+        scored = [{"id": document["id"], "score": document["score"]} for document in documents]
+        attributes["gen_ai.retrieval.documents"] = json.dumps(scored, ensure_ascii=False)
     if content:
-        found |= {"input.value": asked, "gen_ai.retrieval.query.text": asked}
-    for place, one in enumerate(documents[:DOCUMENTS]):
+        attributes |= {"input.value": asked, "gen_ai.retrieval.query.text": asked}
+    for place, document in enumerate(documents[:DOCUMENTS]):
         at = f"retrieval.documents.{place}.document"
-        found |= {f"{at}.id": one["id"], f"{at}.score": one.get("score")}
+        attributes |= {f"{at}.id": document["id"], f"{at}.score": document.get("score")}
         if content:
-            title = json.dumps({"title": one["title"]}, ensure_ascii=False) if one.get("title") else None
-            found |= {f"{at}.content": one["text"], f"{at}.metadata": title}
-    return found
+            title = json.dumps({"title": document["title"]}, ensure_ascii=False) if document.get("title") else None
+            attributes |= {f"{at}.content": document["text"], f"{at}.metadata": title}
+    return attributes
 
 
-def _documents(event: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """What a search found; facts, names and titles are short documents too."""
-    if event["event"] == "retrieve":
-        passages: list[dict[str, Any]] = event["passages"]
-        return passages
-    if event["event"] == "entities":
-        return [{"id": number, "text": label} for number, label in event["found"]]
-    told = event["facts" if event["event"] == "facts" else "titles"]
-    return [{"id": str(place), "text": text} for place, text in enumerate(told, 1)]
+def _looked_up(call: WorldCall) -> tuple[str, Sequence[dict[str, Any]]]:
+    """Return what was asked and what was found; facts, names and titles are short documents too."""
+    match call:
+        case Retrieved():
+            return call.query, call.passages
+        case EntitiesFound():
+            return call.name, [{"id": number, "text": label} for number, label in call.found]
+        case FactsFound():
+            asked, texts = call.label, call.facts
+        case TitlesFound():
+            asked, texts = call.name, call.titles
+        case _:
+            return "", ()
+    return asked, [{"id": str(place), "text": text} for place, text in enumerate(texts, 1)]
 
 
-def _model(event: Mapping[str, Any], question: Mapping[str, Any]) -> tuple[str, str]:
-    return _named(question.get("roles", {}).get(event["role"], question["model"]))
+def _model(call: ModelCalled, question: QuestionWork) -> tuple[str, str]:
+    return _split_model(question.started.roles.get(call.role, question.started.model))
 
 
-def _named(model: str) -> tuple[str, str]:
-    """Who provides a model, and its name there; of a model that is a file, the name of the file alone."""
+def _split_model(model: str) -> tuple[str, str]:
+    """Return who provides a model, and its name there; of a model that is a file, the name of the file alone."""
     kind, _, name = model.partition("?")[0].partition("/")
     if kind in _FILES or name.startswith(("/", "~", ".")):
         name = name.rstrip("/").rpartition("/")[2]
@@ -339,25 +387,7 @@ def _named(model: str) -> tuple[str, str]:
 
 
 def _plain(value: Any) -> Attribute:
-    """A value without halves of characters, which cannot be sent."""
+    """Return a value without halves of characters, which cannot be sent."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-    return [str(_plain(one)) for one in value] if isinstance(value, list) else value
-
-
-SWITCH = "HOPTREE_OTEL"
-"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
-
-_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
-
-
-def spans_wanted() -> SpanListener | None:
-    """A listener that sends spans, if the environment asks for them."""
-    said = os.environ.get(SWITCH, "").strip().casefold()
-    if said in _OFF:
-        return None
-    if said not in _ON:
-        raise ConfigError(f"{SWITCH}={said} is not possible.", f"Set {SWITCH}=1 to send spans, or leave it out.")
-    from hoptree.engine.telemetry import open_spans
-
-    return open_spans()
+    return [str(_plain(item)) for item in value] if isinstance(value, list) else value
