@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.spinner import Spinner
 from tests.methods.mind_asked import CHARLES, FATHER, JEAN, LAST, figure
 from tests.methods.stretch_asked import GRANDFATHER, Run
 from tests.methods.written_runs import (
@@ -24,9 +25,9 @@ from tests.methods.written_runs import (
 )
 from typer.testing import CliRunner
 
+from hoptree.cli.ask import EventLines
 from hoptree.cli.main import app
-from hoptree.cli.outcome import Outcome
-from hoptree.cli.render import GrowingTree, draw_svg, show_result
+from hoptree.cli.render import draw_progress, draw_svg, show_result
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
 
@@ -131,7 +132,7 @@ def test_markup_and_controls_are_text_or_nothing(terminal: bool) -> None:
 
 def test_the_picture_has_shades_and_nothing_from_outside() -> None:
     script = figure(drafts=(f"{FATHER} {DIRTY}", FATHER, LAST), needed="[1]")
-    picture = draw_svg([Outcome(asked_mind(script, k=2, retrievals=1).result)])
+    picture = draw_svg([asked_mind(script, k=2, retrievals=1).result])
     assert "#b3261e" in picture and "<img" not in picture and "</script" not in picture
     assert not re.search(r"(?:href|src|url)\s*[=(]\s*[\"']?https?:", picture)
 
@@ -143,9 +144,9 @@ def test_a_run_that_was_stopped_is_drawn_as_far_as_it_went() -> None:
 
 def test_a_log_tells_of_doubts_and_searches_as_they_come() -> None:
     file = io.StringIO()
-    growing = GrowingTree(Console(file=file, width=300))
+    write_line = EventLines(file)
     for event in [*figure_1().events, *from_memory().events]:
-        growing(event)
+        write_line(event)
     lines = file.getvalue().splitlines()
     assert f"  in doubt: {FATHER}" in lines and f"  searched: {CHARLES} father" in lines
     assert any(one.startswith(f"  in memory: {JEAN} | father | ") for one in lines)
@@ -154,11 +155,9 @@ def test_a_log_tells_of_doubts_and_searches_as_they_come() -> None:
 
 def test_while_it_grows_the_text_is_drawn_too() -> None:
     console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system="truecolor")
-    growing = GrowingTree(console)
     events = figure_1().events
-    for number, event in enumerate(events):
-        growing(event)
-        console.print(growing._draw())
+    for number in range(len(events)):
+        console.print(draw_progress(events[: number + 1], 1.0, Spinner("dots")))
         assert number or "planning" in console.file.getvalue()  # type: ignore[attr-defined]
     assert "writing" in console.file.getvalue()  # type: ignore[attr-defined]
 

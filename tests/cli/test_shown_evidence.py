@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from hoptree.cli.render import GrowingTree, show_result
+from hoptree.cli.ask import EventLines
+from hoptree.cli.render import show_result
 from hoptree.engine.events import parse_event
 from hoptree.engine.result import read_result
 
@@ -95,11 +96,11 @@ def test_lines_tell_each_question_once_and_none_that_is_not_in_the_tree() -> Non
     root: dict[str, Any] = {"event": "plan", "nodes": [{"id": 0, "question": "Who was in both?", "parent": None}]}
     plan: dict[str, Any] = {"event": "plan", "nodes": [{"id": 1, "question": "Who is 1?", "parent": 0}], "under": 0}
     ends = [ended(id=9), ended(id=1), ended(id=0)]
-    console = Console(record=True, width=200, file=io.StringIO())
-    growing = GrowingTree(console)
+    file = io.StringIO()
+    write_line = EventLines(file)
     for event in (root, plan, *asking, *ends):
-        growing(parse_event({"run": "r", "t": 0.0, **event}))
-    assert console.export_text().splitlines() == [
+        write_line(parse_event({"run": "r", "t": 0.0, **event}))
+    assert file.getvalue().splitlines() == [
         "plan: 1 sub-question",
         "  1. Who is 1?",
         "  1. → Sandra Bullock [external]",

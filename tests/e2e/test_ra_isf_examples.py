@@ -14,7 +14,6 @@ import pytest
 from tests.e2e.endpoint import Endpoint
 
 import hoptree
-from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import draw_svg
 from hoptree.core.values import Passage
 from hoptree.engine.events import Event
@@ -271,7 +270,7 @@ def test_table_13_combines_from_the_bottom_up(endpoint: Endpoint) -> None:
 
 def test_table_13_is_drawn_with_the_reason_at_each_node(endpoint: Endpoint) -> None:
     script_table_13(endpoint)
-    picture = re.sub(r"<[^>]*>|&#160;|[│├└─]", " ", draw_svg([Outcome(ask(TABLE_13, endpoint, []))]))
+    picture = re.sub(r"<[^>]*>|&#160;|[│├└─]", " ", draw_svg([ask(TABLE_13, endpoint, [])]))
     for words in ("the model says that it knows", "5 of 5 passages relevant", "4 sub-questions, 0 unknown"):
         assert words in " ".join(picture.split())
 

@@ -9,8 +9,8 @@ import re
 from rich.console import Console
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, deeper, knows, rules
 
-from hoptree.cli.outcome import Outcome
-from hoptree.cli.render import GrowingTree, draw_svg, show_result
+from hoptree.cli.ask import EventLines
+from hoptree.cli.render import draw_svg, show_result
 from hoptree.models.scripted import Rule
 
 
@@ -36,16 +36,16 @@ def test_a_person_sees_at_each_node_which_module_answered_and_why() -> None:
         in text
     )
     assert text.count(ROOT) == 1, "the question is drawn once"
-    assert "Celia&#160;Martin" in draw_svg([Outcome(run.result)])
+    assert "Celia&#160;Martin" in draw_svg([run.result])
 
 
 def test_the_tree_is_told_in_lines_while_it_grows() -> None:
     run = Run(deeper(1), question="Who is number 0?", depth=1)
-    console = Console(record=True, width=200, file=io.StringIO())
-    with GrowingTree(console) as growing:
-        for event in run.events:
-            growing(event)
-    lines = console.export_text().splitlines()
+    file = io.StringIO()
+    lines_of_events = EventLines(file)
+    for event in run.events:
+        lines_of_events(event)
+    lines = file.getvalue().splitlines()
     assert "  0. Who is number 0?" in lines and "plan: 1 sub-question" in lines and "plan of 1: 1 sub-question" in lines
     assert "  11. → ? [none; deeper than 1]" in lines
 

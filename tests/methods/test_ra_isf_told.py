@@ -11,8 +11,8 @@ from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, ROOT, Run, knows, listed, robust, rules
 from tests.traced import changed
 
-from hoptree.cli.outcome import Outcome
-from hoptree.cli.render import GrowingTree, draw_svg, show_result
+from hoptree.cli.ask import EventLines
+from hoptree.cli.render import draw_svg, show_result
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.result import TreeNode, read_result
@@ -42,11 +42,11 @@ def test_a_guess_is_called_one_everywhere() -> None:
     assert (run.node(0)["branch"], run.root.source, run.root.module) == ("guess", "fallback", "guess")
     assert "→ John Doe  [guess: the documents do not say" in drawn(run)
     assert run.result.as_dict()["tree"][0]["module"] == "guess"
-    console = Console(record=True, width=200, file=io.StringIO())
-    with GrowingTree(console) as growing:
-        for event in run.events:
-            growing(event)
-    assert "  0. → John Doe [guess; " in console.export_text()
+    file = io.StringIO()
+    lines = EventLines(file)
+    for event in run.events:
+        lines(event)
+    assert "  0. → John Doe [guess; " in file.getvalue()
 
 
 def test_a_guess_that_an_older_run_filed_under_passages_is_one() -> None:
@@ -83,7 +83,7 @@ def test_of_two_readings_it_is_told_which_was_surer() -> None:
     words = f"surer of two readings: {said[0]:.2f} against “Jane Roe” {said[1]:.2f}"
     assert run.result.answer == "John Doe" and words in drawn(run)
     assert words in run.result.as_dict()["tree"][0]["why"]
-    assert "surer&#160;of&#160;two&#160;readings" in draw_svg([Outcome(run.result)])
+    assert "surer&#160;of&#160;two&#160;readings" in draw_svg([run.result])
 
 
 def test_without_probabilities_none_is_called_surer() -> None:
@@ -186,7 +186,7 @@ def test_a_question_that_the_budget_ends_tells_what_it_had_and_from_where() -> N
         "in what was read; only relevant passages settle the question; the budget of calls ended it]" in text
     )
     assert "→ so far: Jane Doe  [guess: the documents do not say; " in text
-    assert "…\n" not in text.split("Evidence")[0] and "so&#160;far" in draw_svg([Outcome(run.result)])
+    assert "…\n" not in text.split("Evidence")[0] and "so&#160;far" in draw_svg([run.result])
     told = run.result.as_dict()["tree"][0]
     assert (told["state"], told["answer"], told["module"]) == ("stopped", "Damien Chazelle", "passages")
 

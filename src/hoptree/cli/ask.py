@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from hoptree.cli.console import print_error, print_json, run, warn, what_stays
+from hoptree.cli.console import clean, counted, print_error, print_json, run, warn, what_stays
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
@@ -26,18 +26,18 @@ from hoptree.cli.options import (
     open_engine,
 )
 from hoptree.core.errors import InputError
-from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Retried, Started
+from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
-    from hoptree.cli.outcome import Outcome
     from hoptree.engine.engine import Engine
-    from hoptree.engine.events import Event
     from hoptree.engine.result import Result
 
 
 _INDEXING_INTERVAL_S = 5.0
 _FILE_COLUMNS = 200
+_DRAWING_DELAY_S = 0.1
 
 
 def ask(
@@ -98,38 +98,106 @@ def ask(
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
     """Ask one question, showing the tree while it grows, and print the result."""
-    from hoptree.cli.outcome import Outcome
-
-    heard: list[Event] = []
     async with engine:
         if as_json:
-            result = await engine.ask(question, listeners=(heard.append,))
+            result = await engine.ask(question)
+        elif sys.stderr.isatty():
+            result = await _ask_live(engine, question)
         else:
-            from rich.console import Console
-
-            from hoptree.cli.render import GrowingTree
-
-            with GrowingTree(Console(stderr=True)) as growing:
-                result = await engine.ask(question, listeners=(growing, heard.append))
+            result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
         # Of a question that was refused before anything began, the error says all.
         refused = isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
-        if as_json or not refused:
-            print_outcome(Outcome.of(result, heard), as_json=as_json)
+        if as_json:
+            print_json(result.as_dict())
+        elif not refused:
+            print_result(result)
     return result
 
 
-def print_outcome(outcome: Outcome, *, as_json: bool = False, heading: str = "") -> None:
-    """Print a result as JSON, or drawn under a heading, with what its method decided."""
-    if as_json:
-        print_json(outcome.as_dict())
-        return
+async def _ask_live(engine: Engine, question: str) -> Result:
+    """Ask while the tree is drawn; the first request goes out before the drawing library is loaded."""
+    import asyncio
+
+    events: list[Event] = []
+    asking = asyncio.ensure_future(engine.ask(question, listeners=(events.append,)))
+    try:
+        await asyncio.wait({asking}, timeout=_DRAWING_DELAY_S)
+        if asking.done():
+            return asking.result()
+        from rich.console import Console
+
+        from hoptree.cli.render import live_tree
+
+        with live_tree(Console(stderr=True), events):
+            return await asking
+    finally:
+        asking.cancel()
+
+
+def print_result(result: Result, heading: str = "") -> None:
+    """Draw a result under a heading."""
     from rich.console import Console
 
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
-    show_result(console, outcome.result, heading, outcome.lines)
+    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS), result, heading)
+
+
+class EventLines:
+    """A listener that writes a line for each event worth one, for logs and pipes."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._planned: set[int] = set()
+        self._decisions: dict[int, list[Decision]] = {}
+        self._explanation = Explanation()
+        self._written: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._explanation = explanation_of(event.method)
+        elif isinstance(event, Planned):
+            self._planned.update(node["id"] for node in event.nodes)
+        elif isinstance(event, Decision) and event.node is not None:
+            self._decisions.setdefault(event.node, []).append(event)
+        line = clean(self._describe(event))
+        if line and not (isinstance(event, NodeStarted | NodeSettled) and self._is_old(event.id, line)):
+            print(line, file=self._file)
+
+    def _is_old(self, node: int, line: str) -> bool:
+        """Return whether a line was written before, or is of a node that never got into the tree."""
+        old = line in self._written or bool(self._planned and node not in self._planned)
+        if node in self._planned:
+            self._written.add(line)
+        return old
+
+    def _describe(self, event: Event) -> str:
+        if isinstance(event, Planned):
+            count = sum(node["id"] > 0 for node in event.nodes)
+            where = f"plan of {event.under}" if event.under else "plan"
+            return f"{where}: {counted(count, 'sub-question')}" if count else ""
+        if isinstance(event, NodeStarted):
+            return f"  {event.id}. {event.resolved}"
+        if isinstance(event, NodeSettled):
+            why = self._explanation.explain_node(event, self._decisions)
+            source = event.verdict or (GUESS if event.source == "fallback" else event.source)
+            return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {why}' if why else ''}]"
+        if isinstance(event, Retried):
+            return f"  waiting {event.wait:g} s: {event.error}"
+        return _describe_doubt(event.as_dict()) if isinstance(event, Decision) else ""
+
+
+def _describe_doubt(decision: dict[str, Any]) -> str:
+    """Return which sentence is in doubt, what is searched for, or what memory spared."""
+    kind, value = decision["kind"], decision["value"]
+    if kind in ("sentence", "step") and value is True:
+        return f"  in doubt: {decision.get('text', '')}"
+    if kind == "sub_query":
+        return f"  searched: {value}" if value else "  nothing to search with"
+    if kind == "skipped":
+        return f"  in memory: {' | '.join(map(str, decision.get('fact', ())))}"
+    return ""
 
 
 def report_name_index(graph: object) -> None:

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hoptree.cli.console import clean
-from hoptree.engine.events import Event
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.sentence_view import LEVELS, Said
 
@@ -51,18 +50,6 @@ def draw_writing(writing: Writing, *, colours: bool = True) -> Table:
     for row in _rows(writing, colours=colours):
         table.add_row(*row)
     return table
-
-
-def doubt_line(event: Event) -> str:
-    """What a log says of a decision: which sentence is in doubt, what is searched for, what memory spared."""
-    kind, value = event.get("kind"), event.get("value")
-    if kind in ("sentence", "step") and value is True:
-        return f"  in doubt: {event.get('text', '')}"
-    if kind == "sub_query":
-        return f"  searched: {value}" if value else "  nothing to search with"
-    if kind == "skipped":
-        return f"  in memory: {' | '.join(map(str, event.get('fact', ())))}"
-    return ""
 
 
 def _has_colours(console: Console) -> bool:

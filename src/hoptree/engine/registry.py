@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Literal, Union
 
 from hoptree.core.errors import ConfigError
@@ -233,6 +232,8 @@ def list_methods() -> tuple[Method, ...]:
 @cache
 def _load_plugins() -> None:
     """Import the methods that other packages announce under the entry point group `hoptree.methods`."""
+    from importlib.metadata import entry_points  # slow to import, and seldom needed
+
     for announced in entry_points(group="hoptree.methods"):
         announced.load()
 

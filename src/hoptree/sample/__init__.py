@@ -13,7 +13,6 @@ from typing import Any
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import cache_dir, is_busy
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
-from hoptree.retrieval.indexing.commands import build_index
 
 _MAX_WAIT_S = 30.0
 _POLL_S = 0.05
@@ -27,6 +26,8 @@ def sample_index() -> Path:
     deadline = time.monotonic() + _MAX_WAIT_S
     with as_file(corpus) as path:
         while not (folder / MANIFEST).exists():
+            from hoptree.retrieval.indexing.commands import build_index  # slow to import, and seldom needed
+
             try:
                 build_index(path, folder)
             except CorpusError as error:
