@@ -15,10 +15,10 @@ from hoptree.methods.steps.logic_tree import (
     Claim,
     LogicTree,
     cut,
+    first_claims,
     read_subtree,
     read_tree,
     text_of,
-    thinned,
 )
 from hoptree.text.loose_json import read_json
 
@@ -251,7 +251,7 @@ claims = st.recursive(
 @given(some=st.lists(claims, max_size=4), most=st.integers(0, 20))
 def test_as_many_nodes_are_kept_as_there_is_room_for(some: list[Claim], most: int) -> None:
     whole = sum(claim.size for claim in some)
-    assert sum(claim.size for claim in thinned(some, most)) == min(most, whole)
+    assert sum(claim.size for claim in first_claims(some, most)) == min(most, whole)
 
 
 @pytest.mark.parametrize(

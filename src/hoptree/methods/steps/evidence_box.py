@@ -1,4 +1,4 @@
-"""What was found for a hypothesis in text and graph, as a prompt shows it, and which of it a reply cites."""
+"""Evidence for a hypothesis from text and graph: as a prompt shows it, and which of it a reply cites."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.parse import question_key
 
 NOTHING = "(none)"
-# T1 and F1 as they are shown, and what they are called otherwise: t1, Text 1, Fact 1.
+# T1 and F1 as they are shown, and what models call them: t1, Text 1, Fact 1.
 _KIND = r"(?:(T|texts?|passages?|documents?)|F|facts?|triples?)"
 _TAG = re.compile(rf"\W*{_KIND}\s?#?(\d{{1,3}})\b", re.IGNORECASE)
 _ALSO = r"\W*(?:(?:and|or)\b\W*)?"
-_NUMBERED = re.compile(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECASE)
+_NUMBERED_TAG = re.compile(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECASE)
 _TAGS_ONLY = re.compile(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
 _NO_REFERENCE = re.compile(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
-_MOST = 50
-"""References of one reply that are looked at."""
-_LONGEST = 500
-"""Characters of one reference: a passage quoted in full after its id is cut."""
+_MAX_REFERENCES = 50
+_MAX_REFERENCE_CHARS = 500
+"""A passage quoted in full after its id is cut."""
+_MAX_FABRICATED_CHARS = 200
 _MAX_NESTING = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The passages and facts that references name, and those that name nothing there is."""
+    """The passages and facts that references name, and references that name nothing there is."""
 
     passages: tuple[Passage, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -52,85 +52,86 @@ class EvidenceBox:
         return bool(self.passages or self.facts)
 
     def over(self, older: EvidenceBox) -> EvidenceBox:
-        """This and what was found before, the newest first."""
+        """Join this and older evidence, the newest first."""
         passages: dict[str, Passage] = {}
         for passage in (*self.passages, *older.passages):
             passages.setdefault(passage.id, passage)
         return EvidenceBox(tuple(passages.values()), tuple(dict.fromkeys((*self.facts, *older.facts))))
 
     def shown(self, ctx: Context) -> tuple[str, str]:
-        """Texts and facts as lines of a prompt. What comes from outside gives no orders there."""
-        said = [Passage(f"F{n}", "", fact.text) for n, fact in enumerate(self.facts, 1)]
-        texts = [_line(ctx, f"T{n}", one) for n, one in enumerate(self.passages, 1)]
-        return "\n".join(texts) or NOTHING, "\n".join(_line(ctx, one.id, one) for one in said) or NOTHING
+        """Return texts and facts as lines of a prompt, without sentences that give orders to the model."""
+
+        def lines(kind: str, passages: Sequence[Passage]) -> str:
+            shown = (show_passages(ctx, [one], titles=True).removeprefix("passage: ") for one in passages)
+            return "\n".join(f"[{kind}{number}] {text}" for number, text in enumerate(shown, 1)) or NOTHING
+
+        facts = [Passage(f"F{number}", "", fact.text) for number, fact in enumerate(self.facts, 1)]
+        return lines("T", self.passages), lines("F", facts)
 
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
-        """The ids of passages, and texts of facts, that hold an answer, and a name from the question if it has any.
+        """Return the ids of passages, and texts of facts, that hold an answer and a name from the question, if any.
 
         A date may be written in another way there, or more exactly, and a name and a date may stand apart in it. Yes
-        and no stand nowhere, and what the question names itself stands wherever it is spoken of: for these, one passage
+        and no stand nowhere, and what the question names itself stands wherever it is mentioned: for these, one passage
         or fact must have all names and dates of the question, two at least, of which one may be the answer. What is to
         be chosen stands there whatever is right: nothing holds that. A question without names is about a page whose
         title is in its words, or a fact that has an end there.
         """
         if question and chooses(question):
             return ()
-        about = self._about(question) if question and not has_names(question) else self
-        told = about._told()
-        if question and _says_nothing(answer, question):
-            told = [one for one in told if _ties(one, answer, question)]
-        whole = holding(answer, question, told)
-        parts = [holding(part, question, told) for part in parts_of(answer)]
-        together = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
-        return tuple(one.id for one in told if one.id in whole or one.id in together)
+        box = self._about(question) if question and not has_names(question) else self
+        sources = [*box.passages, *(Passage(fact.text, "", fact.text) for fact in box.facts)]
+        if question and (read_yes_no(answer) is not None or _has_words(question, answer)):
+            sources = [source for source in sources if _has_all_names(source, answer, question)]
+        in_one_piece = holding(answer, question, sources)
+        parts = [holding(part, question, sources) for part in parts_of(answer)]
+        in_parts = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
+        return tuple(source.id for source in sources if source.id in in_one_piece or source.id in in_parts)
 
     def _about(self, question: str) -> EvidenceBox:
-        """The pages whose titles, and the facts whose ends, stand in a question in whatever letters."""
+        """Return the pages whose titles, and the facts whose ends, stand in a question in whatever letters."""
         asked = f" {question_key(question)} "
 
-        def stand(*names: str) -> bool:
+        def named(*names: str) -> bool:
             keys = (question_key(name.partition(" (")[0]) for name in names)
             return any(f" {key} " in asked for key in keys if key)
 
         return EvidenceBox(
-            tuple(one for one in self.passages if stand(one.title)),
-            tuple(one for one in self.facts if stand(one.subject.text, one.object.text)),
+            tuple(passage for passage in self.passages if named(passage.title)),
+            tuple(fact for fact in self.facts if named(fact.subject.text, fact.object.text)),
         )
 
-    def _told(self) -> list[Passage]:
-        return [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
-
     def cited(self, references: Iterable[str]) -> Cited:
-        """What references name: by tag, by a passage's id or title, or by the words of a fact."""
+        """Resolve references: by tag, by a passage's id or title, or by the words of a fact."""
         passages: dict[str, Passage] = {}
         facts: dict[Fact, None] = {}
         fabricated = []
         for reference in references:
-            found = self._named(reference)
+            found = self._resolve(reference)
             passages |= {one.id: one for one in found if isinstance(one, Passage)}
             facts |= {one: None for one in found if isinstance(one, Fact)}
             if not found and not _NO_REFERENCE.fullmatch(reference):
-                fabricated.append(reference[:200])
+                fabricated.append(reference[:_MAX_FABRICATED_CHARS])
         return Cited(tuple(passages.values()), tuple(facts), tuple(fabricated))
 
-    def _named(self, reference: str) -> list[Passage | Fact]:
-        said = reference.split("||", 1)[0].strip(" []()\"'`")
-        by_name: list[Passage | Fact] = [one for one in self.passages if one.id == said]
-        by_name = by_name or [one for one in self.passages if one.title.casefold() == said.casefold()]
-        if by_name or not said:
+    def _resolve(self, reference: str) -> list[Passage | Fact]:
+        name = reference.split("||", 1)[0].strip(" []()\"'`")
+        by_name: list[Passage | Fact] = [one for one in self.passages if one.id == name]
+        by_name = by_name or [one for one in self.passages if one.title.casefold() == name.casefold()]
+        if by_name or not name:
             return by_name
-        if _TAGS_ONLY.fullmatch(said):
-            return list(self._numbered(said))
+        if _TAGS_ONLY.fullmatch(name):
+            return list(self._tagged_in(name))
         key = question_key(reference)
         if facts := [one for one in self.facts if key in map(question_key, (" ".join(one.triple), one.text))]:
             return [*facts]
-        tag = _TAG.match(said)
+        tag = _TAG.match(name)
         return self._tagged(int(tag[2]), texts=bool(tag[1])) if tag else []
 
-    def _numbered(self, said: str) -> Iterator[Passage | Fact]:
-        """What tags name; a bare number is of the kind before it, or of the kind that comes first here."""
+    def _tagged_in(self, tags: str) -> Iterator[Passage | Fact]:
+        """Yield what tags name; a bare number is of the kind before it, or of the kind that comes first here."""
         texts = bool(self.passages)
-        for tag in _NUMBERED.finditer(said):
+        for tag in _NUMBERED_TAG.finditer(tags):
             texts = bool(tag[2]) if tag[1] else texts
             yield from self._tagged(int(tag[3]), texts=texts)
 
@@ -139,17 +140,12 @@ class EvidenceBox:
         return [kind[number - 1]] if 0 < number <= len(kind) else []
 
 
-def _says_nothing(answer: str, question: str) -> bool:
-    """Whether an answer adds no word to its question: yes, no, or what is said there."""
-    return read_yes_no(answer) is not None or _has_words(question, answer)
-
-
-def _ties(one: Passage, answer: str, question: str) -> bool:
-    """Whether a passage has all that a question names, and something else than an answer that is a part of that."""
+def _has_all_names(source: Passage, answer: str, question: str) -> bool:
+    """Return whether a passage has all that a question names, and more than an answer that is a part of that."""
     others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
     dates = [part for part in others if date_spans(part)]
     enough = len(others) >= (1 if parts_of(answer) else 2)
-    return enough and covers(question, [one]) and all(holding(date, "", [one]) for date in dates)
+    return enough and covers(question, [source]) and all(holding(date, "", [source]) for date in dates)
 
 
 def _has_words(text: str, words: str) -> bool:
@@ -157,20 +153,17 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
-    """The references in whatever a model wrote under "ref": a text, a list, an object of lists.
+    """Return the references in whatever a model wrote under "ref": a text, a list, an object of lists.
 
     Three texts in a list or object that is itself an item of a list are one triple.
     """
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return [str(value)[:_LONGEST]]
+        return [str(value)[:_MAX_REFERENCE_CHARS]]
     if nesting > _MAX_NESTING or not isinstance(value, Mapping | Sequence):
         return []
     items = list(value.values()) if isinstance(value, Mapping) else list(value)
     if listed and len(items) == 3 and all(isinstance(item, str) for item in items):
-        return [" | ".join(items)[:_LONGEST]]
+        return [" | ".join(items)[:_MAX_REFERENCE_CHARS]]
     inside = not isinstance(value, Mapping)
-    return [one for item in items for one in read_references(item, nesting + 1, listed=inside)][:_MOST]
-
-
-def _line(ctx: Context, tag: str, passage: Passage) -> str:
-    return f"[{tag}] {show_passages(ctx, [passage], titles=True).removeprefix('passage: ')}"
+    references = [one for item in items for one in read_references(item, nesting + 1, listed=inside)]
+    return references[:_MAX_REFERENCES]

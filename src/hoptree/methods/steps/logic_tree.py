@@ -1,4 +1,4 @@
-"""Logic trees: sub-questions with hypotheses, read from whatever a model wrote. Pure functions that never raise."""
+"""Logic trees of sub-questions with hypotheses, read from whatever a model wrote and corrected. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -16,25 +16,34 @@ from hoptree.text.question_tree import Issue, Pairs
 MAX_NODES = 16
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-"""Brackets inside brackets that are followed when nodes are looked for."""
-_FEW_WORDS = 4
-"""Up to so many words, "not available" is no hypothesis; a longer one may well say that something is not there."""
+_MIN_STATEMENT_WORDS = 4
+"""In fewer words, "not available" is no hypothesis; a longer text may well state that something is not there."""
 _MAY_BE_NONE = re.compile(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
-_SUB = ("sub_question", "subquestion", "sub_query")
+_SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
 _TREE = ("logic_tree", "logictree", "tree")
 _CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
-_WHOLE = ("input_question", "question", "query")
-"""What the question itself is called beside its tree."""
-_NO_NODES = {*_HYPOTHESIS, *_WHOLE, "final_answer", "correct_answer", "ref", "refs", "references", "reason", "facts"}
+_MAIN_QUESTION = ("input_question", "question", "query")
+"""Keys of the main question beside its tree."""
+_NOT_NODES = {
+    *_HYPOTHESIS,
+    *_MAIN_QUESTION,
+    "final_answer",
+    "correct_answer",
+    "ref",
+    "refs",
+    "references",
+    "reason",
+    "facts",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sub-question, what the model thinks is its answer ("" where it gave none), and what that rests on.
+    """A sub-question, its hypothetical answer ("" where there is none), and the claims it rests on.
 
-    `dropped` is what it thought while the question named something else: what hangs below may name that still.
+    `dropped` is the hypothesis of before the question was corrected: what hangs below may still name it.
     """
 
     question: str
@@ -43,7 +52,7 @@ class Claim:
     dropped: str = ""
 
     def all(self) -> Iterator[Claim]:
-        """The claim and all below it, each before those it rests on."""
+        """Yield the claim and all below it, each before those it rests on."""
         yield self
         for child in self.children:
             yield from child.all()
@@ -57,7 +66,7 @@ class Claim:
         return 1 + max((child.levels for child in self.children), default=0)
 
     def as_dict(self) -> dict[str, Any]:
-        """The node as the paper writes it."""
+        """Return the node as the paper writes it."""
         written: dict[str, Any] = {"sub_question": self.question, "hypothesis_answer": self.hypothesis}
         return written | ({"children": [child.as_dict() for child in self.children]} if self.children else {})
 
@@ -67,7 +76,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LogicTree:
-    """What stands under a question, the draft of its answer, and what had to be repaired."""
+    """The claims under a question, the draft of its answer, and what had to be repaired."""
 
     children: tuple[Claim, ...] = ()
     draft: str = ""
@@ -75,75 +84,72 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """The tree in a parsed reply; no children where there is no sub-question in it.
+    """Read the tree in a parsed reply; no children where there is no sub-question in it.
 
-    A node without a sub-question is dropped and its children move up; a first node that repeats the question is the
+    A node without a sub-question is dropped and its children move up. A first node that repeats the question is the
     question itself.
     """
     issues: list[Issue] = []
     draft = _first_answer(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
-    claims = _claims(_without_whole(value), 1, issues, root=True)
+    claims = _claims(_without_main_question(value), 1, issues, root=True)
     if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
         issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
         draft, claims = draft or claims[0].hypothesis, list(claims[0].children)
-    kept = thinned(claims, MAX_NODES)
+    kept = first_claims(claims, MAX_NODES)
     if dropped := sum(claim.size for claim in claims) - sum(claim.size for claim in kept):
         issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
     return LogicTree(kept, draft, tuple(issues))
 
 
 def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
-    """The rebuilt node in a parsed reply, wrapped in whatever way, with no more than `levels` levels and MAX_NODES.
+    """Read the rebuilt node in a parsed reply, wrapped in whatever way, with at most `levels` levels and MAX_NODES.
 
-    None where it lacks a sub-question or a hypothesis. What it says of no children is taken at its word: the old ones
-    rest on a hypothesis that was refuted.
+    None where it lacks a sub-question or a hypothesis. A reply without children has none: the old ones rest on a
+    hypothesis that was refuted.
     """
     issues: list[Issue] = []
-    bare = _without_whole(value)
-    whole = bare is not value
+    bare = _without_main_question(value)
     claims = _claims(bare, 1, issues, root=True)
     if not claims:
         return None, tuple(issues)
-    same = question_key(old.question)
-    meant = [one for claim in claims for one in claim.all() if question_key(one.question) == same]
-    chosen = meant[0] if meant and (whole or len(claims) > 1) else claims[0]
+    same = [one for top in claims for one in top.all() if question_key(one.question) == question_key(old.question)]
+    claim = same[0] if same and (bare is not value or len(claims) > 1) else claims[0]
     if len(claims) > 1:
         issues.append(Issue("rebuild_siblings", 0, f"one of {len(claims)} nodes taken for the rebuilt one"))
-    if not chosen.hypothesis:
+    if not claim.hypothesis:
         return None, tuple(issues)
-    if chosen.levels > levels:
-        issues.append(Issue("rebuild_deeper", 0, f"cut from {chosen.levels} to {levels} levels"))
-        chosen = cut(chosen, levels)
-    if (dropped := chosen.size - MAX_NODES) > 0:
+    if claim.levels > levels:
+        issues.append(Issue("rebuild_deeper", 0, f"cut from {claim.levels} to {levels} levels"))
+        claim = cut(claim, levels)
+    if (dropped := claim.size - MAX_NODES) > 0:
         issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
-        (chosen,) = thinned([chosen], MAX_NODES)
-    return chosen, tuple(issues)
+        (claim,) = first_claims([claim], MAX_NODES)
+    return claim, tuple(issues)
 
 
 def cut(claim: Claim, levels: int) -> Claim:
-    """The claim without what is deeper than so many levels, itself counted."""
+    """Drop what is deeper than so many levels, the claim itself counted."""
     return replace(claim, children=tuple(cut(child, levels - 1) for child in claim.children) if levels > 1 else ())
 
 
-def thinned(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
-    """The first `most` nodes, each before those below it."""
-    kept = []
+def first_claims(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
+    """Return the first `most` claims, each before those below it."""
+    kept: list[Claim] = []
     for claim in claims:
         if most < 1:
             break
-        below = thinned(claim.children, most - 1)
-        kept.append(replace(claim, children=below))
+        kept.append(replace(claim, children=first_claims(claim.children, most - 1)))
         most -= kept[-1].size
     return tuple(kept)
 
 
 def text_of(value: object, nesting: int = 0) -> str:
-    """A text, a number, or a list of these as one line; "" for what is none, or says that it is none."""
+    """Return a text, a number, or a list of these as one line; "" for nothing, or words for it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):
         text = " ".join(str(value).split())[:MAX_ANSWER_CHARS]
-        return "" if len(text.split()) < _FEW_WORDS and looks_unanswered(text) else text
+        return "" if len(text.split()) < _MIN_STATEMENT_WORDS and looks_unanswered(text) else text
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, Sequence) and nesting < _MAX_NESTING:
@@ -152,9 +158,9 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """A text that may answer a question; "" for one that says that nothing is known.
+    """Return a text that may answer a question; "" for one that says that nothing is known.
 
-    Nobody and nothing is an answer to who counts or chooses: "None" to "How many of them survived?".
+    "None" is an answer to a question that counts or chooses: "How many of them survived?".
     """
     text = text_of(value)
     nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
@@ -162,7 +168,7 @@ def answer_of(value: object, question: str) -> str:
 
 
 def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False, nesting: int = 0) -> list[Claim]:
-    """The nodes found in a node, a group of nodes, or a bare question."""
+    """Return the claims in a node, a group of nodes, or a bare question."""
     if nesting > _MAX_NESTING:
         return []
     if isinstance(raw, str) and not root:
@@ -185,30 +191,30 @@ def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False,
 
 
 def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: int, anywhere: bool) -> list[Claim]:
-    """The nodes in what a mapping calls its tree or its children; if there are none, `anywhere` that may hold some."""
+    """Return the claims under the keys of trees and children; if there are none, `anywhere` that may hold some."""
     below: list[Claim] = []
     others: list[object] = []
     for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
         name = _folded(key)
         if name in _CHILDREN or name in _TREE:
             below += _claims(value, depth, issues, root=name in _TREE, nesting=nesting)
-        elif isinstance(value, Mapping | list) and name not in _NO_NODES:
+        elif isinstance(value, Mapping | list) and name not in _NOT_NODES:
             others.append(value)
     if anywhere and not below:
         below = [claim for value in others for claim in _claims(value, depth, issues, root=True, nesting=nesting)]
     return below
 
 
-def _without_whole(value: object) -> object:
-    """A reply without the question itself, which stands beside its tree and is no node of it."""
+def _without_main_question(value: object) -> object:
+    """Remove the main question, which stands beside its tree and is no node of it."""
     if not isinstance(value, Mapping):
         return value
     names = set(map(_folded, value))
-    beside = names.intersection(_TREE) and not names.intersection(_SUB)
-    if "input_question" not in names and not (beside and names.intersection(_WHOLE)):
+    beside = names.intersection(_TREE) and not names.intersection(_SUB_QUESTION)
+    if "input_question" not in names and not (beside and names.intersection(_MAIN_QUESTION)):
         return value
     pairs = value.pairs if isinstance(value, Pairs) else value.items()
-    return Pairs((key, held) for key, held in pairs if _folded(key) not in _WHOLE)
+    return Pairs((key, held) for key, held in pairs if _folded(key) not in _MAIN_QUESTION)
 
 
 def _within(depth: int, issues: list[Issue]) -> bool:
@@ -218,7 +224,7 @@ def _within(depth: int, issues: list[Issue]) -> bool:
 
 
 def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The first text under one of the names, which may be spelled with capitals and hyphens."""
+    """Return the first text under one of the keys, which may be spelled with capitals and hyphens."""
     folded = {_folded(key): value for key, value in raw.items()}
     return next((text for key in keys if (text := text_of(folded.get(key)))), "")
 
@@ -232,77 +238,76 @@ def _folded(key: object) -> str:
     return str(key).strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-_AROUND = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
-"""Behind a name: Apollo 14."""
-_ADDED = re.compile(r"\w, (?=\w)(.+)")
+_ARTICLE_OR_POSSESSIVE = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
+_APPOSITION = re.compile(r"\w, (?=\w)(.+)")
 _LISTING = re.compile(r",.*,|\b(?:and|or)\b|[;&]")
 """What lists things: no comma in it adds something to a name."""
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 
 
 def substituted(text: str, wrong: str, right: str) -> str | None:
-    """The text with what is right wherever it names what is wrong; None where code cannot tell how.
+    """Put the right answer wherever a text names the wrong one; None where code cannot tell how.
 
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
     either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
     put anywhere: a question whether something is so names no yes. Nor is what the text has already: it may ask to
-    choose between the two. France, of "Paris, France", is no name of what is wrong, but says of a text that also has
-    Paris that code cannot tell.
+    choose between the two. France, of "Paris, France", is no name of what is wrong, but where a text also has Paris,
+    code cannot tell.
     """
     in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
     wrong_parts = _wrong_parts(wrong, right)
     named = [one for one in in_text if one in wrong_parts]
     if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
         return None
-    put: dict[str, str] = {}
+    counterparts: dict[str, str] = {}
     for kind, part in named:
-        counterpart = _counterpart(kind, right)
-        if not counterpart or counterpart in put.values() or _inside_longer(part, text):
+        candidates = [other for other_kind, other in typed_parts(right) if other_kind == kind]
+        if len(candidates) != 1 or candidates[0] in counterparts.values() or _is_inside_longer(part, text):
             return None
-        if _as_words(counterpart).search(_put(_as_words(part), "", text)):
+        if _as_words(candidates[0]).search(_as_words(part).sub("", text)):
             return None
-        put[part] = counterpart
-    for part, counterpart in put.items():
+        counterparts[part] = candidates[0]
+    for part, counterpart in counterparts.items():
         if date_spans(part):  # in 1968, but on a day
-            said = f"{'on' if _DAY.search(counterpart) else 'in'} {counterpart}"
-            text = _put(_as_words(part, before=r"\b(?:in|on) "), said, text)
+            dated = f"{'on' if _DAY.search(counterpart) else 'in'} {counterpart}"
+            text = _put(_as_words(part, before=r"\b(?:in|on) "), dated, text)
         text = _put(_as_words(part), counterpart, text)
     return text
 
 
-def _inside_longer(part: str, text: str) -> bool:
-    """Whether a text has a part as a piece of a longer name or date: Prince in Prince Charles, 1966 in May 1966."""
+def _is_inside_longer(part: str, text: str) -> bool:
+    """Return whether a text has a part inside a longer name or date: Prince in Prince Charles, 1966 in May 1966."""
+
+    def bare(name: str) -> str:
+        return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
+
     return any(
-        start <= found.start() and found.end() <= end and _bare(text[start:end]) != _bare(part)
+        start <= found.start() and found.end() <= end and bare(text[start:end]) != bare(part)
         for found in _as_words(part).finditer(text)
         for start, end in (*numbered_names(text), *date_spans(text))
     )
 
 
-def _bare(name: str) -> str:
-    return _AROUND.sub("", name).casefold()
-
-
-def _put(pattern: re.Pattern[str], said: str, text: str) -> str:
-    return pattern.sub(lambda _: said, text)
+def _put(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    return pattern.sub(lambda _: replacement, text)
 
 
 def names_it(text: str, hypothesis: str, right: str = "") -> bool:
-    """Whether a text names what a hypothesis says, or a part of it that what is `right` does not have as well."""
+    """Return whether a text names what a hypothesis says, or a part of it that the right answer does not have."""
     return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
 
 
 def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
-    """What hangs below a refuted claim, with the right answer put in; None where that takes a new tree.
+    """Return what hangs below a refuted claim, with the right answer put in; None where that takes a new tree.
 
-    It does where nothing below names the wrong answer, so that it may be the relation or the shape that is wrong.
-    With `guesses` hypotheses stay, as a model that writes the tree anew would likely have them; without, a question
-    that changed has none, for what was guessed is the answer to another one.
+    It does where nothing below names the wrong answer: then the relation or the shape may be wrong. With `guesses`
+    hypotheses stay, as a model that writes the tree anew would likely have them; without, a question that changed has
+    none, for the old guess answers another one.
     """
     if not any(names_it(one.question, refuted.hypothesis, right) for one in refuted.all() if one is not refuted):
         return None
     below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
-    return None if None in below else tuple(one for one in below if one is not None)
+    return None if None in below else tuple(claim for claim in below if claim is not None)
 
 
 def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | None:
@@ -310,28 +315,22 @@ def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | Non
     below = [_carried(child, wrong, right, guesses) for child in claim.children]
     if question is None or None in below:
         return None
-    put = replace(claim, question=question, children=tuple(one for one in below if one))
+    changed = replace(claim, question=question, children=tuple(child for child in below if child))
     if question != claim.question and not guesses:
-        return replace(put, hypothesis="", dropped=claim.hypothesis or claim.dropped)
-    return replace(put, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
+        return replace(changed, hypothesis="", dropped=claim.hypothesis or claim.dropped)
+    return replace(changed, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
 
 
 def _wrong_parts(wrong: str, right: str) -> list[tuple[PartKind, str]]:
-    """The parts of a wrong answer that are wrong: not those of the right one, nor what a comma adds to a name."""
+    """Return the parts of a wrong answer that the right one does not have, without what a comma adds to a name."""
     parts = list(typed_parts(wrong))
-    added = [] if _LISTING.search(wrong) else [match[1] for match in _ADDED.finditer(wrong)]
+    added = [] if _LISTING.search(wrong) else [match[1] for match in _APPOSITION.finditer(wrong)]
     return [
         (kind, part)
         for kind, part in parts
-        if not (kind == "name" and len(parts) > 1 and any(one.startswith(part) for one in added))
+        if not (kind == "name" and len(parts) > 1 and any(text.startswith(part) for text in added))
         and not (right and _as_words(part).search(right))
     ]
-
-
-def _counterpart(kind: PartKind, right: str) -> str:
-    """What stands in an answer for a part of another: its one name, or its one date."""
-    parts = [part for of, part in typed_parts(right) if of == kind]
-    return parts[0] if len(parts) == 1 else ""
 
 
 def _as_words(part: str, *, before: str = "") -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Holding a hypothesis against evidence: supported, refuted, or unknown."""
+"""Validate a hypothesis by evidence: supported, refuted, or unknown."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from hoptree.text.parse import cut_at_next_question, looks_unanswered
 from hoptree.text.question_tree import Node, Pairs
 
 Label = Literal["supported", "refuted", "unknown"]
-MAX_TOKENS = 512
+_MAX_TOKENS = 512
 _NO_REASON = ("none", "null", "<none>", "n/a")
 _NO_INFORMATION = re.compile(
     r"\b(?:no|not enough|insufficient|lack of|without)\s+(?:\w+\s+)?(?:information|evidence)\b", re.I
 )
-_MOST_VERDICTS = 4
+_MAX_VERDICTS = 4
 _NOTHING_CITED = Cited()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited.
+    """What evidence says of a hypothesis: why, what would be right (if the reply says), and what was cited.
 
     `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
-    holds it for unknown, where the reply says otherwise.
+    calls it unknown, where the reply says otherwise.
     """
 
     label: Label = "unknown"
@@ -80,7 +80,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """The verdict in a reply: supported only for a boolean true, refuted only for a boolean false with enough facts.
+    """Read the verdict in a reply: supported only for a boolean true, refuted for a boolean false with enough facts.
 
     Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
     it says there is no information about.
@@ -88,40 +88,38 @@ def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
     verdicts = list(_verdicts(reading))
     if not verdicts:
         return Verdict()
-    said = verdicts[0]
-    is_true, sufficient = (
-        _one([one for each in verdicts for one in each["istrue"]]),
-        _one(said.get("factsufficient", [])),
-    )
+    first = verdicts[0]
+    is_true = _single([value for verdict in verdicts for value in verdict["istrue"]])
+    sufficient = _single(first.get("factsufficient", []))
     enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
-    reason = _one(said.get("reason", []))
+    raw_reason = _single(first.get("reason", []))
     references = tuple(
-        one
+        reference
         for name in ("ref", "refs", "reference", "references")
-        for value in said.get(name, [])
-        for one in read_references(value)
+        for value in first.get(name, [])
+        for reference in read_references(value)
     )
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
-    if label == "supported" and not enough and any(map(_says_nothing, (str(reason), *references))):
+    if label == "supported" and not enough and any(map(_says_nothing, (str(raw_reason), *references))):
         label = "unknown"
-    why = text_of(reason)
-    stated = answer_of(_one(said.get("correctanswer", [])), question)
+    reason = text_of(raw_reason)
+    stated = answer_of(_single(first.get("correctanswer", [])), question)
     return Verdict(
         label,
-        "" if why.casefold() in _NO_REASON else why,
-        stated if label == "refuted" else "",
-        stated if enough else "",
-        references,
+        reason="" if reason.casefold() in _NO_REASON else reason,
+        correction=stated if label == "refuted" else "",
+        stated=stated if enough else "",
+        references=references,
     )
 
 
 def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
-    """All that a reply says of the hypothesis: once, in a list, or once more beside it, thinking better of it."""
-    for _ in range(_MOST_VERDICTS):
+    """Yield all verdicts of a reply: one, a list, or second thoughts beside the first."""
+    for _ in range(_MAX_VERDICTS):
         items = reading.value if isinstance(reading.value, list) else [reading.value]
         for item in items:
-            if isinstance(item, Mapping) and "istrue" in (said := _by_name(item)):
-                yield said
+            if isinstance(item, Mapping) and "istrue" in (values := _values_by_name(item)):
+                yield values
         beside = cut_at_next_question(reading.beside)
         if "{" not in beside:
             return
@@ -130,6 +128,19 @@ def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
 
 def _says_nothing(text: str) -> bool:
     return looks_unanswered(text) or bool(_NO_INFORMATION.search(text))
+
+
+def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return all values under each name, which may be spelled isTrue, is_true or "is true"."""
+    values: dict[str, list[Any]] = {}
+    for key, item in value.pairs if isinstance(value, Pairs) else value.items():
+        values.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
+    return values
+
+
+def _single(values: list[Any]) -> Any:
+    """Return the value, unless there are several that differ."""
+    return values[0] if values and all(type(one) is type(values[0]) and one == values[0] for one in values) else None
 
 
 async def validate(
@@ -142,18 +153,17 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """What the evidence says of a hypothesis; unknown, without asking, where there is none.
+    """Ask what the evidence says of a hypothesis; unknown, without asking, where there is none.
 
     A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
     References to what is not in the evidence are dropped.
     """
     verdict = Verdict()
     if box:
-        texts, facts = box.shown(ctx)
-        prompt = prompt_for(ctx.method, "validate" if with_reason else "validate_only").fill(
-            question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+        prompt = "validate" if with_reason else "validate_only"
+        verdict = await _judge(
+            ctx, "validate", _fill(ctx, prompt, question, hypothesis, box), question, hypothesis, box, node
         )
-        verdict = await _judged(ctx, "validate", prompt, question, hypothesis, box, node)
     validated = HypothesisValidated(
         value=verdict.label, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
@@ -172,28 +182,40 @@ async def weigh(
     attempt: int,
     node: Node | None = None,
 ) -> Verdict:
-    """One more judgement where texts and facts contradict each other, with both and with what each was taken to say."""
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "weigh").fill(
-        question=question,
-        hypothesis=hypothesis or NOTHING,
-        texts=texts,
-        facts=facts,
-        of_texts=by_texts.reason or by_texts.label,
-        of_facts=by_facts.reason or by_facts.label,
-    )
-    verdict = await _judged(ctx, "weigh", prompt, question, hypothesis, box, node)
+    """Judge once more where texts and facts contradict each other, with both and with what each was taken to say."""
+    readings = {"of_texts": by_texts.reason or by_texts.label, "of_facts": by_facts.reason or by_facts.label}
+    prompt = _fill(ctx, "weigh", question, hypothesis, box, **readings)
+    verdict = await _judge(ctx, "weigh", prompt, question, hypothesis, box, node)
     weighed = VerdictsWeighed(value=verdict.label, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
     ctx.emit(weighed, node=node)
     return verdict
 
 
-async def _judged(
+async def find_conflict(
+    ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
+) -> Verdict:
+    """GetConflictReason: ask for the reason and correction of a verdict in a call of its own."""
+    prompt = _fill(ctx, "reason", question, hypothesis, box)
+    reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text
+    value = read_json(reply).value
+    values = _values_by_name(value) if isinstance(value, Mapping) else {}
+    reason = text_of(_single(values.get("reason", []))) or ("" if values else text_of(reply))
+    note_reply(ctx, "reason", "" if reason else "no reason", [] if values else ["no object"])
+    return replace(verdict, reason=reason, correction=answer_of(_single(values.get("correctanswer", [])), question))
+
+
+def _fill(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
+    texts, facts = box.shown(ctx)
+    return prompt_for(ctx.method, prompt).fill(
+        shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts, **more
+    )
+
+
+async def _judge(
     ctx: Context, step: str, prompt: Filled, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
 ) -> Verdict:
-    reply = (await ctx.generate(step, prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
-    reading = read_json(reply)
-    ctx.trace.add("parse", step=step, ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
+    reading = read_json((await ctx.generate(step, prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text)
+    note_reply(ctx, step, reading.error, reading.repairs)
     verdict = read_verdict(reading, question)
     if verdict.label == "supported" and not answer_of(hypothesis, question):
         verdict = replace(verdict, label="unknown")
@@ -205,12 +227,12 @@ async def _judged(
 
 
 def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> Verdict:
-    """The verdict, if code finds nothing against it: unknown where it contradicts itself or what it stands on.
+    """Return the verdict, if code finds nothing against it; unknown if it contradicts itself or its evidence.
 
     A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
     false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
-    something that is there; what it says is right instead of the hypothesis must stand there. Neither may plainly be of
-    another kind than is asked for. Which of several things to choose is right is nothing that stands there.
+    something that is there; a correction must stand there. Neither may plainly be of another kind than is asked for.
+    Which of several things to choose is right is nothing that stands there.
     """
     stated, doubt = verdict.stated, ""
     if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
@@ -236,32 +258,3 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
     if not doubt:
         return verdict
     return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED, doubt=doubt)
-
-
-async def find_conflict(
-    ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
-) -> Verdict:
-    """The verdict with its reason and correction, asked for in a call of its own (GetConflictReason)."""
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "reason").fill(
-        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
-    )
-    reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
-    value = read_json(reply).value
-    said = _by_name(value) if isinstance(value, Mapping) else {}
-    reason = text_of(_one(said.get("reason", []))) or ("" if said else text_of(reply))
-    note_reply(ctx, "reason", "" if reason else "no reason", [] if said else ["no object"])
-    return replace(verdict, reason=reason, correction=answer_of(_one(said.get("correctanswer", [])), question))
-
-
-def _by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """All values under each name, which may be spelled isTrue, is_true or "is true"."""
-    found: dict[str, list[Any]] = {}
-    for key, item in value.pairs if isinstance(value, Pairs) else value.items():
-        found.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
-    return found
-
-
-def _one(values: list[Any]) -> Any:
-    """The value, unless there are several that differ."""
-    return values[0] if values and all(type(one) is type(values[0]) and one == values[0] for one in values) else None
