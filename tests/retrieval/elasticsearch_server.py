@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from hoptree.retrieval.remote.elasticsearch import MOST_HITS
+from hoptree.retrieval.remote.elasticsearch import MAX_HITS
 
 __all__ = ["QUICKWIT", "STOP_WORDS", "Answer", "Listener", "Server", "at", "error", "leaves", "several", "words"]
 
@@ -188,7 +188,7 @@ class Server:
         keys = {"size", "query", "sort"} | (set() if self.quickwit else {"track_total_hits"})
         if asked.keys() - parameters or body.keys() - keys:
             return error(400, "illegal_argument_exception", f"unknown {asked} {body.keys()}")
-        if body["size"] > MOST_HITS:
+        if body["size"] > MAX_HITS:
             return error(400, "illegal_argument_exception", "Result window is too large")
         assert body["sort"] == [{"_score": {"order": "desc"}}]
         match = body["query"]["bool"]["must"][0]["multi_match"]

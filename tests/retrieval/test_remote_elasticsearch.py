@@ -51,7 +51,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """An empty server that speaks as Elasticsearch does, and pauses that take no time."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("hoptree.retrieval.remote.elasticsearch._PAUSE", 0.0)
+    monkeypatch.setattr("hoptree.retrieval.remote.elasticsearch._RETRY_PAUSE_S", 0.0)
     server = Server()
     yield server
     server.close()
@@ -138,7 +138,7 @@ def test_the_index_is_made_with_an_english_analyzer(node: Server) -> None:
 
 
 def test_passages_are_sent_in_batches_and_counted(node: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.retrieval.remote.address.BATCH", 10)
+    monkeypatch.setattr("hoptree.retrieval.remote.address.MAX_BATCH", 10)
     told: list[int] = []
     asyncio.run(load(node.url(), iter(PASSAGES), told.append))
     assert told == [10, 20, 30, 40, 43]
@@ -296,7 +296,7 @@ def test_more_ties_than_can_be_fetched_are_cut_and_more_passages_than_that_refus
     node: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(load(node.url(), PASSAGES))
-    monkeypatch.setattr("hoptree.retrieval.remote.elasticsearch.MOST_HITS", 20)
+    monkeypatch.setattr("hoptree.retrieval.remote.elasticsearch.MAX_HITS", 20)
     assert len(found(node, "same words", k=20)) == 20
     refused(lambda: found(node, "same words", k=21), InputError, "at most 20")
 

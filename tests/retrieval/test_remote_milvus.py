@@ -193,7 +193,7 @@ def test_addresses_that_name_no_collection_are_refused(address: str) -> None:
 
 
 def test_a_server_that_nobody_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.retrieval.remote.milvus._CONNECT", 1.0)
+    monkeypatch.setattr("hoptree.retrieval.remote.milvus._CONNECT_TIMEOUT_S", 1.0)
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]

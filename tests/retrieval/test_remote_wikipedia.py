@@ -61,7 +61,7 @@ def wiki(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wiki]:
 
 def opened(wiki: Wiki, *, cache: Path | None = None, patience: float = 0.0) -> Wikipedia:
     remembered = ReplyCache(cache) if cache else None
-    api = WikiApi(wiki.url, contact="me@example.org", remembered=remembered, a_second=1000, patience=patience)
+    api = WikiApi(wiki.url, contact="me@example.org", cache=remembered, a_second=1000, patience=patience)
     return Wikipedia(api)
 
 

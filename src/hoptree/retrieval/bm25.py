@@ -1,4 +1,4 @@
-"""BM25: the words of a query, weighed by how rare they are."""
+"""BM25 over an index: the words of a query, weighed by how rare they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
 
 WORTH_A_THREAD = 50_000
-"""Passages: under that a search takes less than handing it to a thread and back."""
+"""Passages of an index: below that a search takes less time than handing it to a thread."""
 
 
 class BM25:

@@ -68,7 +68,7 @@ class Prefixes:
 
     def before(self, texts: Sequence[str], role: Role) -> list[str]:
         prefix = self.query if role == "query" else self.passage
-        return [prefix + text for text in texts]
+        return [f"{prefix}{text}".encode("utf-8", "replace").decode() for text in texts]  # no lone surrogates
 
     def __str__(self) -> str:
         return json.dumps([self.query, self.passage]) if self.query or self.passage else ""

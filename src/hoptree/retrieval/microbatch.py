@@ -1,4 +1,4 @@
-"""Answering calls that arrive almost at once with one call for all of them."""
+"""Micro-batching: one call answers all items that arrive almost at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 class Window(Generic[Item, Result]):
     """Collects items for `seconds` after the first one, or until there are `most`, and sends them in one call.
 
-    `call` gives one result for each item, in order. Its error reaches everyone in that batch and nobody else;
-    someone who stops waiting leaves the others their results. It may be used from one event loop after another.
+    `call` returns a result for each item, in order. Its error reaches every caller of that batch; a cancelled caller
+    does not affect the others. A window can be used in one event loop after another.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Window(Generic[Item, Result]):
 
     async def __call__(self, item: Item) -> Result:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what waited in a loop that has ended can no longer be answered
+        if loop is not self._loop:  # callers of a loop that has ended cannot be answered
             self._loop, self._waiting, self._timer = loop, [], None
         future: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((item, future))

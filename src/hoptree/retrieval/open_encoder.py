@@ -1,4 +1,4 @@
-"""Which encoder a name stands for."""
+"""Opens the encoder of a name; encoders behind an HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from hoptree.core.batching import batched
 from hoptree.core.errors import ConfigError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.optional_import import import_optional
@@ -21,46 +22,49 @@ if TYPE_CHECKING:
 
 
 _KINDS = ("minilm", "static", "onnx", "st", "openai")
-_FORMS = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
+_USAGE = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
 _SETTINGS = ("query", "passage")
+_DEFAULT_URL = "https://api.openai.com/v1"
+_TEXTS_PER_REQUEST = 64
+_MAX_REQUESTS = 4
 
 
 def settled(spec: str) -> str:
-    """The same encoder from wherever it is named: a folder that is there is named by its whole path."""
+    """Return the name with the absolute path of an existing folder, so that it is valid from anywhere."""
     named, mark, prefixes = spec.partition("?")
     kind, _, name = named.partition("/")
     if kind not in ("static", "onnx", "st") or not name or not Path(name).is_dir():
         return spec
-    return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - a link stays one, and .. goes
+    return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - keeps links, resolves ..
 
 
 def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
-    """The encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
+    """Open the encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
 
-    Prefixes that the model's name and settings do not tell are written behind it: `onnx/FOLDER?query=query: &passage=`.
+    Prefixes that the model's name and settings do not give are appended: `onnx/FOLDER?query=query: &passage=`.
     """
-    kind, name, prefixes = _read(spec)
+    kind, name, prefixes = _parse(spec)
     if base_url and kind != "openai":
         raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
     return _open(kind, name, prefixes, base_url)
 
 
 def check_encoder(spec: str) -> None:
-    """Refuse a name that stands for no encoder; whether it can be opened is not tried."""
-    _read(spec)
+    """Raise an error for a name that stands for no encoder, without opening it."""
+    _parse(spec)
 
 
-def _read(spec: str) -> tuple[str, str, Prefixes | None]:
-    """The kind of an encoder, the model's name and its prefixes."""
+def _parse(spec: str) -> tuple[str, str, Prefixes | None]:
+    """Split a name into the kind of encoder, the model's name and its prefixes."""
     spec, prefixes = _with_prefixes(spec)
     kind, slash, name = spec.partition("/")
     if kind not in _KINDS:
         near = difflib.get_close_matches(kind, _KINDS, 1)
-        raise ConfigError(f"There is no encoder '{spec}'.", f"Did you mean {near[0]}? {_FORMS}" if near else _FORMS)
+        raise ConfigError(f"There is no encoder '{spec}'.", f"Did you mean {near[0]}? {_USAGE}" if near else _USAGE)
     if kind != "minilm" and not name:
-        raise ConfigError(f"The encoder '{spec}' names no model.", _FORMS)
+        raise ConfigError(f"The encoder '{spec}' names no model.", _USAGE)
     if kind == "minilm" and slash:
-        raise ConfigError(f"There is no encoder '{spec}'.", _FORMS)
+        raise ConfigError(f"There is no encoder '{spec}'.", _USAGE)
     return kind, name, prefixes
 
 
@@ -96,22 +100,17 @@ def _with_prefixes(spec: str) -> tuple[str, Prefixes | None]:
     return name, Prefixes(given.get("query", ""), given.get("passage", ""))
 
 
-DEFAULT_URL = "https://api.openai.com/v1"
-_BATCH = 64
-_AT_ONCE = 4
-
-
 class EndpointEncoder:
-    """An embedding model behind `/embeddings`, asked for 64 texts at a time, four requests at once."""
+    """An embedding model behind `/embeddings`; 64 texts a request, four requests at once."""
 
     remote = True
 
     def __init__(self, model: str, *, base_url: str = "", prefixes: Prefixes | None = None) -> None:
-        url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+        url = (base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).rstrip("/")
         key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        if url == DEFAULT_URL and not key:
+        if url == _DEFAULT_URL and not key:
             raise ConfigError(
                 f"The encoder openai/{model} needs a key.",
                 "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
@@ -119,7 +118,7 @@ class EndpointEncoder:
         self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_REQUESTS)
         self.name = f"openai/{model}"
         self.identity = f"{self.name}:{self._http.shown}{self._prefixes}"
         self.dimensions = 0
@@ -128,8 +127,7 @@ class EndpointEncoder:
         np = import_optional("numpy", "Dense retrieval", "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
-        whole = self._prefixes.before(texts, role)
-        batches = [whole[start : start + _BATCH] for start in range(0, len(whole), _BATCH)]
+        batches = batched(self._prefixes.before(texts, role), _TEXTS_PER_REQUEST)
         rows = await asyncio.gather(*(self._encode(batch) for batch in batches))
         try:
             return unit_rows(np.concatenate(rows))
@@ -137,7 +135,7 @@ class EndpointEncoder:
             raise self._unusable("vectors of different lengths") from error
 
     async def _encode(self, texts: list[str]) -> NDArray[Any]:
-        async with self._places:
+        async with self._slots:
             reply = await self._http.json("POST", "/embeddings", {"model": self._model, "input": texts})
         rows = self._read(reply, len(texts))
         if self.dimensions not in (0, rows.shape[1]):
@@ -146,7 +144,7 @@ class EndpointEncoder:
         return rows
 
     def _read(self, reply: Any, count: int) -> NDArray[Any]:
-        """The vectors by the index each of them carries; endpoints may send them in any order."""
+        """Order the vectors by the index each of them carries; endpoints may send them in any order."""
         np = import_optional("numpy", "Dense retrieval", "dense")
         entries = reply.get("data") if isinstance(reply, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

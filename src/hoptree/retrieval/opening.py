@@ -1,4 +1,4 @@
-"""From what a person writes to a retriever: a folder or address, a kind, and what is put on top."""
+"""Opens a retriever by a folder or address, a kind, and options such as reranking."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ KINDS = {
     "hybrid": "linked (bm25 where an index has no links) and dense together, four to one",
     "hippo": "along the facts that passages state (needs facts: hoptree index facts)",
 }
-_HYBRID = (0.8, 0.2)
-"""Words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
+_HYBRID_WEIGHTS = (0.8, 0.2)
+"""Of words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
 
 
 def open_retriever(
@@ -37,11 +37,10 @@ def open_retriever(
     cached: bool = True,
     facts: bool = False,
 ) -> Retriever:
-    """The retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
+    """Open the retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
 
-    `rerank` names what orders the first `depth` passages anew; `distinct` leaves out near duplicates. The pages of a
-    wiki are remembered unless `cached` is off. Whoever goes out from `facts` gets `hippo` for `auto` where an index
-    has some.
+    `rerank` names the reranker of the first `depth` passages; `distinct` leaves out near-duplicates. The pages of a
+    wiki are cached unless `cached` is off. With `facts`, `auto` means `hippo` where an index has facts.
     """
     retriever = _first_stage(corpus, kind, cached, facts)
     if rerank:
@@ -58,8 +57,8 @@ def open_retriever(
 def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
-        said = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"There is no retriever '{kind}'.{said}", f"Choose one of {', '.join(KINDS)}.")
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"There is no retriever '{kind}'.{hint}", f"Choose one of {', '.join(KINDS)}.")
     if is_remote(str(corpus)):
         if kind not in ("bm25", DEFAULT_RETRIEVER):
             raise ConfigError(
@@ -73,7 +72,7 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
         try:
             return _over_index(Path(corpus), kind, facts)
         except CorpusError:
-            # A writer may have put the next generation in place between two steps of opening.
+            # A writer may have switched to the next generation between two steps of opening.
             if read_manifest(Path(corpus)).generation == generation:
                 raise
 
@@ -86,7 +85,7 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
 
     index = Index(folder)
     if kind == DEFAULT_RETRIEVER:
-        kind = _chosen(index, facts)
+        kind = _default_kind(index, facts)
     if kind == "bm25":
         return BM25(index)
     if kind == "linked":
@@ -101,11 +100,11 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     from hoptree.retrieval.fusion import Fused
 
     words = Linked(index) if index.manifest.settings.links else BM25(index)
-    return Fused([words, dense], how="weighted", weights=_HYBRID)
+    return Fused([words, dense], how="weighted", weights=_HYBRID_WEIGHTS)
 
 
-def _chosen(index: Index, facts: bool) -> str:
-    """The kind of retriever that nobody named."""
+def _default_kind(index: Index, facts: bool) -> str:
+    """Choose what an index can do best."""
     if facts:
         from hoptree.retrieval.hippo.store import FOLDER
 

@@ -1,4 +1,4 @@
-"""What a retriever is to the rest of the house."""
+"""The protocols of retrievers, and the filters that all of them understand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Retriever(Protocol):
     """Finds the best k passages for a query, best first, ties broken by passage id.
 
     `kind` names it in traces; `identity` is what determines its results: the kind, its settings and the digest of
-    the passages. `remote` says that a search costs more than looking it up among remembered ones, and may fail for a
-    moment. `where` keeps passages whose metadata have these values.
+    the passages. `remote` says that a search is worth caching and may fail for a moment. `where` keeps passages whose
+    metadata have these values.
     """
 
     @property
@@ -34,38 +34,38 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class FactGuided(Protocol):
-    """A retriever that can be told which facts to go out from.
+    """A retriever that can start from given facts.
 
-    `tells` is what it has of that: `facts`, and `synonyms` where an encoder finds both, and not their words alone.
+    `tells` names the signals it offers: `facts`, and `synonyms` where an encoder finds them.
     """
 
     @property
     def tells(self) -> frozenset[str]: ...
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
-        """The facts nearest to a query, best first, with how near they are as their confidence."""
+        """Return the facts nearest to a query, best first, with their nearness as confidence."""
         ...
 
     def guided(self, facts: Sequence[Fact]) -> Retriever:
-        """The same retriever with every search going out from these facts; without any, by its first ranking."""
+        """Return the same retriever with every search starting from these facts; without any, its first ranking."""
         ...
 
 
 def told_by(retriever: Retriever | None) -> frozenset[str]:
-    """What a retriever tells beside passages; nothing, unless it is guided by facts."""
-    # To ask whether it is a FactGuided takes far longer, and every search asks.
-    told: frozenset[str] = getattr(retriever, "tells", frozenset())
-    return told
+    """Return the signals a retriever offers beside passages."""
+    # An isinstance check of FactGuided takes far longer, and every search asks.
+    signals: frozenset[str] = getattr(retriever, "tells", frozenset())
+    return signals
 
 
 class Changing(Protocol):
-    """Something that others change without a word, such as Wikipedia: what it said counts for so many seconds."""
+    """A source that others change, such as Wikipedia: its results count for so many seconds."""
 
     lasts: float
 
 
 def lasting(source: object) -> float:
-    """For how many seconds what a source said may be remembered; for ever, where its identity tells what it holds."""
+    """Return for how many seconds results may be cached; for ever if the identity shows changes."""
     seconds: float = getattr(source, "lasts", math.inf)
     return seconds
 
@@ -77,16 +77,16 @@ class PassageStore(Protocol):
     def digest(self) -> str: ...
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
-        """The passages with these keys; a key that no passage has is left out."""
+        """Return the passages with these keys; unknown keys are left out."""
         ...
 
 
 DOCUMENT, TITLE = "document", "title"
-"""Names of a filter that stand for fields of a passage, and not for its metadata."""
+"""Names in a filter for fields of a passage, not for its metadata."""
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
-    """Whether a passage has all the values that a filter asks for, however their accents are written."""
+    """Tell whether a passage has all the values of a filter, however their accents are written."""
     return all(_has(passage, name, value) for name, value in (where or {}).items())
 
 

@@ -1,18 +1,26 @@
-"""The URL of a corpus in a search engine, taken apart."""
+"""What search engines share: the URL of a corpus, batches of passages, and ties at the end of a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.values import Passage
+
+T = TypeVar("T")
+
+MAX_BATCH = 1_000
+_MAX_BATCH_BYTES = 4 * 2**20
+"""Less than half of what the strictest of the engines takes in one request."""
+_TIE_ROOM = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a corpus is: `name` is the last part of the path, `folder` what stands before it."""
+    """Where a corpus is: `name` is the last part of the path, `folder` the part before it."""
 
     scheme: str
     host: str
@@ -24,7 +32,7 @@ class Address:
     settings: tuple[tuple[str, str], ...]
 
     def read(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """The settings behind the `?`, with defaults for those that are not given."""
+        """Return the settings behind the `?`, with defaults for those that are not given."""
         if unknown := [name for name, _ in self.settings if name not in defaults]:
             raise ConfigError(
                 f"'{unknown[0]}' is no setting of {self.scheme}.", f"There are {', '.join(sorted(defaults))}."
@@ -54,27 +62,20 @@ def read_address(url: str) -> Address:
     return Address(parts.scheme, host, port, user, password, unquote(folder), unquote(name), tuple(settings))
 
 
-T = TypeVar("T")
-
-BATCH = 1_000
-BATCH_BYTES = 4 * 2**20
-"""Less than half of what the strictest of the engines takes in one request."""
-
-
-def whole_characters(text: str) -> str:
-    """The text with halves of characters, which cannot be sent, replaced."""
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode()
 
 
-def shortened(query: str, most: int) -> str:
-    """A query that can be sent: of more than `most` words, each counts once and the first ones are taken."""
-    query = whole_characters(query)
+def shortened(query: str, max_words: int) -> str:
+    """Return a query that can be sent: of too many words, the first distinct ones."""
+    query = without_surrogates(query)
     words = query.split()
-    return query if len(words) <= most else " ".join(list(dict.fromkeys(words))[:most])
+    return query if len(words) <= max_words else " ".join(list(dict.fromkeys(words))[:max_words])
 
 
-def pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
-    """Names and values of an engine's object of metadata, in the order of the names; none if it is no object."""
+def metadata_pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of an engine's metadata object, sorted by name; none if it is no object."""
     if not isinstance(metadata, dict):
         return ()
     return tuple(
@@ -85,14 +86,30 @@ def pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, s
 
 
 def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
-    """The rows, so many at a time that a request stays small."""
+    """Yield the rows in batches that are small enough for a request."""
     batch: list[T] = []
     total = 0
     for row in rows:
-        if batch and (len(batch) >= BATCH or total + size(row) > BATCH_BYTES):
+        if batch and (len(batch) >= MAX_BATCH or total + size(row) > _MAX_BATCH_BYTES):
             yield batch
             batch, total = [], 0
         batch.append(row)
         total += size(row)
     if batch:
         yield batch
+
+
+async def best_with_ties(
+    search: Callable[[int], Awaitable[list[Passage]]], k: int, *, max_hits: int, engine: str
+) -> list[Passage]:
+    """Return the k best of a search for so many hits; ties at the cut are broken by id (within `max_hits`)."""
+    wanted = k + _TIE_ROOM
+    while True:
+        size = min(wanted, max_hits)
+        hits = await search(size)
+        untied = k < size and len(hits) >= size and hits[-1].score < hits[k - 1].score
+        if len(hits) < size or untied or k <= size == max_hits:
+            return sorted(hits, key=lambda passage: (-passage.score, passage.id))[:k]
+        if size == max_hits:
+            raise InputError(f"{engine} gives at most {max_hits:,} passages.", "Ask for fewer (k).")
+        wanted *= 8

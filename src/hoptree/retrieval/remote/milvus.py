@@ -18,25 +18,28 @@ from hoptree.core.errors import (
     CorpusError,
     EndpointError,
     HoptreeError,
-    InputError,
     MissingExtra,
     RateLimited,
 )
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote.address import Address, batches, pairs, shortened, whole_characters
+from hoptree.retrieval.remote.address import (
+    Address,
+    batches,
+    best_with_ties,
+    metadata_pairs,
+    shortened,
+    without_surrogates,
+)
 
 T = TypeVar("T")
 
-MOST_HITS = 16_384
+MAX_HITS = 16_384
 """What Milvus gives at once."""
-MOST_BYTES = 65_535
-"""What a field of text holds."""
-
-_TIE_ROOM = 10
-_MOST_WORDS = 2_000
-_TIMEOUT = 60.0
-_CONNECT = 10.0
-_NAMES = {
+MAX_FIELD_BYTES = 65_535
+_MAX_QUERY_WORDS = 2_000
+_TIMEOUT_S = 60.0
+_CONNECT_TIMEOUT_S = 10.0
+_DEFAULTS = {
     "id": "",
     "title": "title",
     "text": "text",
@@ -45,36 +48,29 @@ _NAMES = {
     "db": "",
     "tls": "0",
 }
-_OURS = ("document", "start", "end", "aliases")
+_STORED_FIELDS = ("document", "start", "end", "aliases")
 _STOP_WORDS = re.findall(
     r"\w+",
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
     "to was will with",
 )
-_ENGLISH = {
-    "tokenizer": "standard",
-    "filter": [
-        "lowercase",
-        {"type": "stop", "stop_words": _STOP_WORDS},
-        {"type": "stemmer", "language": "english"},
-    ],
-}
+_STOP_FILTER = {"type": "stop", "stop_words": _STOP_WORDS}
+_ENGLISH = {"tokenizer": "standard", "filter": ["lowercase", _STOP_FILTER, {"type": "stemmer", "language": "english"}]}
 _UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
 
 
 class Milvus:
-    """One collection, with a BM25 function over one of its fields. Passages that tie are ordered by id.
+    """A collection with a BM25 function over one of its fields. Passages that tie are ordered by id.
 
-    Milvus Lite gives BM25 as negative distances and does not stem; a server gives positive ones. Whether the collection
-    changed since a search was remembered is told by its number and its count of passages: one that took the place of
-    another is not noticed.
+    Milvus Lite gives BM25 as negative distances and does not stem; a server gives positive ones. The identity holds the
+    collection's number and count of passages: a passage that replaced another goes unnoticed.
     """
 
     kind = "milvus"
     remote = True
 
     def __init__(self, address: Address) -> None:
-        settings = address.read(_NAMES)
+        settings = address.read(_DEFAULTS)
         if not re.fullmatch(r"[A-Za-z_]\w*", address.name, re.ASCII):
             raise ConfigError(f"'{address.name}' is no name of a collection.", "It has letters, digits and _ only.")
         if bool(address.host) == bool(address.folder):
@@ -97,11 +93,11 @@ class Milvus:
 
     async def check(self) -> None:
         if self._file is not None and not self._file.exists():
-            raise self._missing()  # the library would make it
-        about = await self._do(lambda client: client.describe_collection(self.collection, timeout=_TIMEOUT))
-        count = await self._do(lambda client: client.get_collection_stats(self.collection, timeout=_TIMEOUT))
+            raise self._missing()  # the library would create it
+        about = await self._do(lambda client: client.describe_collection(self.collection, timeout=_TIMEOUT_S))
+        count = await self._do(lambda client: client.get_collection_stats(self.collection, timeout=_TIMEOUT_S))
         self._check_fields(about)
-        await self._do(lambda client: client.load_collection(self.collection, timeout=_TIMEOUT))
+        await self._do(lambda client: client.load_collection(self.collection, timeout=_TIMEOUT_S))
         state = [about.get(name) for name in ("collection_id", "created_timestamp")] + [count.get("row_count")]
         self.identity = f"{self.identity}#{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}"
 
@@ -118,7 +114,13 @@ class Milvus:
                 f"The field '{self._names['vector']}' of '{self.collection}' is not made by a BM25 function.",
                 "Search a collection with one; hoptree.retrieval.remote.load makes it.",
             )
-        wanted = (self._names["title"], self._names["text"], self._names["metadata"], self._names["id"], *_OURS)
+        wanted = (
+            self._names["title"],
+            self._names["text"],
+            self._names["metadata"],
+            self._names["id"],
+            *_STORED_FIELDS,
+        )
         self._stored = tuple(name for name in wanted if name in fields)
 
     def _missing(self) -> CorpusError:
@@ -130,13 +132,16 @@ class Milvus:
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k < 1 or not query.strip():
             return ()
-        condition = self._condition(where or {})
-        found = await self._do(lambda client: self._best(client, shortened(query, _MOST_WORDS), k, condition))
-        found.sort(key=lambda passage: (-passage.score, passage.id))
-        return tuple(found[:k])
+        condition, words = self._condition(where or {}), shortened(query, _MAX_QUERY_WORDS)
+
+        async def fetch(size: int) -> list[Passage]:
+            return await self._do(lambda client: self._search(client, words, size, condition))
+
+        hits = await best_with_ties(fetch, k, max_hits=MAX_HITS, engine="Milvus")
+        return tuple(passage for passage in hits if passage.score > 0)
 
     def _condition(self, where: Mapping[str, str]) -> str:
-        """The filter, in which names and values are quoted so that they cannot be anything else."""
+        """Return the filter, with names and values quoted so that they cannot be anything else."""
         if where and self._names["metadata"] not in self._stored:
             raise CorpusError(
                 f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by.",
@@ -148,40 +153,31 @@ class Milvus:
             for key, value in ((_quoted(name), _quoted(value)) for name, value in sorted(where.items()))
         )
 
-    def _best(self, client: Any, query: str, k: int, condition: str) -> list[Passage]:
-        """At least the k best, with all that tie with the last of them (within reason)."""
-        wanted = k + _TIE_ROOM
-        while True:
-            size = min(wanted, MOST_HITS)
-            (hits,) = client.search(
-                self.collection,
-                data=[query],
-                anns_field=self._names["vector"],
-                limit=size,
-                filter=condition,
-                output_fields=list(self._stored),
-                search_params={"metric_type": "BM25"},
-                timeout=_TIMEOUT,
-            )
-            scores = [abs(float(hit["distance"])) for hit in hits]
-            if len(hits) < size or (k < size and scores[-1] < scores[k - 1]) or (size == MOST_HITS and k <= size):
-                return [self._passage(hit, score) for hit, score in zip(hits, scores, strict=True) if score > 0]
-            if size == MOST_HITS:
-                raise InputError(f"Milvus gives at most {MOST_HITS:,} passages.", "Ask for fewer (k).")
-            wanted *= 8
+    def _search(self, client: Any, query: str, size: int, condition: str) -> list[Passage]:
+        (hits,) = client.search(
+            self.collection,
+            data=[query],
+            anns_field=self._names["vector"],
+            limit=size,
+            filter=condition,
+            output_fields=list(self._stored),
+            search_params={"metric_type": "BM25"},
+            timeout=_TIMEOUT_S,
+        )
+        return [self._passage(hit) for hit in hits]
 
-    def _passage(self, hit: Mapping[str, Any], score: float) -> Passage:
+    def _passage(self, hit: Mapping[str, Any]) -> Passage:
         entity = hit["entity"]
         return Passage(
             str(entity[self._names["id"]] if self._names["id"] else hit["id"]),
             str(entity.get(self._names["title"], "")),
             str(entity.get(self._names["text"], "")),
-            score,
+            abs(float(hit["distance"])),
             str(entity.get("document", "")),
             int(entity.get("start", 0)),
             int(entity.get("end", 0)),
             tuple(map(str, entity.get("aliases") or ())),
-            pairs(entity.get(self._names["metadata"])),
+            metadata_pairs(entity.get(self._names["metadata"])),
         )
 
     async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int:
@@ -198,15 +194,15 @@ class Milvus:
                 on_passage(loaded)
         if not loaded:
             raise CorpusError("The corpus is empty: no passage was found.", "Give a folder or file with text in it.")
-        await self._do(lambda client: client.flush(self.collection, timeout=_TIMEOUT))
+        await self._do(lambda client: client.flush(self.collection, timeout=_TIMEOUT_S))
         return loaded
 
     def _upsert(self, rows: list[dict[str, Any]], client: Any) -> None:
-        client.upsert(self.collection, rows, timeout=_TIMEOUT)
+        client.upsert(self.collection, rows, timeout=_TIMEOUT_S)
 
     def _make(self, client: Any) -> None:
-        """Make the collection, unless it is there. Words are those of title and text, the title's counting twice."""
-        if client.has_collection(self.collection, timeout=_TIMEOUT):
+        """Make the collection, unless it is there. Its words are those of title and text; the title counts twice."""
+        if client.has_collection(self.collection, timeout=_TIMEOUT_S):
             return
         from pymilvus import DataType, Function, FunctionType  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -214,13 +210,13 @@ class Milvus:
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(self._id, DataType.VARCHAR, max_length=512, is_primary=True)
         for name in (names["title"], names["text"], "document"):
-            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES)
+            schema.add_field(name, DataType.VARCHAR, max_length=MAX_FIELD_BYTES)
         for name in ("start", "end"):
             schema.add_field(name, DataType.INT64)
         for name in ("aliases", names["metadata"]):
             schema.add_field(name, DataType.JSON)
         schema.add_field(
-            "words", DataType.VARCHAR, max_length=MOST_BYTES, enable_analyzer=True, analyzer_params=_ENGLISH
+            "words", DataType.VARCHAR, max_length=MAX_FIELD_BYTES, enable_analyzer=True, analyzer_params=_ENGLISH
         )
         schema.add_field(names["vector"], DataType.SPARSE_FLOAT_VECTOR)
         schema.add_function(
@@ -238,33 +234,33 @@ class Milvus:
             metric_type="BM25",
             params={"bm25_k1": 1.2, "bm25_b": 0.75},
         )
-        client.create_collection(self.collection, schema=schema, index_params=index, timeout=_TIMEOUT)
+        client.create_collection(self.collection, schema=schema, index_params=index, timeout=_TIMEOUT_S)
 
     def _row(self, passage: Passage) -> dict[str, Any]:
         if not passage.id:
             raise CorpusError(f"The passage '{passage.title}' has no id.", "Give every passage an id of its own.")
-        title, text = whole_characters(passage.title), whole_characters(passage.text)
+        title, text = without_surrogates(passage.title), without_surrogates(passage.text)
         words = f"{title}\n{title}\n{text}" if title else text
-        if len(words.encode()) > MOST_BYTES:
+        if len(words.encode()) > MAX_FIELD_BYTES:
             raise CorpusError(
-                f"The passage '{passage.id}' is longer than the {MOST_BYTES:,} bytes that Milvus takes.",
+                f"The passage '{passage.id}' is longer than the {MAX_FIELD_BYTES:,} bytes that Milvus takes.",
                 "Cut the documents into shorter passages.",
             )
-        metadata = json.loads(whole_characters(json.dumps(passage.metadata_by_name(), ensure_ascii=False)))
+        metadata = json.loads(without_surrogates(json.dumps(passage.metadata_by_name(), ensure_ascii=False)))
         return {
-            self._id: whole_characters(passage.id),
+            self._id: without_surrogates(passage.id),
             self._names["title"]: title,
             self._names["text"]: text,
             "words": words,
-            "document": whole_characters(passage.document),
+            "document": without_surrogates(passage.document),
             "start": passage.start,
             "end": passage.end,
-            "aliases": [whole_characters(alias) for alias in passage.aliases],
+            "aliases": [without_surrogates(alias) for alias in passage.aliases],
             self._names["metadata"]: metadata,
         }
 
     async def _do(self, work: Callable[[Any], T]) -> T:
-        """Work with the client, which blocks, in a thread; its errors become ours."""
+        """Work with the blocking client in a thread, and translate its errors."""
         return await asyncio.to_thread(self._do_now, work)
 
     def _do_now(self, work: Callable[[Any], T]) -> T:
@@ -281,32 +277,36 @@ class Milvus:
 
             if self._file is not None and importlib.util.find_spec("milvus_lite") is None:
                 raise MissingExtra("A Milvus file", "milvus")
-            # It logs every error with its traceback, besides raising it.
+            # It logs every error that it raises, with a traceback.
             logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-            self._client = MilvusClient(self._uri, token=self._token, db_name=self._names["db"], timeout=_CONNECT)
+            self._client = MilvusClient(
+                self._uri, token=self._token, db_name=self._names["db"], timeout=_CONNECT_TIMEOUT_S
+            )
         return self._client
 
-    def _failure(self, code: int, said: str) -> HoptreeError:
-        if code == _NO_COLLECTION or "not exist" in said or "can't find collection" in said:
+    def _failure(self, code: int, message: str) -> HoptreeError:
+        if code == _NO_COLLECTION or "not exist" in message or "can't find collection" in message:
             return self._missing()
         if code in (_REQUEST_LIMIT, _RATE_LIMIT):
             return RateLimited(
-                f"{self._uri} asks for fewer requests ({said[:200]}).", "Lower --concurrency.", retryable=True
+                f"{self._uri} asks for fewer requests ({message[:200]}).", "Lower --concurrency.", retryable=True
             )
-        if code == _UNAVAILABLE or "UNAVAILABLE" in said or "DEADLINE_EXCEEDED" in said:
+        if code == _UNAVAILABLE or "UNAVAILABLE" in message or "DEADLINE_EXCEEDED" in message:
             return EndpointError(
-                f"{self._uri} cannot be reached ({said[:200]}).",
+                f"{self._uri} cannot be reached ({message[:200]}).",
                 "Start the server, or correct the URL of the corpus.",
                 retryable=True,
                 exit_code=2,
             )
-        if "auth" in said.lower() or "permission" in said.lower():
+        if "auth" in message.lower() or "permission" in message.lower():
             return EndpointError(
-                f"{self._uri} does not let this user in ({said[:200]}).",
+                f"{self._uri} does not let this user in ({message[:200]}).",
                 "Write USER:PASSWORD@ before the host.",
                 exit_code=2,
             )
-        return EndpointError(f"{self._uri} refused the request ({said[:300]}).", "Look at what it says.", exit_code=2)
+        return EndpointError(
+            f"{self._uri} refused the request ({message[:300]}).", "Look at what it says.", exit_code=2
+        )
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -315,4 +315,4 @@ class Milvus:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(whole_characters(text), ensure_ascii=False)
+    return json.dumps(without_surrogates(text), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The requests to a wiki's API: search, the text of a page, and what the wiki is."""
+"""The API of a wiki: its address, search, and the texts of pages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,23 @@ from hoptree.core.http_cache import ReplyCache, Throttle, unreachable_remedy, us
 from hoptree.core.http_client import HttpClient
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
-_LONGEST = 4_000_000
-"""Characters of a page that are read: several times the longest article."""
+_MAX_PAGE_CHARS = 4_000_000
+"""Several times the longest article."""
 _EXTENSION = "TextExtracts"
+MAX_QUERY_CHARS = 300
+"""Wikipedia's search refuses longer queries."""
+_MAX_BODY_BYTES = 16 * 2**20
+_TIMEOUT_S = 30.0
+_REQUEST = {"action": "query", "format": "json", "formatversion": "2"}
+_PAGE_INFO = {"inprop": "url", "ppprop": "disambiguation"}
+_NO_TITLE = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ud800-\udfff]")
+_MAX_TITLE_BYTES = 255
+_WIKIPEDIA = "wikipedia"
+_MEDIAWIKI = "mediawiki+"
+_LANGUAGE = re.compile(r"[a-z]{2,12}(?:-[a-z]{2,12}){0,2}")
+_NAMES = "Write wikipedia, wikipedia:de, or mediawiki+https://HOST/w/api.php."
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +59,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The text of a page as it was at a revision, with its headings as lines such as `== Life ==`.
+    """The text of a page at a revision, with its headings as lines such as `== Life ==`.
 
-    A page that is not there, or only tells the meanings of its name apart, has no text.
+    A missing page, or a disambiguation page, has no text.
     """
 
     title: str
@@ -57,32 +71,27 @@ class Page:
 
 
 def read_failure(data: Any, headers_wait: float | None, shown: str) -> HoptreeError | None:
-    """The error that a reply tells of, which comes with the status of success."""
+    """Return the error that a reply with the status of success reports, if any."""
     error = data.get("error") if isinstance(data, dict) else None
     if not isinstance(error, dict):
         return None
     code, info = str(error.get("code", "")), " ".join(str(error.get("info", "")).split())[:300]
     if code == "ratelimited":
-        return RateLimited(
-            f"{shown} asks for fewer requests.", "Try again later.", retryable=True, retry_after=headers_wait
-        )
+        cause = f"{shown} asks for fewer requests."
+        return RateLimited(cause, "Try again later.", retryable=True, retry_after=headers_wait)
     if code in _BUSY or code.startswith("internal_api_error"):
-        return EndpointError(
-            f"{shown} cannot answer now ({code}: {info}).",
-            "Try again later.",
-            retryable=True,
-            retry_after=headers_wait,
-        )
+        cause = f"{shown} cannot answer now ({code}: {info})."
+        return EndpointError(cause, "Try again later.", retryable=True, retry_after=headers_wait)
     if code == "readapidenied":
         return EndpointError(f"{shown} is read by its members only.", "Use a wiki that is open.", exit_code=2)
     return EndpointError(f"{shown} refused the request ({code}: {info}).", "Look at what it says.", exit_code=2)
 
 
 def read_site(data: Any, shown: str) -> Site:
-    """What the wiki says of itself; an error if it cannot give the plain text of its pages."""
-    general = _part(data, "query", "general", shown)
+    """Read the description of a wiki; an error if it cannot give the plain text of its pages."""
+    general = _query_part(data, "general", shown)
     extensions = data["query"].get("extensions")
-    names = [one.get("name") for one in extensions if isinstance(one, dict)] if isinstance(extensions, list) else []
+    names = [item.get("name") for item in extensions if isinstance(item, dict)] if isinstance(extensions, list) else []
     if _EXTENSION not in names:
         raise ConfigError(
             f"The wiki at {shown} cannot give the plain text of its pages.",
@@ -92,16 +101,16 @@ def read_site(data: Any, shown: str) -> Site:
 
 
 def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
-    """The articles that a search found, best first; pages that only tell meanings of a name apart are left out."""
+    """Return the articles that a search found, best first, without disambiguation pages."""
     if isinstance(data, dict) and "query" not in data:  # nothing was found
         return ()
-    found = [page for page in _pages(data, shown) if _is_article(page)]
-    found.sort(key=lambda page: _number(page.get("index")))
-    return tuple(Hit(_text(page.get("title")), _number(page.get("lastrevid"))) for page in found)
+    articles = [page for page in _pages(data, shown) if _is_article(page)]
+    articles.sort(key=lambda page: _number(page.get("index")))
+    return tuple(Hit(_text(page.get("title")), _number(page.get("lastrevid"))) for page in articles)
 
 
 def read_page(data: Any, asked: str, shown: str) -> Page:
-    """The page of a title; one without text where there is none to read."""
+    """Return the page of a title; one without text where there is none to read."""
     query = data.get("query") if isinstance(data, dict) else None
     if isinstance(query, dict) and "pages" not in query:  # a title of another wiki
         return Page(asked)
@@ -115,32 +124,32 @@ def read_page(data: Any, asked: str, shown: str) -> Page:
         raise UnusableReply(f"{shown} gave no text of '{title}'.", "Try again later.")
     url = _text(page.get("canonicalurl") or page.get("fullurl"))
     link = url if url.startswith(("http://", "https://")) else ""
-    return Page(title, text[:_LONGEST], _number(page.get("lastrevid")), link)
+    return Page(title, text[:_MAX_PAGE_CHARS], _number(page.get("lastrevid")), link)
 
 
 def _is_article(page: Mapping[str, Any]) -> bool:
-    """Whether a page is there, one of the wiki's subjects, and more than a list of meanings."""
+    """Tell whether a page is there, one of the wiki's subjects, and no disambiguation page."""
     properties = page.get("pageprops")
-    several = isinstance(properties, dict) and "disambiguation" in properties
-    gone = any(page.get(flag) for flag in ("missing", "invalid", "special"))
-    return bool(page) and not gone and not several and page.get("ns") == 0
+    ambiguous = isinstance(properties, dict) and "disambiguation" in properties
+    missing = any(page.get(flag) for flag in ("missing", "invalid", "special"))
+    return bool(page) and not missing and not ambiguous and page.get("ns") == 0
 
 
 def _pages(data: Any, shown: str) -> list[dict[str, Any]]:
-    pages = _part(data, "query", "pages", shown)
+    pages = _query_part(data, "pages", shown)
     if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
-        raise _other(shown)
+        raise _no_mediawiki(shown)
     return pages
 
 
-def _part(data: Any, outer: str, inner: str, shown: str) -> Any:
+def _query_part(data: Any, name: str, shown: str) -> Any:
     try:
-        return data[outer][inner]
+        return data["query"][name]
     except (KeyError, TypeError, IndexError) as error:
-        raise _other(shown) from error
+        raise _no_mediawiki(shown) from error
 
 
-def _other(shown: str) -> UnusableReply:
+def _no_mediawiki(shown: str) -> UnusableReply:
     return UnusableReply(
         f"{shown} answered with something else than the API of a MediaWiki does.", "Check the address of the wiki."
     )
@@ -154,29 +163,17 @@ def _number(value: Any) -> int:
     return value if type(value) is int else 0
 
 
-T = TypeVar("T")
-
-QUERY_LENGTH = 300
-"""Characters: Wikipedia's search refuses longer queries."""
-_MAX_BODY = 16 * 2**20
-_SECONDS = 30.0
-_FORM = {"action": "query", "format": "json", "formatversion": "2"}
-_ABOUT = {"inprop": "url", "ppprop": "disambiguation"}
-_NO_TITLE = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ud800-\udfff]")
-_TITLE_BYTES = 255
-
-
 def can_be_title(name: str) -> bool:
-    """Whether a wiki can have a page of this name. It would take C# for a place in C, and A|B for two titles."""
+    """Tell whether a wiki can have a page of this name: it takes C# for a section of C, and A|B for two titles."""
     bare = name.replace("_", " ").strip()
-    return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _TITLE_BYTES
+    return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _MAX_TITLE_BYTES
 
 
 class WikiApi:
-    """One wiki. Its texts are remembered with their revisions; searches are not.
+    """The client of a wiki. Pages are cached with their revisions; searches are not.
 
-    `prop=extracts` gives the text of a page alone: without tables, notes and navigation, which in the pages of
-    `action=parse` are most of it. Requests go one after another, as the API's rules of conduct ask.
+    `prop=extracts` gives the text of a page without tables, notes and navigation. Requests go one after another, as
+    the API's etiquette asks.
     """
 
     def __init__(
@@ -184,80 +181,84 @@ class WikiApi:
         url: str,
         *,
         contact: str = "",
-        remembered: ReplyCache | None = None,
+        cache: ReplyCache | None = None,
         a_second: float = 10.0,
         patience: float = 60.0,
     ) -> None:
         self._http = HttpClient(
             url,
             headers={"User-Agent": user_agent(contact)},
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_S,
             url_source="the address of the wiki",
-            max_body=_MAX_BODY,
+            max_body=_MAX_BODY_BYTES,
             unreachable_remedy=unreachable_remedy(url),
         )
         self.shown = self._http.shown
-        self._remembered = remembered
+        self._cache = cache
         self._polite = Throttle(per_second=a_second, concurrency=1, patience_s=patience)
 
     async def site(self) -> Site:
-        """What the wiki says of itself."""
+        """Return name and language of the wiki."""
         request = {"meta": "siteinfo", "siprop": "general|extensions"}
 
         def read(data: Any) -> Site:
             return read_site(data, self.shown)
 
-        kept = self._kept(request, read)
-        return kept if kept is not None else await self._asked(request, read, keep=True)
+        cached = self._cached(request, read)
+        return cached if cached is not None else await self._fetch(request, read, keep=True)
 
     async def search(self, words: str, limit: int) -> tuple[Hit, ...]:
-        """The articles that fit some words, best first."""
-        found = {"generator": "search", "gsrsearch": words, "gsrlimit": str(limit), "gsrnamespace": "0"}
-        request = {**found, "gsrenablerewrites": "1", "prop": "info|pageprops", **_ABOUT}
-        return await self._asked(request, lambda data: read_hits(data, self.shown), keep=False)
+        """Return the articles that match some words, best first."""
+        search = {"generator": "search", "gsrsearch": words, "gsrlimit": str(limit), "gsrnamespace": "0"}
+        request = {**search, "gsrenablerewrites": "1", "prop": "info|pageprops", **_PAGE_INFO}
+        return await self._fetch(request, lambda data: read_hits(data, self.shown), keep=False)
 
     async def page(self, title: str, revision: int = 0) -> Page:
-        """The page of a title, redirects followed; at least as new as `revision`."""
+        """Return the page of a title, redirects followed; at least as new as `revision`."""
         extracts = {"explaintext": "1", "exsectionformat": "wiki", "exlimit": "1"}
-        request = {"titles": title, "redirects": "1", "prop": "extracts|info|pageprops", **extracts, **_ABOUT}
+        request = {"titles": title, "redirects": "1", "prop": "extracts|info|pageprops", **extracts, **_PAGE_INFO}
 
         def read(data: Any) -> Page:
             return read_page(data, title, self.shown)
 
-        kept = self._kept(request, read)
-        return kept if kept is not None and kept.revision >= revision else await self._asked(request, read, keep=True)
+        cached = self._cached(request, read)
+        return (
+            cached
+            if cached is not None and cached.revision >= revision
+            else await self._fetch(request, read, keep=True)
+        )
 
-    def _kept(self, request: Mapping[str, str], read: Callable[[Any], T]) -> T | None:
-        """What is remembered of a request, if it can still be read."""
+    def _cached(self, request: Mapping[str, str], read: Callable[[Any], T]) -> T | None:
+        """Return the cached reply to a request, if it can still be read."""
         try:
-            body = self._remembered.get(self._http.url, _encoded(request)) if self._remembered else None
+            body = self._cache.get(self._http.url, _encoded(request)) if self._cache else None
             return None if body is None else read(self._http.parse(body))
         except UnusableReply:
             return None
         except CacheError:
-            self._forget()
+            self._close_cache()
             return None
 
-    async def _asked(self, request: Mapping[str, str], read: Callable[[Any], T], *, keep: bool) -> T:
+    async def _fetch(self, request: Mapping[str, str], read: Callable[[Any], T], *, keep: bool) -> T:
         query = _encoded(request)
         try:
             body, value = await self._polite.send(lambda: self._once(query, read))
         except ModelError as error:
-            error.retryable = False  # it was tried as often as it makes sense: nobody need do so again
+            error.retryable = False  # the throttle has retried it as often as it makes sense
             raise
-        if keep and self._remembered:
+        if keep and self._cache:
             try:
-                self._remembered.put(self._http.url, query, body)
+                self._cache.put(self._http.url, query, body)
             except CacheError:
-                self._forget()
+                self._close_cache()
         return value
 
     async def _once(self, query: str, read: Callable[[Any], T]) -> tuple[bytes, T]:
         status, headers, body = await self._http.send("GET", f"?{query}")
         if status in (301, 302, 307, 308):
-            place = headers.get("location", "").partition("?")[0]
+            location = headers.get("location", "").partition("?")[0]
             raise EndpointError(
-                f"{self.shown} has moved to {place or 'another place'}.",
+                f"{self.shown} has moved to {location or 'another place'}.",
                 "Give that address: mediawiki+URL.",
                 status=status,
                 exit_code=2,
@@ -273,67 +274,61 @@ class WikiApi:
             raise self._http.failure(status, headers, body)
         data = self._http.parse(body)
         wait = self._http.failure(503, headers, b"").retry_after
-        if (said := read_failure(data, wait, self.shown)) is not None:
-            raise said
+        if (failure := read_failure(data, wait, self.shown)) is not None:
+            raise failure
         return body, read(data)
 
-    def _forget(self) -> None:
-        """Go on without a file that cannot be used: pages are in memory, too."""
-        if self._remembered:
-            self._remembered.close()
-            self._remembered = None
+    def _close_cache(self) -> None:
+        """Close the cache, also if it cannot be used: pages are in memory, too."""
+        if self._cache:
+            self._cache.close()
+            self._cache = None
 
-    async def rest(self) -> None:
-        """Give up the connections, which belong to the event loop they were made in."""
+    async def disconnect(self) -> None:
+        """Close the connections, which belong to the event loop they were made in."""
         await self._http.aclose()
 
     async def aclose(self) -> None:
         await self._http.aclose()
-        self._forget()
+        self._close_cache()
 
 
 def _encoded(request: Mapping[str, str]) -> str:
-    return urlencode({**_FORM, **request}, errors="replace")
-
-
-WIKIPEDIA = "wikipedia"
-_OTHER = "mediawiki+"
-_LANGUAGE = re.compile(r"[a-z]{2,12}(?:-[a-z]{2,12}){0,2}")
-_HOW = "Write wikipedia, wikipedia:de, or mediawiki+https://HOST/w/api.php."
+    return urlencode({**_REQUEST, **request}, errors="replace")
 
 
 def is_wiki(corpus: str) -> bool:
-    """Whether a corpus is named as a wiki: `wikipedia`, `wikipedia:LANGUAGE` or `mediawiki+URL`."""
-    return corpus == WIKIPEDIA or corpus.startswith((f"{WIKIPEDIA}:", _OTHER))
+    """Tell whether a corpus is named as a wiki: `wikipedia`, `wikipedia:LANGUAGE` or `mediawiki+URL`."""
+    return corpus == _WIKIPEDIA or corpus.startswith((f"{_WIKIPEDIA}:", _MEDIAWIKI))
 
 
 def wiki_url(corpus: str) -> str:
-    """The address of the API of the wiki that a corpus names."""
-    if corpus == WIKIPEDIA:
-        from hoptree.retrieval.index.manifest import MANIFEST  # takes a native library along
+    """Return the address of the API of the wiki that a corpus names."""
+    if corpus == _WIKIPEDIA:
+        from hoptree.retrieval.index.manifest import MANIFEST  # which loads a native library
 
         if (Path(corpus) / MANIFEST).exists():
             raise ConfigError(
                 "'wikipedia' is an index here, and the name of the live Wikipedia.",
                 "Write ./wikipedia for the index, wikipedia:en for the live one.",
             )
-        return _of_language("en")
-    if corpus.startswith(f"{WIKIPEDIA}:"):
-        return _of_language(corpus.partition(":")[2])
-    return _checked(corpus.partition("+")[2])
+        return _wikipedia_url("en")
+    if corpus.startswith(f"{_WIKIPEDIA}:"):
+        return _wikipedia_url(corpus.partition(":")[2])
+    return _check_url(corpus.partition("+")[2])
 
 
-def _of_language(code: str) -> str:
+def _wikipedia_url(code: str) -> str:
     if not _LANGUAGE.fullmatch(code):
-        raise ConfigError(f"'{code}' is no language of Wikipedia.", _HOW)
+        raise ConfigError(f"'{code}' is no language of Wikipedia.", _NAMES)
     return f"https://{code}.wikipedia.org/w/api.php"
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigError(f"The address of the wiki cannot be read ({error}).", _HOW) from error
+        raise ConfigError(f"The address of the wiki cannot be read ({error}).", _NAMES) from error
     if parts.scheme not in ("http", "https") or not parts.path.endswith("/api.php") or parts.query or parts.fragment:
-        raise ConfigError(f"'{url}' is not the address of a wiki's api.php.", _HOW)
+        raise ConfigError(f"'{url}' is not the address of a wiki's api.php.", _NAMES)
     return url

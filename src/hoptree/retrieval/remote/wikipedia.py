@@ -1,4 +1,4 @@
-"""A wiki as a retriever: its own search finds pages, BM25 the best passages of these."""
+"""A wiki as a retriever: its own search finds pages, and BM25 their best passages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
@@ -18,7 +19,7 @@ from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document, HeadingPath, Section, short
 from hoptree.retrieval.bm25_memory import Analysis, Words, bm25
 from hoptree.retrieval.index.analysis import composed, without_asking
-from hoptree.retrieval.remote.wikipedia_api import QUERY_LENGTH, Hit, Page, WikiApi, can_be_title, wiki_url
+from hoptree.retrieval.remote.wikipedia_api import MAX_QUERY_CHARS, Hit, Page, WikiApi, can_be_title, wiki_url
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 
 CHUNKING = Chunking("words", 225)
@@ -27,7 +28,7 @@ _HEADING = re.compile(r"^(={2,6})[ \t]*([^\n=](?:[^\n]*[^\n=])?)[ \t]*\1[ \t]*$"
 
 
 def passages_of(page: Page) -> Iterator[Passage]:
-    """The passages of a page, named ARTICLE_SECTION_CHUNK: what stands before the first heading is section 0."""
+    """Yield the passages of a page, named ARTICLE_SECTION_CHUNK; section 0 is before the first heading."""
     sections = tuple(_sections(page.text))
     document = Document(page.title, page.title, page.text, sections=sections)
     starts = [section.start for section in sections]
@@ -37,27 +38,27 @@ def passages_of(page: Page) -> Iterator[Passage]:
         name = f"{page.title}_{number}_{counts[number]}"
         counts[number] += 1
         heading = sections[number - 1].title if number else ""
-        told = (("revision", str(page.revision)), ("section", heading), ("url", page.url))
-        metadata = tuple(pair for pair in told if pair[1])
+        pairs = (("revision", str(page.revision)), ("section", heading), ("url", page.url))
+        metadata = tuple(pair for pair in pairs if pair[1])
         yield replace(passage, id=name, title=page.title, metadata=metadata)
 
 
 def _sections(text: str) -> Iterator[Section]:
     path = HeadingPath()
-    for found in _HEADING.finditer(text):
-        title = path.enter(len(found[1]), short(found[2]))
-        yield Section(found.start(), title, found.end() - found.start())
+    for match in _HEADING.finditer(text):
+        title = path.enter(len(match[1]), short(match[2]))
+        yield Section(match.start(), title, match.end() - match.start())
 
 
-_PAGES = 5
-"""Pages of a search that are read: each is a request."""
-_FOUND = 10
-"""Pages a search gives, some of which may be lists of meanings."""
-_ENOUGH = 3
-"""Pages; where all words of a query find fewer, some of them do."""
-_HELD = 300
-_DAY = 86_400.0
-"""Seconds that what a search found counts: Wikipedia's search and pages change from day to day."""
+_MAX_PAGES_READ = 5
+"""Of a search: each is a request."""
+_MAX_HITS = 10
+"""Of a search: some may be disambiguation pages."""
+_MIN_PAGES = 3
+"""If all words of a query find fewer, any of them may."""
+_PAGES_KEPT = 300
+_LIFETIME_S = 86_400.0
+"""Of remembered results: Wikipedia's search and pages change from day to day."""
 _WORD = re.compile(r"\w+(?:['’.&-]\w+)*")
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 _STEMMED = (
@@ -69,7 +70,7 @@ _LANGUAGES = {code: language for code, language in map(str.split, _STEMMED)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _CutPage:
     """A page cut into passages, with the words of each."""
 
     revision: int
@@ -78,42 +79,40 @@ class _Read:
 
 
 def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
-    """The wiki that a corpus names; its pages are remembered for a month unless `cached` is off."""
-    remembered = None
+    """Open the wiki that a corpus names; its pages are cached for a month unless `cached` is off."""
+    cache = None
     url = wiki_url(corpus)
     if cached:
-        try:
-            remembered = ReplyCache(path_beside_cache("wikipedia.sqlite"))
-        except CacheError:
-            remembered = None  # a folder that cannot be written to: pages are in memory, too
-    return Wikipedia(WikiApi(url, contact=os.environ.get("HOPTREE_CONTACT", ""), remembered=remembered))
+        with suppress(CacheError):  # the folder cannot be written: pages are in memory, too
+            cache = ReplyCache(path_beside_cache("wikipedia.sqlite"))
+    return Wikipedia(WikiApi(url, contact=os.environ.get("HOPTREE_CONTACT", ""), cache=cache))
 
 
 class Wikipedia:
     """Finds the best passages of the pages that a wiki's search gives, or of the page that a filter names.
 
-    Passages with equal scores come in the order of their pages. Of a page that is named, passages without a word of the
-    query come last: that it is about the query was known before.
+    Passages with equal scores come in the order of their pages. Of a named page, passages without a word of the query
+    are included, too.
     """
 
     kind = "wikipedia"
     remote = True
-    lasts = _DAY
+    lasts = _LIFETIME_S
 
     def __init__(self, api: WikiApi) -> None:
         self._api = api
         self._language = "none"
         self._analysis = Analysis(self._language)
-        self._pages: OrderedDict[str, _Read] = OrderedDict()
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.identity = f"{self.kind}:{api.shown}#{CHUNKING},{_PAGES}"
+        self._pages: OrderedDict[str, _CutPage] = OrderedDict()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.identity = f"{self.kind}:{api.shown}#{CHUNKING},{_MAX_PAGES_READ}"
 
     async def check(self) -> None:
-        """Look whether it is a wiki that can be read, and in which language."""
+        """Raise an error if the wiki cannot be read; learn its language."""
         try:
             site = await self._api.site()
         finally:
-            await self._api.rest()
+            await self._api.disconnect()
         self._language = _LANGUAGES.get(site.language.partition("-")[0], "none")
         self._analysis = Analysis(self._language)
 
@@ -123,10 +122,12 @@ class Wikipedia:
         where = where or {}
         named = where.get(TITLE, where.get(DOCUMENT))
         if named is None:
-            read = [await self._page(hit.title, hit.revision) for hit in (await self._found(query))[:_PAGES]]
+            pages = [
+                await self._page(hit.title, hit.revision) for hit in (await self._find_pages(query))[:_MAX_PAGES_READ]
+            ]
         else:
-            read = [await self._page(named)] if can_be_title(named) else []
-        best = await asyncio.to_thread(self._best, query, read)
+            pages = [await self._page(named)] if can_be_title(named) else []
+        best = await asyncio.to_thread(self._best, query, pages)
         if named is None:
             best = [passage for passage in best if passage.score > 0]
         others = {name: value for name, value in where.items() if name != TITLE}  # a redirect has another title
@@ -135,50 +136,50 @@ class Wikipedia:
     async def aclose(self) -> None:
         await self._api.aclose()
 
-    async def _found(self, query: str) -> list[Hit]:
-        """The pages that have all words of a query; if they are few, then those that have some."""
+    async def _find_pages(self, query: str) -> list[Hit]:
+        """Return the pages that have all words of a query; if they are few, also those that have some."""
         words = self._words(query)
         if not words:
             return []
-        found = list(await self._api.search(_joined(words, " "), _FOUND))
+        hits = list(await self._api.search(_joined(words, " "), _MAX_HITS))
         telling = [word for word in words if self._analysis.tells(word)]
-        if len(found) < _ENOUGH and len(telling) > 1:
-            known = {hit.title for hit in found}
-            more = await self._api.search(_joined(telling, " OR "), _FOUND)
-            found += [hit for hit in more if hit.title not in known]
-        return found
+        if len(hits) < _MIN_PAGES and len(telling) > 1:
+            known = {hit.title for hit in hits}
+            more = await self._api.search(_joined(telling, " OR "), _MAX_HITS)
+            hits += [hit for hit in more if hit.title not in known]
+        return hits
 
     def _words(self, query: str) -> list[str]:
-        """The words of a query without those that only ask, and without anything that its search would obey."""
+        """Return the words of a query without question words and search operators."""
         text = composed(query)
         words = _WORD.findall(without_asking(text, self._language)) or _WORD.findall(text)
         return list(dict.fromkeys(word.lower() if word in _OPERATORS else word for word in words))
 
-    async def _page(self, title: str, revision: int = 0) -> _Read:
-        """The passages of a page, which is asked for once."""
-        lock = self._asking.setdefault(title, asyncio.Lock())
+    async def _page(self, title: str, revision: int = 0) -> _CutPage:
+        """Return the passages of a page, which is requested once."""
+        lock = self._locks.setdefault(title, asyncio.Lock())
         async with lock:
-            held = self._pages.get(title)
-            if held is None or held.revision < revision:
+            cut = self._pages.get(title)
+            if cut is None or cut.revision < revision:
                 page = await self._api.page(title, revision)
-                held = await asyncio.to_thread(self._cut, page)
-                self._pages[page.title] = self._pages[title] = held
+                cut = await asyncio.to_thread(self._cut, page)
+                self._pages[page.title] = self._pages[title] = cut
             self._pages.move_to_end(title)
-            while len(self._pages) > _HELD:
+            while len(self._pages) > _PAGES_KEPT:
                 self._pages.popitem(last=False)
-            return held
+            return cut
 
-    def _cut(self, page: Page) -> _Read:
+    def _cut(self, page: Page) -> _CutPage:
         passages = tuple(passages_of(page))
-        return _Read(page.revision, passages, tuple(map(self._counted, passages)))
+        return _CutPage(page.revision, passages, tuple(map(self._counted, passages)))
 
     def _counted(self, passage: Passage) -> Words:
         heading = dict(passage.metadata).get("section", "")
         return self._analysis.words(passage.title, f"{heading} {passage.text}")
 
-    def _best(self, query: str, read: Sequence[_Read]) -> list[Passage]:
-        passages = [passage for page in read for passage in page.passages]
-        scores = bm25([words for page in read for words in page.words], self._analysis.sought(query))
+    def _best(self, query: str, pages: Sequence[_CutPage]) -> list[Passage]:
+        passages = [passage for page in pages for passage in page.passages]
+        scores = bm25([words for page in pages for words in page.words], self._analysis.sought(query))
         scored = [
             replace(passage, score=score, stages=(("bm25", score),))
             for passage, score in zip(passages, scores, strict=True)
@@ -187,11 +188,11 @@ class Wikipedia:
 
 
 def _joined(words: Sequence[str], between: str) -> str:
-    """As many of the words as one query may have."""
+    """Join as many of the words as a query may have."""
     text = ""
     for word in words:
         longer = f"{text}{between}{word}" if text else word
-        if len(longer) > QUERY_LENGTH:
+        if len(longer) > MAX_QUERY_CHARS:
             break
         text = longer
     return text
