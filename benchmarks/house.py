@@ -40,8 +40,14 @@ import json, sys, threading
 files = set()
 def profile(frame, event, arg):
     code = frame.f_code
-    if event == "call" and "/hoptree/" in code.co_filename and code.co_flags & 1 and code.co_name[0] != "<":
-        files.add(code.co_filename)  # a function: bodies of modules and classes are not optimised (flag 1)
+    # A function of ours: bodies of modules and classes are not optimised (flag 1).
+    if event != "call" or "/hoptree/" not in code.co_filename or not code.co_flags & 1 or code.co_filename in files:
+        return
+    caller = frame.f_back
+    while caller is not None and caller.f_code.co_name != "<module>":
+        caller = caller.f_back
+    if caller is None or "/hoptree/" not in caller.f_code.co_filename:  # else it only runs while a module is imported
+        files.add(code.co_filename)
 sys.setprofile(profile); threading.setprofile(profile)
 from hoptree.__main__ import main
 sys.argv = ["hoptree", *sys.argv[2:]]
@@ -121,7 +127,7 @@ def count_importers(files: Iterable[Path]) -> Counter[Path]:
 
 def measure_docs() -> Iterable[Figure]:
     """Count the words of all documents but the changelog and the generated reference."""
-    paths = [path for path in ROOT.rglob("*.md") if not {".venv", ".git", "site", "reference"} & set(path.parts)]
+    paths = [path for path in ROOT.rglob("*.md") if not {".venv", ".git", "build", "reference"} & set(path.parts)]
     words = {path: len(path.read_text(encoding="utf-8").split()) for path in paths if path.name != "CHANGELOG.md"}
     readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     yield Figure("words of documents, reference not counted", sum(words.values()), 32_000)
