@@ -202,8 +202,8 @@ def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, said: s
     told = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
-from hoptree.server.serve import make_room
-print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], make_room(1024))
+from hoptree.server.serve import raise_open_file_limit
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], raise_open_file_limit(1024))
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from typing_extensions import TypedDict
@@ -43,36 +42,13 @@ class CorpusAbout(TypedDict):
     managed: bool
 
 
-@dataclass(frozen=True, slots=True)
 class ManagedCorpus:
-    """A corpus that was made here."""
+    """A corpus that was made here, and the paths in its folder."""
 
-    name: str
-    folder: Path
-
-    @property
-    def documents(self) -> Path:
-        return self.folder / "documents"
-
-    @property
-    def index(self) -> Path:
-        return self.folder / "index"
-
-    @property
-    def pending(self) -> Path:
-        return self.folder / "pending"
-
-    @property
-    def replaced(self) -> Path:
-        return self.folder / "replaced"
-
-    @property
-    def counts(self) -> Path:
-        return self.folder / "passages"
-
-    @property
-    def outcome(self) -> Path:
-        return self.folder / "job"
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.documents, self.index, self.replaced = folder / "documents", folder / "index", folder / "replaced"
+        self.pending, self.counts, self.outcome = folder / "pending", folder / "passages", folder / "job"
 
     @property
     def ready(self) -> bool:

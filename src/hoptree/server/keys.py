@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import re
 import stat
 import time
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.budget import Budget
@@ -21,8 +22,6 @@ from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16
 _MAX_RATE = 10**6
-_NAME = re.compile(r"[\w.@-]{1,64}")
-_FIELDS = {"name", "secret", "sha256", "rate", "budget", "corpora"}
 _REMEDY = (
     'Write [[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, '
     'budget = "tokens=100000" and corpora = true.'
@@ -57,62 +56,57 @@ def find_key(keys: Sequence[Key], secret: str) -> Key | None:
     return matches[0] if matches else None
 
 
+class _KeyRow(BaseModel):
+    """A [[key]] of the file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+
+    name: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")]
+    secret: Annotated[str, Field(min_length=_MIN_SECRET_CHARS, pattern="^[!-~]+$")] | None = None
+    sha256: Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    rate: Annotated[int, Field(ge=1, le=_MAX_RATE)] | None = None
+    budget: str = ""
+    corpora: bool = False
+
+    def key(self) -> Key:
+        if (self.secret is None) == (self.sha256 is None):
+            raise ValueError(f"{self.name} needs either a secret or a sha256")
+        budget = Budget.parse(self.budget)
+        if budget.seconds is not None:
+            raise ValueError(f"the budget of {self.name} names seconds; a day's budget is of calls, tokens or cost")
+        secret = (self.secret or "").encode()
+        digest = bytes.fromhex(self.sha256) if self.sha256 else hashlib.sha256(secret).digest()
+        return Key(self.name, digest, self.rate, budget, self.corpora)
+
+
+class _KeyFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    key: Annotated[list[_KeyRow], Field(min_length=1)]
+
+
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """Read the keys of a TOML file."""
+    """Read the keys of a TOML file; no message quotes a secret."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        rows = data.get("key")
-        if not isinstance(rows, list) or not rows or set(data) != {"key"}:
-            raise ValueError("it holds no [[key]], or something else")
-        if not all(isinstance(row, dict) for row in rows):
-            raise ValueError("a key is no [[key]]")
         if os.name == "posix" and path.stat().st_mode & stat.S_IWOTH:
-            raise ConfigError(
-                f"The keys in {path} cannot be used: anybody on this machine may change them.",
-                f"Make them yours alone: chmod 600 {path}",
-            )
-        keys = tuple(_read_key(row) for row in rows)
+            cause = f"The keys in {path} cannot be used: anybody on this machine may change them."
+            raise ConfigError(cause, f"Make them yours alone: chmod 600 {path}")
+        keys = tuple(row.key() for row in _KeyFile.model_validate(data).key)
+        if len({key.name for key in keys}) < len(keys) or len({key.digest for key in keys}) < len(keys):
+            raise ValueError("a name or secret is there twice")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise ConfigError(f"The keys in {path} cannot be read: {why}.", _REMEDY) from error
-    except tomllib.TOMLDecodeError as error:  # whose message may quote a secret
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The keys in {path} cannot be read: it is no TOML.", _REMEDY) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        why = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        raise ConfigError(f"The keys in {path} cannot be used: {why}.", _REMEDY) from None
+    except ValueError as error:
         raise ConfigError(f"The keys in {path} cannot be used: {error}.", _REMEDY) from error
-    if len({key.name for key in keys}) < len(keys) or len({key.digest for key in keys}) < len(keys):
-        raise ConfigError(f"The keys in {path} cannot be used: a name or secret is there twice.", _REMEDY)
     return keys
-
-
-def _read_key(row: dict[str, Any]) -> Key:
-    if others := sorted(set(row) - _FIELDS):
-        raise ValueError(f"a key has no '{others[0]}'")
-    name, rate = row.get("name"), row.get("rate")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError("a key has no name, or one with other characters than letters, digits, . _ @ -")
-    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= _MAX_RATE):
-        raise ValueError(f"the rate of {name} is no number of requests a minute")
-    if not isinstance(row.get("corpora", False), bool) or not isinstance(row.get("budget", ""), str):
-        raise ValueError(f'the budget of {name} is no text such as "tokens=100000", or corpora neither true nor false')
-    budget = Budget.parse(row.get("budget", ""))
-    if budget.seconds is not None:
-        raise ValueError(f"the budget of {name} names seconds; a day's budget is of calls, tokens or cost")
-    return Key(name, _digest(name, row), rate, budget, row.get("corpora", False))
-
-
-def _digest(name: str, row: dict[str, Any]) -> bytes:
-    secret, written = row.get("secret"), row.get("sha256")
-    if (secret is None) == (written is None):
-        raise ValueError(f"{name} needs either a secret or a sha256")
-    if written is not None:
-        if not isinstance(written, str) or not re.fullmatch("[0-9a-fA-F]{64}", written):
-            raise ValueError(f"the sha256 of {name} is not 64 hexadecimal digits")
-        return bytes.fromhex(written)
-    printable = isinstance(secret, str) and secret.isascii() and secret.isprintable() and " " not in secret
-    if not isinstance(secret, str) or len(secret) < _MIN_SECRET_CHARS or not printable:
-        wrong = f"is shorter than {_MIN_SECRET_CHARS} characters, or not of ASCII letters, digits and signs"
-        raise ValueError(f"the secret of {name} {wrong}")
-    return hashlib.sha256(secret.encode()).digest()
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -45,26 +45,25 @@ class RunAbout(TypedDict):
     fidelity: str
 
 
-class RunReply(TypedDict):
-    """A run; a damaged one has nothing but its folder and the error."""
+class Score(TypedDict):
+    em: float | None
+    f1: float | None
 
+
+class RunReply(RunAbout, Score):
+    questions: int
+    finished: int
+    failed: int
+
+
+class DamagedRun(TypedDict):
     id: str
     folder: str
-    error: NotRequired[str]
-    name: NotRequired[str]
-    method: NotRequired[str]
-    model: NotRequired[str]
-    dataset: NotRequired[str]
-    fidelity: NotRequired[str]
-    questions: NotRequired[int]
-    finished: NotRequired[int]
-    failed: NotRequired[int]
-    em: NotRequired[float | None]
-    f1: NotRequired[float | None]
+    error: str
 
 
 class RunList(TypedDict):
-    runs: list[RunReply]
+    runs: list[RunReply | DamagedRun]
 
 
 class Mean(TypedDict):
@@ -102,11 +101,6 @@ class RunSummary(RunAbout, SummaryPart):
     options: dict[str, Any]
     budget: dict[str, Any]
     judges: dict[str, dict[str, Any]]
-
-
-class Score(TypedDict):
-    em: float | None
-    f1: float | None
 
 
 class RunRow(Score):
@@ -181,15 +175,23 @@ class Runs:
 
     def list_runs(self) -> RunList:
         """List all runs by the folder they are in; a damaged one has an error."""
-        runs: list[RunReply] = []
+        runs: list[RunReply | DamagedRun] = []
         for run_id, path in self._paths().items():
             try:
                 summary = self._summary(path)
-                scores = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
-                counts = {count: summary[count] for count in ("questions", "finished", "failed")}
-                runs.append({**self._about(run_id, path), **counts, **scores})  # type: ignore[typeddict-item]
+                em, f1 = (summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS)
+                runs.append(
+                    {
+                        **self._about(run_id, path),
+                        "questions": summary["questions"],
+                        "finished": summary["finished"],
+                        "failed": summary["failed"],
+                        "em": em,
+                        "f1": f1,
+                    }
+                )
             except HoptreeError as error:
-                runs.append(RunReply(id=run_id, folder=self._relative(path), error=redact(str(error))))
+                runs.append(DamagedRun(id=run_id, folder=self._relative(path), error=redact(str(error))))
         return RunList(runs=runs)
 
     def summary(self, run_id: str) -> RunSummary:
