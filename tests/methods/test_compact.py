@@ -15,8 +15,8 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.registry import find_method, read_options
-from hoptree.methods.baselines.compact import Compacted, read_compacted
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_compression import Compression, read_compression
 
 ASKED = "Where was the painter of the Red Barn born?"
 MISSING = "Summary: Ada Moor painted the Red Barn.\nEvaluation: [INCOMPLETE] Where Ada Moor was born is lacking."
@@ -112,7 +112,7 @@ def test_the_checkpoint_is_asked_in_one_turn_with_its_sections() -> None:
 
 def test_the_examples_show_a_reason_before_each_verdict_and_both_verdicts() -> None:
     first = run([Rule(ENOUGH, step="compress"), Rule("Lund")]).sent("compress")[0].messages
-    shown = [read_compacted(turn.content) for turn in first if turn.role == "assistant"]
+    shown = [read_compression(turn.content) for turn in first if turn.role == "assistant"]
     assert [(read.complete, lacking) for read, lacking in shown] == [(False, ()), (True, ())]
     (before, _), _ = shown
     assert f"Summary so far:\n{before.summary}\n\nWhat it lacked:\n{before.evaluation}\n" in first[3].content
@@ -139,9 +139,11 @@ def test_nothing_to_read_is_refused_by_the_name_of_the_option(name: str) -> None
 
 
 def test_a_summary_may_stand_behind_its_evaluation() -> None:
-    read, lacking = read_compacted("Evaluation: [COMPLETE]\nSummary: A")
-    assert (read, lacking) == (Compacted("A", "", True), ("reason",))
-    assert read_compacted("## Evaluation\n[INCOMPLETE] B.\n## Summary\nA.\n## Question\nX?")[0] == Compacted("A.", "B.")
+    read, lacking = read_compression("Evaluation: [COMPLETE]\nSummary: A")
+    assert (read, lacking) == (Compression("A", "", True), ("reason",))
+    assert read_compression("## Evaluation\n[INCOMPLETE] B.\n## Summary\nA.\n## Question\nX?")[0] == Compression(
+        "A.", "B."
+    )
 
 
 def test_fidelity_says_which_form_ran() -> None:
@@ -189,7 +191,7 @@ def test_a_budget_of_one_call_ends_it() -> None:
     ],
 )
 def test_verdicts(said: str, complete: bool) -> None:
-    assert read_compacted(said)[0].complete is complete
+    assert read_compression(said)[0].complete is complete
 
 
 @pytest.mark.parametrize(
@@ -204,21 +206,21 @@ def test_verdicts(said: str, complete: bool) -> None:
     ],
 )
 def test_the_two_parts_however_they_are_headed(said: str) -> None:
-    assert read_compacted(said) == (Compacted("A b.", "C.", True), ())
+    assert read_compression(said) == (Compression("A b.", "C.", True), ())
 
 
 def test_what_is_read_of_a_whole_dialogue() -> None:
     whole = f"{MISSING}\n\nQuestion: {ASKED}\nDocuments: more\n{ENOUGH}"
-    assert read_compacted(whole)[0] == Compacted(
+    assert read_compression(whole)[0] == Compression(
         "Ada Moor painted the Red Barn.", "Where Ada Moor was born is lacking.", False
     )
-    assert read_compacted("A.\n[INCOMPLETE] B is lacking.")[0] == Compacted("A.", "B is lacking.", False)
+    assert read_compression("A.\n[INCOMPLETE] B is lacking.")[0] == Compression("A.", "B is lacking.", False)
 
 
 def test_long_runs_are_read_in_no_time() -> None:
     for run_of in ("\n", "#", "\n#", "1. ", "Summary", "Evaluation: ", "[ "):
         with patience():
-            read_compacted("A." + run_of * 50_000)
+            read_compression("A." + run_of * 50_000)
 
 
 @settings(deadline=None)
@@ -226,6 +228,6 @@ def test_long_runs_are_read_in_no_time() -> None:
     st.text() | st.lists(st.sampled_from(["Summary:", "Evaluation:", "[COMPLETE]", "[IN", "\n", "A b."])).map("".join)
 )
 def test_any_text_can_be_read(text: str) -> None:
-    compacted, lacking = read_compacted(text)
+    compacted, lacking = read_compression(text)
     assert not (compacted.complete and ("summary" in lacking or "tag" in lacking))
     assert "[COMPLETE]" not in compacted.evaluation

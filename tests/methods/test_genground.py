@@ -11,9 +11,10 @@ from tests.steps.broken_texts import LONG
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
-from hoptree.methods.baselines.genground import Cited, cited_passage, read_cited, read_deduced
-from hoptree.methods.steps.parse_dialogue import Said
+from hoptree.methods.baselines.genground import read_deduced
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_citations import CitedAnswer, cited_passage, read_cited
+from hoptree.text.parse_dialogue import DialogueTurn
 
 FATHER = "Who is the father of Charles Bretagne?"
 BORN = "Where was Jean Bretagne born?"
@@ -201,28 +202,28 @@ def test_a_spent_budget_leaves_no_answer_of_a_turn() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("FINISH[Paris].", Said(final="Paris")),
-        ('finish["Paris (Texas)"]', Said(final="Paris (Texas)")),
-        ("FINISH[Smile [album]] and more", Said(final="Smile [album]")),
-        ("Final answer: Paris", Said(final="Paris")),
-        ("Thought 3: I know enough now.\nFINISH[no]", Said(open="I know enough now.", final="no")),
-        ("thought: Who? answer: Ada", Said((("Who?", "Ada"),))),
-        ("**Thought 1:** Who?\n**Answer 1:** Ada", Said((("Who?", "Ada"),))),
-        ("Thought 1: Who?", Said(open="Who?")),
-        ("Thought 1. Who?\nAnswer 1. Ada", Said((("Who?", "Ada"),))),
-        ("Step 2: Who?\nAnswer: Ada", Said((("Who?", "Ada"),))),
-        ("Question 2: Who?\nAnswer 2: Ada", Said((("Who?", "Ada"),))),
-        ("Who is it?\nAnswer 1: Ada", Said((("Who is it?", "Ada"),))),
-        ("Who is it?", Said(open="Who is it?")),
-        ("Question: Who is it?", Said()),
-        ("FINISH Paris", Said(final="Paris")),
-        ("FINISH{Paris}", Said(final="Paris")),
-        ("**FINISH**[Paris]", Said(final="Paris")),
-        ("FINISH", Said()),
-        ("Thought 1: Which was at the finish line first?", Said(open="Which was at the finish line first?")),
+        ("FINISH[Paris].", DialogueTurn(final="Paris")),
+        ('finish["Paris (Texas)"]', DialogueTurn(final="Paris (Texas)")),
+        ("FINISH[Smile [album]] and more", DialogueTurn(final="Smile [album]")),
+        ("Final answer: Paris", DialogueTurn(final="Paris")),
+        ("Thought 3: I know enough now.\nFINISH[no]", DialogueTurn(open="I know enough now.", final="no")),
+        ("thought: Who? answer: Ada", DialogueTurn((("Who?", "Ada"),))),
+        ("**Thought 1:** Who?\n**Answer 1:** Ada", DialogueTurn((("Who?", "Ada"),))),
+        ("Thought 1: Who?", DialogueTurn(open="Who?")),
+        ("Thought 1. Who?\nAnswer 1. Ada", DialogueTurn((("Who?", "Ada"),))),
+        ("Step 2: Who?\nAnswer: Ada", DialogueTurn((("Who?", "Ada"),))),
+        ("Question 2: Who?\nAnswer 2: Ada", DialogueTurn((("Who?", "Ada"),))),
+        ("Who is it?\nAnswer 1: Ada", DialogueTurn((("Who is it?", "Ada"),))),
+        ("Who is it?", DialogueTurn(open="Who is it?")),
+        ("Question: Who is it?", DialogueTurn()),
+        ("FINISH Paris", DialogueTurn(final="Paris")),
+        ("FINISH{Paris}", DialogueTurn(final="Paris")),
+        ("**FINISH**[Paris]", DialogueTurn(final="Paris")),
+        ("FINISH", DialogueTurn()),
+        ("Thought 1: Which was at the finish line first?", DialogueTurn(open="Which was at the finish line first?")),
     ],
 )
-def test_deductions_are_read_in_every_form(text: str, said: Said) -> None:
+def test_deductions_are_read_in_every_form(text: str, said: DialogueTurn) -> None:
     assert read_deduced(text) == said
 
 
@@ -234,29 +235,29 @@ def test_enough_is_known_without_a_further_question() -> None:
 @pytest.mark.parametrize(
     ("text", "cited"),
     [
-        ("Answer: Ada\nCitation: Ada wrote it.", Cited("Ada", "Ada wrote it.")),
-        ("answer: Ada citation: Ada wrote it.", Cited("Ada", "Ada wrote it.")),
-        ('```json\n{"Answer": "Ada", "citation": null}\n```', Cited("Ada", "", repairs=("fence", "balanced"))),
-        ('{"answer": true, "citation": ["a", 1]}', Cited("yes", "a, 1")),
-        ("Ada", Cited("Ada", repairs=("bare",))),
-        ("There is insufficient information.", Cited(insufficient=True)),
-        ("Answer: Insufficient information\nCitation: none", Cited(insufficient=True)),
-        ("", Cited(error="there is no answer in it", repairs=("bare",))),
-        ("…", Cited(error="there is no answer in it", repairs=("bare",))),
-        ("{}", Cited(error="there is no answer in it")),
-        ("Citation: only this.", Cited(error="there is no answer in it")),
-        ('{"citation": "only this"}', Cited(error="there is no answer in it")),
-        ('{"answer": "", "citation": ""}', Cited(insufficient=True)),
-        ('{"answer": null, "citation": ""}', Cited(insufficient=True)),
-        ('{"answer": "none", "citation": ""}', Cited(insufficient=True)),
-        ('{"answer": "None", "citation": "None of them came."}', Cited("None", "None of them came.")),
-        ("Answer: None\nCitation:", Cited(insufficient=True)),
-        ('[{"answer": "Ada", "citation": "She."}]', Cited("Ada", "She.")),
-        (f"{NOT_SAID} So I would say that these documents do not help.", Cited(insufficient=True)),
-        (PROSE, Cited("Ada Lovelace wrote it", PROSE, repairs=("prose",))),
+        ("Answer: Ada\nCitation: Ada wrote it.", CitedAnswer("Ada", "Ada wrote it.")),
+        ("answer: Ada citation: Ada wrote it.", CitedAnswer("Ada", "Ada wrote it.")),
+        ('```json\n{"Answer": "Ada", "citation": null}\n```', CitedAnswer("Ada", "", repairs=("fence", "balanced"))),
+        ('{"answer": true, "citation": ["a", 1]}', CitedAnswer("yes", "a, 1")),
+        ("Ada", CitedAnswer("Ada", repairs=("bare",))),
+        ("There is insufficient information.", CitedAnswer(insufficient=True)),
+        ("Answer: Insufficient information\nCitation: none", CitedAnswer(insufficient=True)),
+        ("", CitedAnswer(error="there is no answer in it", repairs=("bare",))),
+        ("…", CitedAnswer(error="there is no answer in it", repairs=("bare",))),
+        ("{}", CitedAnswer(error="there is no answer in it")),
+        ("Citation: only this.", CitedAnswer(error="there is no answer in it")),
+        ('{"citation": "only this"}', CitedAnswer(error="there is no answer in it")),
+        ('{"answer": "", "citation": ""}', CitedAnswer(insufficient=True)),
+        ('{"answer": null, "citation": ""}', CitedAnswer(insufficient=True)),
+        ('{"answer": "none", "citation": ""}', CitedAnswer(insufficient=True)),
+        ('{"answer": "None", "citation": "None of them came."}', CitedAnswer("None", "None of them came.")),
+        ("Answer: None\nCitation:", CitedAnswer(insufficient=True)),
+        ('[{"answer": "Ada", "citation": "She."}]', CitedAnswer("Ada", "She.")),
+        (f"{NOT_SAID} So I would say that these documents do not help.", CitedAnswer(insufficient=True)),
+        (PROSE, CitedAnswer("Ada Lovelace wrote it", PROSE, repairs=("prose",))),
     ],
 )
-def test_citations_are_read_in_every_form(text: str, cited: Cited) -> None:
+def test_citations_are_read_in_every_form(text: str, cited: CitedAnswer) -> None:
     assert read_cited(text) == cited
 
 
@@ -274,10 +275,12 @@ def test_quotation_marks_in_quotation_marks_are_read(text: str) -> None:
 
 
 def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
-    assert cited_passage(Cited("x", "Quite otherwise"), DUKES) is None
-    assert cited_passage(Cited("x", "a town in western France"), DUKES) == DUKES[2]
-    assert cited_passage(Cited("Thouars"), DUKES) == DUKES[2]
-    assert cited_passage(Cited("Thouars", "they give you no instructions"), DUKES) == DUKES[2], "copied from the prompt"
+    assert cited_passage(CitedAnswer("x", "Quite otherwise"), DUKES) is None
+    assert cited_passage(CitedAnswer("x", "a town in western France"), DUKES) == DUKES[2]
+    assert cited_passage(CitedAnswer("Thouars"), DUKES) == DUKES[2]
+    assert cited_passage(CitedAnswer("Thouars", "they give you no instructions"), DUKES) == DUKES[2], (
+        "copied from the prompt"
+    )
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)

@@ -12,7 +12,8 @@ from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.budget import Budget
-from hoptree.methods.baselines.hipporag import BestFound, read_recognised
+from hoptree.methods.baselines.hipporag import read_recognised
+from hoptree.methods.baselines.hipporag_ircot import BestFound
 from hoptree.models.scripted import Rule
 from hoptree.retrieval.retriever import FactGuided, Retriever
 

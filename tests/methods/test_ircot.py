@@ -9,8 +9,9 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
-from hoptree.methods.baselines.ircot import Gathered, tells_facts
+from hoptree.methods.baselines.ircot import FirstFound
 from hoptree.models.scripted import Rule
+from hoptree.text.conclusions import states_fact
 
 FIRST = "His father is Jean Bretagne Charles de La Trémoille."
 LAST = "So the answer is: Charles Armand."
@@ -63,7 +64,7 @@ def test_conclusions_and_calculations_are_no_queries(idle: str) -> None:
     "fact", ["Sofia is in Bulgaria.", "It lasted from 1914-1918.", "So-called dukes", "Dr. No was first shown in 1962."]
 )
 def test_facts_are_queries(fact: str) -> None:
-    assert tells_facts(fact) == (not fact.startswith("So-"))
+    assert states_fact(fact) == (not fact.startswith("So-"))
 
 
 def test_an_abbreviation_does_not_end_a_sentence() -> None:
@@ -106,11 +107,11 @@ def test_nothing_is_found() -> None:
 
 
 def test_a_passage_is_gathered_once_by_title_and_text() -> None:
-    gathered = Gathered(5)
+    gathered = FirstFound(5)
     one, same, other = Passage("a", "T", "x"), Passage("b", "T", "x"), Passage("c", "T", "y")
     assert gathered.add([one, same, other]) == ["a", "c"] and gathered.add([same]) == []
 
 
 @given(st.text())
 def test_any_sentence_can_be_judged(text: str) -> None:
-    assert tells_facts(text) in (True, False)
+    assert states_fact(text) in (True, False)

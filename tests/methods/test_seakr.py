@@ -156,7 +156,7 @@ def test_without_states_the_samples_are_turned_into_vectors(monkeypatch: pytest.
         async def encode(self, texts: list[str], *, role: str) -> Any:
             return numpy.array([[float(text.count(letter)) for letter in "aeiou"] for text in texts])
 
-    monkeypatch.setattr(module, "_opened", lambda name: Letters())
+    monkeypatch.setattr(module, "_open_encoder", lambda name: Letters())
     script = [
         Rule([f"{FIRST} {LAST}", LAST], step="draft"),
         Rule(["His father is Jean.", "Hers was Marie."], step="sample"),

@@ -15,8 +15,8 @@ from tests.patience import patience
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
-from hoptree.methods.baselines.search_r1 import break_tags, read_action
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_actions import break_tags, read_action
 
 ASKED = "Where was the painter of the Red Barn born?"
 PAGES = (

@@ -13,8 +13,8 @@ from tests.steps.broken_texts import LONG
 from hoptree.core.values import Answer
 from hoptree.engine.budget import Budget
 from hoptree.methods.baselines.self_ask import LABELS, write_dialogue
-from hoptree.methods.steps.parse_dialogue import Said, read_dialogue
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_dialogue import DialogueTurn, read_dialogue
 
 FATHER = "Who is the father of Charles Bretagne?"
 GRANDFATHER = "Who is the father of Jean Bretagne?"
@@ -162,26 +162,29 @@ def test_a_spent_budget_leaves_what_a_follow_up_that_asks_the_question_itself_fo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Are follow up questions needed here: Yes.", Said()),
+        ("Are follow up questions needed here: Yes.", DialogueTurn()),
         (
             "yes. follow-up: Who? INTERMEDIATE ANSWER: Ada. so the final answer is ada",
-            Said((("Who?", "Ada."),), "", "ada"),
+            DialogueTurn((("Who?", "Ada."),), "", "ada"),
         ),
-        ("**Follow up:** Who is it?\n", Said(open="Who is it?")),
-        ("Follow up question 1: Who?\nFollow up question 2: When?", Said(open="When?")),
-        ("Follow up: Who?\nIntermediate answer:", Said(open="Who?")),
-        ("Follow up:\nIntermediate answer: Ada", Said()),
-        ("Follow up: Who?\nIntermediate answer:\nAda\nThe final answer: Bob", Said((("Who?", "Ada"),), "", "Bob")),
-        ("Therefore, the answer is: Bob.\nFollow up: Who?", Said(final="Bob")),
-        ("So the final answer is:", Said()),
-        ("Follow up questions:\n1. Who is it?\n2. When?", Said(open="Who is it?")),
-        ("Follow up: 1984 is by whom?", Said(open="1984 is by whom?")),
-        ("Yes.\nWho is the **father** of Ada?\nI ask this first.", Said(open="Who is the **father** of Ada?")),
-        ("Question: Who is it?", Said()),
-        ("I wonder.", Said()),
+        ("**Follow up:** Who is it?\n", DialogueTurn(open="Who is it?")),
+        ("Follow up question 1: Who?\nFollow up question 2: When?", DialogueTurn(open="When?")),
+        ("Follow up: Who?\nIntermediate answer:", DialogueTurn(open="Who?")),
+        ("Follow up:\nIntermediate answer: Ada", DialogueTurn()),
+        (
+            "Follow up: Who?\nIntermediate answer:\nAda\nThe final answer: Bob",
+            DialogueTurn((("Who?", "Ada"),), "", "Bob"),
+        ),
+        ("Therefore, the answer is: Bob.\nFollow up: Who?", DialogueTurn(final="Bob")),
+        ("So the final answer is:", DialogueTurn()),
+        ("Follow up questions:\n1. Who is it?\n2. When?", DialogueTurn(open="Who is it?")),
+        ("Follow up: 1984 is by whom?", DialogueTurn(open="1984 is by whom?")),
+        ("Yes.\nWho is the **father** of Ada?\nI ask this first.", DialogueTurn(open="Who is the **father** of Ada?")),
+        ("Question: Who is it?", DialogueTurn()),
+        ("I wonder.", DialogueTurn()),
     ],
 )
-def test_dialogues_are_read_in_every_form(text: str, said: Said) -> None:
+def test_dialogues_are_read_in_every_form(text: str, said: DialogueTurn) -> None:
     assert read_dialogue(text, LABELS) == said
 
 
@@ -204,4 +207,4 @@ def test_any_reply_can_be_read(parts: list[str]) -> None:
 @given(st.lists(st.sampled_from(("Who is Ada", "When?", "Where was X born?", "Ist das so?")), unique=True))
 def test_what_is_written_is_read_again(questions: list[str]) -> None:
     pairs = tuple((question, f"Answer {number}") for number, question in enumerate(questions))
-    assert read_dialogue(write_dialogue([(one, Answer(two)) for one, two in pairs]), LABELS) == Said(pairs)
+    assert read_dialogue(write_dialogue([(one, Answer(two)) for one, two in pairs]), LABELS) == DialogueTurn(pairs)

@@ -17,10 +17,10 @@ from tests.methods.stretch_asked import Run, Scripted
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.budget import Budget
-from hoptree.methods.baselines.self_rag import label_shares, read_label
-from hoptree.methods.steps.reflection_tokens import needs_retrieval, read_critique, without_tokens
 from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_labels import label_shares, read_label
+from hoptree.text.reflection_tokens import read_critique, retrieval_probability, strip_tokens
 
 ASKED = "Where was Ada Moor born?"
 PAGES = (
@@ -53,7 +53,7 @@ class Skipping(Reflecting):
     async def generate(self, request: Request, *, step: str) -> Reply:
         reply = await super().generate(replace(request, stop=()), step=step)
         (choice,) = reply.choices
-        return replace(reply, choices=(replace(choice, text=without_tokens(choice.text)),))
+        return replace(reply, choices=(replace(choice, text=strip_tokens(choice.text)),))
 
 
 def told(text: str, chances: Chances, probability: float = 0.9) -> Choice:
@@ -244,7 +244,7 @@ def test_the_score_of_a_continuation() -> None:
         "[Utility:4]": {"[Utility:4]": 0.5, "[Utility:5]": 0.25, "[Utility:1]": 0.25},
     }
     choice = told("[Relevant]Lund.[Partially supported][Utility:4]", chances)
-    critique, lacking = read_critique(choice)
+    critique, lacking = read_critique(choice.text, choice.tokens)
     assert not lacking
     assert critique.relevant == pytest.approx(0.75)
     assert critique.supported == pytest.approx(0.2 + 0.25)
@@ -255,24 +255,26 @@ def test_the_score_of_a_continuation() -> None:
 
 def test_relevance_is_read_where_the_continuation_begins() -> None:
     chances = {"Lund.": {"Lund.": 0.5, "[Relevant]": 0.3, "[Irrelevant]": 0.1}}
-    assert read_critique(told("Lund.", chances))[0].relevant == pytest.approx(0.75)
+    told_choice = told("Lund.", chances)
+    assert read_critique(told_choice.text, told_choice.tokens)[0].relevant == pytest.approx(0.75)
     # Support is not: what the model did not come to say is no judgement.
     chances = {"Lund.": {"Lund.": 0.5, "[Fully supported]": 0.001}}
-    critique, lacking = read_critique(told("Lund.", chances))
+    told_choice = told("Lund.", chances)
+    critique, lacking = read_critique(told_choice.text, told_choice.tokens)
     assert critique.supported == 0 and lacking == ("relevance", "support", "utility")
 
 
 def test_tokens_that_a_server_does_not_tell_are_read_in_the_text() -> None:
-    critique, lacking = read_critique(Choice(GOOD))
+    critique, lacking = read_critique(GOOD, ())
     assert (critique.relevant, critique.supported, critique.useful, critique.likely) == (1, 1, 1, 0) and not lacking
-    assert needs_retrieval(Choice("[No Retrieval]x")) == 0 and needs_retrieval(Choice("[Retrieval]")) == 1
+    assert retrieval_probability("[No Retrieval]x", ()) == 0 and retrieval_probability("[Retrieval]", ()) == 1
 
 
 def test_no_token_is_left_in_the_answer() -> None:
     said = "[Relevant]Lund[Continue to Use Evidence][Utility:5]</s><paragraph>Kiel</paragraph>"
     done = Judged(trained(**{"Ada Moor was": said}), checkpoint=True)
     assert done.result.answer == "Lund"
-    assert without_tokens("[No support / Contradictory] a [utility:1][Aside]") == "a [Aside]"
+    assert strip_tokens("[No support / Contradictory] a [utility:1][Aside]") == "a [Aside]"
 
 
 def test_a_document_that_the_model_writes_is_no_answer_where_a_server_tells_its_marks_only_as_tokens() -> None:
@@ -344,7 +346,7 @@ def test_shares_of_labels_are_those_of_the_tokens_that_begin_them() -> None:
     top = (("Full", 0.4), (" fully", 0.1), ("P", 0.3), ("None", 0.1), ("The", 0.1))
     token = Token("Full", math.log(0.4), tuple((text, math.log(chance)) for text, chance in top))
     choice = Choice("Fully", tokens=(Token("\n", -0.1), token, Token("y", 0.0)))
-    shares = label_shares(choice, ("full", "part", "no"))
+    shares = label_shares(choice.text, choice.tokens, ("full", "part", "no"))
     assert shares == pytest.approx({"full": 5 / 9, "part": 3 / 9, "no": 1 / 9})
 
 
@@ -352,8 +354,8 @@ def test_shares_of_labels_are_those_of_the_tokens_that_begin_them() -> None:
 def test_any_reply_can_be_read(text: str, rivals: list[tuple[str, float]]) -> None:
     choice = Choice(text, tokens=(Token(text[:3], -0.5, tuple(rivals)),))
     for labels in (("yes", "no"), ("1", "2", "3")):
-        shares = label_shares(choice, labels)
+        shares = label_shares(choice.text, choice.tokens, labels)
         assert not shares or sum(shares.values()) == pytest.approx(1)
-    critique, _ = read_critique(choice)
+    critique, _ = read_critique(choice.text, choice.tokens)
     assert 0 <= critique.relevant <= 1 and 0 <= critique.supported <= 1 and -1 <= critique.useful <= 1
-    assert "[Relevant]" not in without_tokens(text)
+    assert "[Relevant]" not in strip_tokens(text)

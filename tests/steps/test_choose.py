@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Answer
+from hoptree.engine.events import Decision
 from hoptree.methods.steps.choose import answer_key, majority, surest
 
 
@@ -16,8 +17,8 @@ class Heard:
     def __init__(self) -> None:
         self.decisions: list[tuple[str, object]] = []
 
-    def decide(self, kind: str, value: object, **_: object) -> None:
-        self.decisions.append((kind, value))
+    def emit(self, event: Decision, **_: object) -> None:
+        self.decisions.append((event.kind, event.value))
 
 
 def taken(*answers: Answer) -> tuple[str, list[tuple[str, object]]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.methods.steps.conclusion import gives_answer, led_to_answer, read_conclusion
+from hoptree.text.conclusions import gives_answer, led_to_answer, read_conclusion
 
 READS = "Can a cat read a newspaper?"
 

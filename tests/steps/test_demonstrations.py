@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hoptree.methods.steps.demonstrations import Demonstration, fixed, load_bank, nearest
+from hoptree.methods.steps.demonstrations import Demonstration, fixed_demonstrations, load_bank, nearest_demonstrations
 from hoptree.text.loose_json import read_json
 from hoptree.text.question_tree import Plan, make_plan
 
@@ -73,7 +73,7 @@ def test_questions_of_many_hops_have_that_many(hops: int) -> None:
 
 
 def test_the_fixed_ones_are_two_leaves_one_chain_and_two_chains() -> None:
-    assert [shape(shot) for shot in fixed()] == [
+    assert [shape(shot) for shot in fixed_demonstrations()] == [
         [[()], [()]],
         [[(), (1,)]],
         [[(), (1,)], [(), (3,)]],
@@ -93,9 +93,9 @@ QUESTIONS = (
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_nearest_are_three_different_ones_and_the_same_every_time(question: str) -> None:
-    shots = nearest(question)
+    shots = nearest_demonstrations(question)
     assert len(shots) == len(set(shots)) == 3
-    assert shots == nearest(question)
+    assert shots == nearest_demonstrations(question)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_nearest_are_three_different_ones_and_the_same_every_time(question: 
     ],
 )
 def test_the_most_alike_comes_last(question: str, kind: str) -> None:
-    assert nearest(question)[-1].kind == kind
+    assert nearest_demonstrations(question)[-1].kind == kind
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,22 @@ def test_the_most_alike_comes_last(question: str, kind: str) -> None:
     ],
 )
 def test_a_comparison_over_a_bridge_is_shown_one(question: str) -> None:
-    assert "bridge-comparison" in {shot.kind for shot in nearest(question)}
+    assert "bridge-comparison" in {shot.kind for shot in nearest_demonstrations(question)}
 
 
 def test_names_do_not_count() -> None:
-    assert nearest("Where was the wife of Niels Bohr born?") == nearest(
+    assert nearest_demonstrations("Where was the wife of Niels Bohr born?") == nearest_demonstrations(
         "Where was the wife of Queen Moby Einstein born?"
     )
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 1000])
 def test_as_many_as_asked_for(n: int) -> None:
-    assert len(nearest("Who was born earlier, A or B?", n)) == min(n, len(BANK))
+    assert len(nearest_demonstrations("Who was born earlier, A or B?", n)) == min(n, len(BANK))
 
 
 def test_a_question_of_the_bank_finds_itself() -> None:
     for shot in BANK:
-        assert shot.question in {near.question for near in nearest(shot.question)}, json.dumps(shot.question)
+        assert shot.question in {near.question for near in nearest_demonstrations(shot.question)}, json.dumps(
+            shot.question
+        )

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from tests.steps.broken_texts import LONG, read_all
 
-from hoptree.methods.baselines.cok import read_mended, read_rationales
 from hoptree.methods.steps.enough import read_enough
-from hoptree.methods.steps.graph_exploration import read_scores
+from hoptree.text.parse_rationales import read_corrected, read_rationales
+from hoptree.text.parse_scores import read_scores
 
 NAMES = [(f"Somebody | relation {number} | ?", f"relation {number}") for number in range(60)]
 READERS: dict[str, Callable[[str], object]] = {
     "read_scores": lambda text: read_scores(text, NAMES),
     "read_enough": read_enough,
     "read_rationales": read_rationales,
-    "read_mended": lambda text: read_mended(text, "It is so."),
+    "read_corrected": lambda text: read_corrected(text, "It is so."),
 }
 FURTHER = {
     "scores": "(Score: 0.5) " * 2_000,

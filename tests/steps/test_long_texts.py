@@ -13,7 +13,7 @@ from hoptree.corpus.read import read_passages
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.demonstrations import nearest
+from hoptree.methods.steps.demonstrations import nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import make_plan
@@ -33,7 +33,7 @@ ALL: dict[str, Callable[[str], object]] = {
     **READERS,
     "make_plan of a long question": leak_of,
     "show_passages": shown,
-    "nearest": nearest,
+    "nearest": nearest_demonstrations,
 }
 
 

@@ -17,7 +17,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Candidate, Entity, Neighbourhood
 from hoptree.methods.steps.link import Linker, keep_entities
-from hoptree.methods.steps.mentions import GraphNames, MentionLinker, Titles, find_entities, read_mentions, united
+from hoptree.methods.steps.mentions import GraphNames, MentionLinker, Titles, find_entities, interleave, read_mentions
 from hoptree.models.scripted import Rule, ScriptedModel
 
 ENTITIES = [Entity(f"Q{number}", f"thing {number}") for number in range(1, 20)]
@@ -80,7 +80,7 @@ def test_candidates_of_the_text_and_of_the_names_are_united() -> None:
     assert found.mentions == ("one", "two", "nobody")
     assert (ids(found.linker), ids(found.model)) == (["Q1", "Q2", "Q3"], ["Q4", "Q5", "Q2"])
     assert ids(found.union) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
-    assert united() == united([], []) == ()
+    assert interleave() == interleave([], []) == ()
 
 
 def test_what_shares_only_some_words_with_a_name_adds_nothing() -> None:

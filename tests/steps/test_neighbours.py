@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hoptree.methods.baselines.skr as module
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.methods.baselines.skr import documents_help, open_neighbours, read_labels
+from hoptree.methods.baselines.skr import documents_help, open_labels, read_labels
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_vectors_are_made_once_however_many_ask(tmp_path: Path, monkeypatch: pyt
     path = labelled(tmp_path / "l.jsonl", aab="better", bbc="worse")
 
     async def several() -> None:
-        found = await asyncio.gather(*(open_neighbours(path, "letters") for _ in range(9)))
+        found = await asyncio.gather(*(open_labels(path, "letters") for _ in range(9)))
         assert len({id(one) for one in found}) == 1
 
     asyncio.run(several())
@@ -132,7 +132,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.M
         counts = []
         for number in (1, 2):
             path = labelled(tmp_path / "l.jsonl", **{f"a{n}": "better" for n in range(number)})
-            counts.append(len((await open_neighbours(path, "letters")).labels.questions))
+            counts.append(len((await open_labels(path, "letters"))[0].questions))
         return counts
 
     assert asyncio.run(twice()) == [1, 2]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.baselines.cok import read_mended, read_rationales
-from hoptree.methods.steps.conclusion import gives_answer
+from hoptree.text.conclusions import gives_answer
+from hoptree.text.parse_rationales import read_corrected, read_rationales
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_rationales_are_words_of_the_text_and_no_answers(text: str) -> None:
     ],
 )
 def test_a_mended_rationale_is_read(reply: str, mended: tuple[str, bool]) -> None:
-    assert read_mended(reply, "A is B.") == mended
+    assert read_corrected(reply, "A is B.") == mended
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_mended_rationale_is_read(reply: str, mended: tuple[str, bool]) -> Non
     ],
 )
 def test_a_reply_that_goes_on_and_on_is_no_rationale(reply: str) -> None:
-    assert read_mended(reply, "A is B.") == ("A is B.", False)
-    assert read_mended(f"A is D.\n{reply}", "A is B.") == ("A is D.", True)
+    assert read_corrected(reply, "A is B.") == ("A is B.", False)
+    assert read_corrected(f"A is D.\n{reply}", "A is B.") == ("A is D.", True)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_reply_that_goes_on_and_on_is_no_rationale(reply: str) -> None:
     ],
 )
 def test_of_a_reply_that_was_cut_off_whole_sentences_count(reply: str, mended: tuple[str, bool]) -> None:
-    assert read_mended(reply, "A is B.", cut=True) == mended
+    assert read_corrected(reply, "A is B.", cut=True) == mended
 
 
 @given(st.text(max_size=400))
 def test_what_is_mended_is_one_line_and_gives_no_answer(reply: str) -> None:
-    mended, read = read_mended(reply, "A is B.")
+    mended, read = read_corrected(reply, "A is B.")
     assert mended and "\n" not in mended and not gives_answer(mended)
     assert read or mended == "A is B."

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
-from hoptree.methods.steps.route import likeliest_label, list_ways, load_ways, read_way
-from hoptree.models.model import Choice, Reply, TokenUsage
+from hoptree.methods.steps.route import list_strategies, load_strategies
+from hoptree.text.parse_labels import likeliest_label, read_choice
 
 STRATEGIES = ("Direct", "Plan", "Reason", "Retrieval")
 LETTERS = ("A", "B", "C")
@@ -38,7 +38,7 @@ YES_NO = ("Yes", "No")
     ],
 )
 def test_a_strategy_by_its_name(said: str, meant: str) -> None:
-    assert read_way(said, STRATEGIES) == meant
+    assert read_choice(said, STRATEGIES) == meant
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_strategy_by_its_name(said: str, meant: str) -> None:
     ],
 )
 def test_a_letter_that_is_no_article(said: str, meant: str) -> None:
-    assert read_way(said, LETTERS) == meant
+    assert read_choice(said, LETTERS) == meant
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_a_letter_that_is_no_article(said: str, meant: str) -> None:
     ],
 )
 def test_yes_or_no(said: str, meant: str) -> None:
-    assert read_way(said, YES_NO) == meant
+    assert read_choice(said, YES_NO) == meant
 
 
 @given(st.text(), st.sampled_from([STRATEGIES, LETTERS, YES_NO]))
 def test_anything_is_read_as_a_name_or_as_none(said: str, names: tuple[str, ...]) -> None:
-    assert read_way(said, names) in (*names, "")
+    assert read_choice(said, names) in (*names, "")
 
 
 @given(
@@ -93,23 +93,37 @@ def test_anything_is_read_as_a_name_or_as_none(said: str, names: tuple[str, ...]
 )
 def test_a_name_alone_is_read_whatever_marks_are_around_it(name: str, before: str, after: str) -> None:
     names = next(some for some in (STRATEGIES, LETTERS, YES_NO) if name in some)
-    assert read_way(f"{before}{name}{after}", names) == name
-
-
-def reply(*tokens: Token) -> Reply:
-    return Reply((Choice("".join(token.text for token in tokens), tokens=tokens),), TokenUsage())
+    assert read_choice(f"{before}{name}{after}", names) == name
 
 
 def test_the_likeliest_of_the_labels_counts_and_nothing_else() -> None:
     first = Token("D", -0.1, top=(("D", -0.1), (" C", -3.0), ("B", -4.0)))
-    assert likeliest_label(reply(first, Token("A", -0.1)), LETTERS) == "C"
-    assert likeliest_label(reply(Token(" ", -0.1), Token("B", -0.1)), LETTERS) == "B"
-    assert likeliest_label(reply(Token("x", -0.1)), LETTERS) == ""
-    assert likeliest_label(reply(), LETTERS) == ""
+    assert (
+        likeliest_label(
+            (
+                first,
+                Token("A", -0.1),
+            ),
+            LETTERS,
+        )
+        == "C"
+    )
+    assert (
+        likeliest_label(
+            (
+                Token(" ", -0.1),
+                Token("B", -0.1),
+            ),
+            LETTERS,
+        )
+        == "B"
+    )
+    assert likeliest_label((Token("x", -0.1),), LETTERS) == ""
+    assert likeliest_label((), LETTERS) == ""
 
 
 @pytest.mark.parametrize("method", ["adaptive_rag", "dyplan"])
 def test_ways_are_told_a_line_each(method: str) -> None:
-    lines = list_ways(load_ways(method)).splitlines()
+    lines = list_strategies(load_strategies(method)).splitlines()
     assert [line.partition(" - ")[0] for line in lines] == list(LETTERS if method == "adaptive_rag" else STRATEGIES)
     assert all(len(line) > 20 for line in lines)

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Token
-from hoptree.methods.steps.conclusion import led_to_answer, read_conclusion
-from hoptree.methods.steps.continuation import Draft, _read
-from hoptree.methods.steps.rewrite_loop import adds
-from hoptree.methods.steps.worked_examples import Worked, draw_documented, draw_worked, load_worked
+from hoptree.methods.steps.continuation import Draft, adds_text, read_draft
+from hoptree.methods.steps.worked_examples import (
+    WorkedExample,
+    draw_examples,
+    draw_examples_with_documents,
+    load_worked_examples,
+)
 from hoptree.models.model import Choice
+from hoptree.text.conclusions import led_to_answer, read_conclusion
 
 
 def tokens(text: str) -> tuple[Token, ...]:
@@ -53,21 +57,21 @@ def test_parts_are_put_together_with_a_space() -> None:
     ],
 )
 def test_what_was_cut_off_goes_back_to_a_whole_sentence_or_word(said: str, kept: str, cut: bool) -> None:
-    found = _read(Choice(said, finish="length", tokens=tokens(said)), "", 9)
+    found = read_draft(Choice(said, finish="length", tokens=tokens(said)), "", 9)
     assert (found.text, found.cut, found.ended) == (kept, cut, False)
 
 
 def test_what_a_model_says_again_is_left_out() -> None:
-    assert _read(Choice("Jean was a duke. He died."), "Jean was a duke.", 9).text == "He died."
+    assert read_draft(Choice("Jean was a duke. He died."), "Jean was a duke.", 9).text == "He died."
 
 
 def test_white_space_and_marks_of_turns_are_no_part_of_a_text() -> None:
-    assert _read(Choice("Jean\n\nwas <|im_end|> here."), "", 9).text == "Jean was < |im_end| > here."
+    assert read_draft(Choice("Jean\n\nwas <|im_end|> here."), "", 9).text == "Jean was < |im_end| > here."
 
 
 @given(st.text(max_size=120), st.sampled_from(["stop", "length"]))
 def test_any_reply_is_read(said: str, finish: str) -> None:
-    found = _read(Choice(said, finish=finish, tokens=tokens(said)), "", 9)  # type: ignore[arg-type]
+    found = read_draft(Choice(said, finish=finish, tokens=tokens(said)), "", 9)  # type: ignore[arg-type]
     assert found.first_sentence().text in found.text and len(found.until(5).text) <= 5
 
 
@@ -94,25 +98,27 @@ def test_a_text_is_led_to_its_answer() -> None:
 
 
 def test_what_was_said_before_adds_nothing() -> None:
-    assert adds("New.", "Old.") and not adds(" Old.", "Old. Older.") and not adds("  ", "Old.")
+    assert adds_text("New.", "Old.") and not adds_text(" Old.", "Old. Older.") and not adds_text("  ", "Old.")
 
 
 def test_worked_examples() -> None:
-    bank = load_worked()
+    bank = load_worked_examples()
     assert len(bank) >= 8 and len({one.question for one in bank}) == len(bank)
     assert all(read_conclusion(one.answer).known and one.question.endswith("?") for one in bank)
-    assert draw_worked(6) == bank[:6] and draw_worked(0) == ()
+    assert draw_examples(6) == bank[:6] and draw_examples(0) == ()
     for count in (6, 8):
-        first = [draw_worked(count, draw) for draw in range(3)]
+        first = [draw_examples(count, draw) for draw in range(3)]
         assert len({one.question for drawn in first for one in drawn}) == 3 * count, "three draws share none"
-    assert draw_worked(6, 4) == draw_worked(6, 4) != draw_worked(6, 5) and set(draw_worked(6, 4)) != set(bank[:6])
-    assert draw_worked(len(bank), 1) != draw_worked(len(bank), 2) and set(draw_worked(len(bank), 1)) == set(bank)
+    assert draw_examples(6, 4) == draw_examples(6, 4) != draw_examples(6, 5) and set(draw_examples(6, 4)) != set(
+        bank[:6]
+    )
+    assert draw_examples(len(bank), 1) != draw_examples(len(bank), 2) and set(draw_examples(len(bank), 1)) == set(bank)
     with pytest.raises(ConfigError, match="worked examples"):
-        draw_worked(len(bank) + 1)
+        draw_examples(len(bank) + 1)
 
 
-@pytest.mark.parametrize("example", load_worked(), ids=lambda example: example.question)
-def test_a_worked_example_says_nothing_that_its_documents_do_not(example: Worked) -> None:
+@pytest.mark.parametrize("example", load_worked_examples(), ids=lambda example: example.question)
+def test_a_worked_example_says_nothing_that_its_documents_do_not(example: WorkedExample) -> None:
     texts = " ".join(f"{one.title} {one.text}" for one in example.documents)
     named = re.findall(r"[A-ZÀ-Þ]\w+|\d{4}", example.answer.replace("So the answer is", ""))
     unsaid = {word for word in named if word not in texts} - {"Someone", "Men", "The"}
@@ -123,9 +129,9 @@ def test_a_worked_example_says_nothing_that_its_documents_do_not(example: Worked
 
 def test_documents_of_worked_examples_are_shown_as_those_of_a_question_are() -> None:
     (bare, *_), (named, *_), (nameless, *_) = (
-        draw_worked(6, 1),
-        draw_documented(6, 1, titles=True),
-        draw_documented(6, 1, titles=False),
+        draw_examples(6, 1),
+        draw_examples_with_documents(6, 1, titles=True),
+        draw_examples_with_documents(6, 1, titles=False),
     )
     assert bare.context == "" and bare.question == named.question == nameless.question
     first = named.documents[0]

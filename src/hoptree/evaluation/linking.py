@@ -25,7 +25,7 @@ from hoptree.graph.linking.relations import Relation, relations_in, relations_of
 from hoptree.graph.linking.words import name_words
 from hoptree.graph.vocabulary import WIKIDATA
 from hoptree.methods.steps.link import keep_entities
-from hoptree.methods.steps.mentions import Found, find_entities
+from hoptree.methods.steps.mentions import EntityCandidates, find_entities
 from hoptree.methods.steps.relations import RelationRanking
 from hoptree.models.model import Model
 from hoptree.models.scripted import ScriptedModel
@@ -271,7 +271,7 @@ class _Looked:
         ways: dict[str, int | None] = dict.fromkeys(("index",) if self._parts.linker else ())
         ways |= dict.fromkeys(_WITH_MODEL if self._parts.model else ("linker",))
         by_relation: dict[str, int | None] = dict.fromkeys(self._parts.rankings)
-        found = Found(())
+        found = EntityCandidates(())
         ranked: tuple[Relation, ...] = ()
         errors: list[str] = []
         try:
@@ -309,7 +309,7 @@ class _Looked:
             return ()
         return (known,) if known else ()
 
-    async def _entities(self, question: LinkingQuestion, ways: dict[str, int | None]) -> Found:
+    async def _entities(self, question: LinkingQuestion, ways: dict[str, int | None]) -> EntityCandidates:
         """Fill in the ranks as far as they are known when something fails."""
         text = question.text
         depth = max(self._entities_kept, _SHOWN)
@@ -320,7 +320,7 @@ class _Looked:
         alone = tuple(one.entity for one in await linker.of_text(text, limit=depth))
         ways["linker"] = _place(map(question.is_entity, alone))
         if self._parts.model is None:
-            return Found(alone)
+            return EntityCandidates(alone)
         ctx = self._context()
         found = await find_entities(ctx, linker, text)
         ways["model"] = _place(map(question.is_entity, found.model))

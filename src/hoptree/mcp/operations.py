@@ -14,9 +14,9 @@ from hoptree.engine.registry import Method, find_method
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener
 from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.mentions import Kinds
+from hoptree.methods.steps.mentions import EvidenceKinds
 from hoptree.methods.steps.verify import Verdict, validate
 from hoptree.methods.treeqa.hypotheses import new_clue
 from hoptree.methods.treeqa.sources import PRESETS, Sources
@@ -59,7 +59,7 @@ async def plan_question(
     nodes: list[Node] = []
 
     async def plan(asked: Question, ctx: Context) -> Answer:
-        demonstrations = nearest(asked.text) if robust else fixed()
+        demonstrations = nearest_demonstrations(asked.text) if robust else fixed_demonstrations()
         tree = await decompose_tree(ctx, asked.text, demonstrations=demonstrations, mend_leaks=robust)
         nodes.extend(tree.nodes)
         return Answer("", status="unknown")
@@ -72,7 +72,7 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
 
     With a `question`, the claim is an answer to it; without one it is a statement of its own.
     """
-    kinds: Kinds = "text" if engine.graph is None else "graph" if engine.retriever is None else "hybrid"
+    kinds: EvidenceKinds = "text" if engine.graph is None else "graph" if engine.retriever is None else "hybrid"
     asked, answer = (question, claim) if question else (f"Is it true that {claim.rstrip(' .')}?", "Yes")
     verdict, box = Verdict(), EvidenceBox()
 

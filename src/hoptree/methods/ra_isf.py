@@ -26,8 +26,7 @@ from hoptree.methods.ra_isf_modules import (
     retrieve,
 )
 from hoptree.methods.ra_isf_robust import RobustModules
-from hoptree.methods.steps.answer import answer_from
-from hoptree.methods.steps.combine import combine_answers
+from hoptree.methods.steps.answer import answer_from, combine_answers
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node

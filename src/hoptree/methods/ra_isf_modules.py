@@ -14,8 +14,8 @@ from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import direct_answer, least_probability
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.methods.steps.route import read_way
 from hoptree.text.parse import SelfKnowledge, read_self_knowledge, says_unknown
+from hoptree.text.parse_labels import read_choice
 from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
@@ -89,7 +89,7 @@ async def judge_knowledge(
         "know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node, top_logprobs=1 if logprobs else 0
     )
     knowing = read_self_knowledge(reply.text, question)
-    readable = knowing.known or says_unknown(reply.text) or read_way(reply.text, ("Yes", "No")) == "No"
+    readable = knowing.known or says_unknown(reply.text) or read_choice(reply.text, ("Yes", "No")) == "No"
     note_reply(ctx, "know", "" if readable else "neither yes nor no")
     ctx.emit(KnowledgeJudged(value=knowing.known, raw=reply.text, answer=knowing.answer), node=node)
     return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing

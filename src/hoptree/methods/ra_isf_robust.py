@@ -14,9 +14,8 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both
 from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
-from hoptree.methods.steps.answer import answer_from, holding
+from hoptree.methods.steps.answer import answer_from, combine_answers, supporting_ids
 from hoptree.methods.steps.choose import surest
-from hoptree.methods.steps.combine import combine_answers
 from hoptree.methods.steps.compare import compare_pairs, compares, compares_again
 from hoptree.text.grounding import covers, grounded
 from hoptree.text.parse import question_key
@@ -87,7 +86,7 @@ class RobustModules:
         candidates = (*cited[: self._setting.k], *lookup.passages, *self._found.get(lookup.node, ()))
         shown = _distinct(candidates)[: self._setting.k + _EXTRA_PASSAGES]
         answer = await combine_answers(self._ctx, asked, pairs, passages=shown, node=node, logprobs=self._logprobs)
-        support = dict.fromkeys((*behind, *(holding(answer.text, shown) if answer.known else ())))
+        support = dict.fromkeys((*behind, *(supporting_ids(answer.text, shown) if answer.known else ())))
         combined = replace(answer, support=tuple(support))
         return surest(self._ctx, (lookup.answer, combined), node=node, when="combined")
 

@@ -11,14 +11,19 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, in_order, together
-from hoptree.methods.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
-from hoptree.methods.steps.both import both_hold
+from hoptree.methods.steps.answer import (
+    answer_from,
+    confident_answer,
+    direct_answer,
+    summarise_chain,
+    supporting_ids,
+    synthesise,
+)
 from hoptree.methods.steps.choose import surest
-from hoptree.methods.steps.combine import summarise_chain
-from hoptree.methods.steps.compare import compare_branches
+from hoptree.methods.steps.compare import both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed, nearest
-from hoptree.methods.steps.multi_read import CITED, GLANCES, glances, read_with_chains
+from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.multi_read import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
@@ -129,7 +134,7 @@ async def taikc(
         return await _Robust(question.text, ctx, recall, k, reads=source != "internal", guesses=continuation).answer(
             parallel=parallel
         )
-    plan = await decompose_tree(ctx, question.text, demonstrations=fixed())
+    plan = await decompose_tree(ctx, question.text, demonstrations=fixed_demonstrations())
     attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, read, continue_reasoning)
     try:
         solved = await _fill(ctx, question.text, plan, attempts, parallel=parallel)
@@ -212,7 +217,7 @@ class _Robust:
         rereads = self._guesses and self._reads
         if rereads and (checked := await both_hold(ctx, question, self._search)):
             return checked
-        planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
+        planning = decompose_tree(ctx, question, demonstrations=nearest_demonstrations(question), mend_leaks=True)
         plan, own_readings = await both(planning, self._read_own(rereads))
         attempts: tuple[Attempt, ...] = (self._read, self._recall) if self._reads else (self._recall,)
         solved = await _fill(ctx, question, plan, attempts, parallel=parallel, despite_unknown=self._guesses)
@@ -226,7 +231,7 @@ class _Robust:
         if not rereads:
             return await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
         last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        return surest(ctx, [*own_readings, last], when="final", named=(*GLANCES, "the chains and what they cite"))
+        return surest(ctx, [*own_readings, last], when="final", named=(*READINGS, "the chains and what they cite"))
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
         passages = await self._ctx.search(asked, k=self._k, node=node)
@@ -238,7 +243,7 @@ class _Robust:
         if not wanted:
             return []
         self._own_passages = await self._search(self._question)
-        return await glances(self._ctx, self._question, self._own_passages)
+        return await read_several_ways(self._ctx, self._question, self._own_passages)
 
     async def _read(self, asked: str, node: Node) -> Answer:
         passages = await self._search(asked, node)
@@ -253,7 +258,7 @@ class _Robust:
 
     async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
         """Answer from the chains, the passages behind them, and those the question itself finds."""
-        cited = [passage_id for node in answers for passage_id in self._read_from.get(node, ())[:CITED]]
+        cited = [passage_id for node in answers for passage_id in self._read_from.get(node, ())[:MAX_CITED_PASSAGES]]
         answer, passages = await read_with_chains(
             self._ctx,
             self._question,
@@ -265,4 +270,4 @@ class _Robust:
             logprobs=self._logprobs,
         )
         behind = (passage_id for part in answers.values() for passage_id in part.support)
-        return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
+        return replace(answer, support=tuple(dict.fromkeys([*behind, *supporting_ids(answer.text, passages)])))

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
+from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Token
 from hoptree.text.tokens import Span, Word, word_spans
 from hoptree.text.word_classes import Tagger
@@ -21,6 +23,7 @@ _LEAD = re.compile(
 )
 _MAX_VALUE = 1e6
 """Larger than any entropy or attention."""
+_MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares is still a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +152,40 @@ def _words(text: str) -> Counter[str]:
 def answer_lead_spans(text: str) -> tuple[Span, ...]:
     """Return the spans of "So the answer is:", which says nothing about what to search for."""
     return tuple(match.span() for match in _LEAD.finditer(text))
+
+
+def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float | None:
+    """Return U = (1/k) logdet(Z J Z^T + alpha I) for k samples, whose states of d numbers are the rows of Z.
+
+    J = I - (1/d) 1 1^T takes from each state the mean of its own numbers, as in INSIDE's EigenScore (Chen et al. 2024),
+    which SeaKR uses. Empty states and states with NaN are left out; None if none remain.
+    """
+    rows = _centred(states)
+    if rows is None:
+        return None
+    numpy = import_optional("numpy", "The spread of states", "dense")
+    _, determinant = numpy.linalg.slogdet(rows @ rows.T + alpha * numpy.eye(len(rows)))  # J J = J
+    return float(determinant) / len(rows)
+
+
+def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
+    """Return U of so many samples that end in one state of squared length `square`, which is the least there is.
+
+    It falls with the number of samples. States of a model are long, vectors of an encoder have a length of 1.
+    """
+    return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
+
+
+def smallest_square(states: Sequence[Sequence[float]]) -> float | None:
+    """Return the least squared length of states, each without the mean of its own numbers; None if there are none."""
+    rows = _centred(states)
+    return None if rows is None else float((rows**2).sum(axis=1).min())
+
+
+def _centred(states: Sequence[Sequence[float]]) -> Any:
+    known = [state for state in states if len(state) and all(abs(number) < _MAX_STATE for number in state)]
+    if len({len(state) for state in known}) > 1:
+        raise ValueError("The states of samples must come from one layer of one model.")
+    numpy = import_optional("numpy", "The spread of states", "dense")
+    rows = numpy.asarray(known, dtype=numpy.float64)
+    return rows - rows.mean(axis=1, keepdims=True) if known else None

@@ -10,12 +10,11 @@ from typing import Any
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.evaluation.metrics import contains, exact_match, normalise
-from hoptree.methods.steps.answer import answer_from, synthesise
-from hoptree.methods.steps.combine import summarise_chain
+from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
 from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.multi_read import FURTHER
+from hoptree.methods.steps.multi_read import MAX_FURTHER_PASSAGES
 from hoptree.text.question_tree import Plan
 from hoptree.training.chat_rows import (
     TAIKC,
@@ -119,7 +118,7 @@ class _RowMaker:
                 raise no_tree
         except LeftOut as why:
             return self._leave_out(f"no plan for {why}")
-        shots = nearest(self._text) if self._spec.robust else fixed()
+        shots = nearest_demonstrations(self._text) if self._spec.robust else fixed_demonstrations()
 
         async def step(ctx: Context) -> Plan:
             return await decompose_tree(ctx, self._text, demonstrations=shots, mend_leaks=self._spec.robust)
@@ -191,7 +190,7 @@ class _RowMaker:
         cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]
         found = await self._finder.search(self._text)
         by_id = {passage.id: passage for passage in (*cited[: self._finder.k], *found)}
-        return list(by_id.values())[: self._finder.k + FURTHER]
+        return list(by_id.values())[: self._finder.k + MAX_FURTHER_PASSAGES]
 
     async def _summarise(self, path: Sequence[GoldStep]) -> list[ChatRow]:
         target = _sentence(path)

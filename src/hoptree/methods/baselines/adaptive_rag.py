@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
@@ -9,10 +11,12 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.ircot import ircot
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.route import choose_way, classify, list_ways, load_ways
+from hoptree.methods.steps.route import choose_strategy, list_strategies, load_strategies, record_choice
+from hoptree.models.model import MAX_TOP_LOGPROBS
+from hoptree.text.parse_labels import likeliest_label, read_choice
 
-_SIMPLE, _MODERATE, _COMPLEX = "A", "B", "C"
-_LABELS = (_SIMPLE, _MODERATE, _COMPLEX)
+_SIMPLE, _MODERATE, _COMPLEX = _LABELS = ("A", "B", "C")
+_LABEL_TOKENS = 4
 
 
 @method(
@@ -44,35 +48,39 @@ async def adaptive_rag(
     """Label the question simple, moderate or complex; then think from memory, from one search, or as IRCoT does.
 
     One search gives `k` passages; IRCoT's give `k_sentence` each, up to `max_docs` after `max_sentences`. The role
-    `route` labels the question: with `checkpoint` it is the trained classifier, which reads the bare question and
+    `route` labels the question. With `checkpoint` it is the trained classifier, which reads the bare question and
     writes A, B or C, of which the likeliest counts; without, any model is asked by a prompt with six examples. A reply
-    that is no label counts as C, with which nothing is lost but time.
+    that is no label counts as C, which costs time and nothing else.
     """
     ctx.require_corpus()
-    label = await _label(ctx, question.text, checkpoint)
+    label = await (_classify(ctx, question.text) if checkpoint else _ask_label(ctx, question.text))
+    shown: dict[str, Any] = {"shots": shots, "draw": draw, "titles": titles}
     if label == _COMPLEX:
-        return await ircot(
-            question,
-            ctx,
-            k=k_sentence,
-            max_docs=max_docs,
-            max_sentences=max_sentences,
-            shots=shots,
-            draw=draw,
-            titles=titles,
-        )
+        return await ircot(question, ctx, k=k_sentence, max_docs=max_docs, max_sentences=max_sentences, **shown)
     passages = await ctx.search(question.text, k=k) if label == _MODERATE else ()
-    (answer,) = await think(ctx, question.text, passages=passages, shots=shots, draw=draw, titles=titles)
+    (answer,) = await think(ctx, question.text, passages=passages, **shown)
     return answer
 
 
-async def _label(ctx: Context, question: str, checkpoint: bool) -> str:
-    if not checkpoint:
-        prompt = prompt_for(ctx.method, "route").fill(ways=list_ways(load_ways(ctx.method)), question=question)
-        return await choose_way(ctx, prompt, _LABELS, default=_COMPLEX)
-    if ctx.model_for("route") is ctx.model_for("answer"):
+async def _ask_label(ctx: Context, question: str) -> str:
+    labels = list_strategies(load_strategies(ctx.method))
+    prompt = prompt_for(ctx.method, "route").fill(ways=labels, question=question)
+    return await choose_strategy(ctx, prompt, _LABELS, default=_COMPLEX)
+
+
+async def _classify(ctx: Context, question: str) -> str:
+    """Return the label that the trained classifier writes behind the bare question.
+
+    With log-probabilities it is the likeliest of the labels, even if the model would have written something else.
+    """
+    model = ctx.model_for("route")
+    if model is ctx.model_for("answer"):
         raise ConfigError(
             "With checkpoint=on the trained classifier labels questions, and no model of its own was given for it.",
             "Name it: --role route=hf/FOLDER, or leave checkpoint off.",
         )
-    return await classify(ctx, question, _LABELS, default=_COMPLEX)
+    prompt = prompt_for(ctx.method, "classify").fill(question=question.strip())
+    top = MAX_TOP_LOGPROBS if "logprobs" in model.capabilities else 0
+    reply = await ctx.generate("classify", prompt, role="route", max_tokens=_LABEL_TOKENS, top_logprobs=top, part=True)
+    label = likeliest_label(reply.choices[0].tokens, _LABELS) or read_choice(reply.text, _LABELS)
+    return record_choice(ctx, "classify", label, reply.text, _LABELS, _COMPLEX)

@@ -1,121 +1,43 @@
-"""Chain-of-Knowledge: where chains of thought disagree, mend one of them, step by step, by what is looked up."""
+"""Chain-of-Knowledge: where chains of thought disagree, correct one of them step by step by what is looked up."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from hoptree.core.values import Answer, Question
+from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.baselines.ircot import tells_facts
-from hoptree.methods.steps.answer import holding
+from hoptree.engine.schedule import both, together
+from hoptree.graph.facts import Fact
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.conclusion import gives_answer, last_words, read_conclusion
-from hoptree.methods.steps.continuation import Pen
+from hoptree.methods.steps.conclusion import add_conclusion
+from hoptree.methods.steps.continuation import Generator, adds_text
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.mentions import Kinds, knowledge_of, require_sources
+from hoptree.methods.steps.link import choose_facts
+from hoptree.methods.steps.mentions import EvidenceKinds, MentionLinker, graph_names, require_sources
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.methods.steps.rewrite_loop import adds
-from hoptree.methods.steps.worked_examples import draw_worked
-from hoptree.text.parse import looks_unanswered, question_key
-from hoptree.text.sentences import sentence_spans
+from hoptree.methods.steps.worked_examples import draw_examples
+from hoptree.text.conclusions import read_conclusion, states_fact
+from hoptree.text.parse_rationales import read_corrected, read_rationales
 
-_MAX_TOKENS = 128
-_READ = 10_000
-"""Characters of a reply that are looked at."""
-_LONGEST = 600
-"""Characters of a rationale."""
-_ADDED = 200
-"""Characters that a mended rationale may have beyond twice those it had."""
-_MARK = re.compile(
-    r"\W{0,4}(?:(?:first|second|third|fourth|fifth|sixth|last|final)(?:ly)?|next|then)\s{0,3}[,:]\s*"
-    r"|\W{0,4}(?:step|rationale)\s*\d{1,2}\s*[.:)]\s*|\W{0,4}\d{1,2}[.)]\s+(?=\D)",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(
-    r"\W{0,4}(?:(?:the\s+)?(?:edited|corrected|revised|mended|new)\s+)?(?:sentence|rationale|statement)s?\W{0,4}:\s*",
-    re.IGNORECASE,
-)
-_OF_THE_SOURCES = re.compile(
-    r"\b(?:knowledge|information|texts?|facts?|documents?|passages?|sentence)\b", re.IGNORECASE
-)
-_AS_IT_IS = re.compile(
-    r"\W*(?:(?:no|needs no|without)\s+(?:changes?|edits?|corrections?)\b.*|unchanged|same|correct|ok|none|n/a"
-    r"|the (?:sentence|rationale|statement) (?:is|remains) (?:correct|unchanged|the same|right|accurate|true)\b.*)\W*",
-    re.IGNORECASE | re.DOTALL,
-)
-_MARKS = ' \t"“”`*'
-_ENDS = (".", "!", "?", "”", '"', ")")
+_RATIONALE_TOKENS = 128
 
 
-def read_rationales(text: str) -> tuple[str, ...]:
-    """The steps of a chain of thought, up to the one that gives the answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RationaleMended(Decision):
+    """Whether a rationale was changed, and by which passages and facts."""
 
-    A chain whose sentences are marked (First, Second, Step 3, 4.) has one rationale for each mark; else every sentence
-    is one.
-    """
-    found: list[str] = []
-    marked = False
-    for start, end in sentence_spans(text[:_READ]):
-        sentence = text[start:end]
-        if gives_answer(sentence):
-            break
-        mark = _MARK.match(sentence)
-        said = " ".join(sentence[mark.end() if mark else 0 :].split())
-        if not question_key(said):
-            continue
-        if marked and not mark:
-            found[-1] = f"{found[-1]} {said}"
-        else:
-            found.append(said)
-        marked = marked or bool(mark)
-    return tuple(rationale[:_LONGEST] for rationale in found)
-
-
-def read_mended(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
-    """The rationale as a reply has it, and whether the reply could be read.
-
-    One that says that nothing is to be changed, or that the sources do not tell, leaves the rationale as it is; so does
-    one that holds none, that says the same again, or that goes on and on. Of one that was `cut` off in its first line,
-    whole sentences count.
-    """
-    label = _LABEL.match(reply[:_READ])
-    body = reply[label.end() if label else 0 : _READ]
-    lines = [one.strip() for one in body.splitlines() if question_key(one)]
-    line = lines[0].strip(_MARKS) if lines else ""
-    if _AS_IT_IS.fullmatch(line) or (looks_unanswered(line) and _OF_THE_SOURCES.search(line)):
-        return rationale, bool(line)
-    said = [line[start:end] for start, end in sentence_spans(line)]
-    if cut and len(lines) == 1 and said and not said[-1].endswith(_ENDS):
-        said = said[:-1]
-    mended = " ".join(read_rationales(" ".join(said)))
-    if not mended or len(set(said)) < len(said) or len(mended) > 2 * len(rationale) + _ADDED:
-        return rationale, False
-    return (mended if mended.endswith(_ENDS) else f"{mended}."), True
-
-
-async def mend_rationale(ctx: Context, question: str, rationale: str, box: EvidenceBox) -> str:
-    """The rationale, corrected by what was found about it; as it is, without asking, where that is nothing."""
-    if not box:
-        ctx.decide("mended", False, before=rationale, after=rationale, passages=[], facts=[])
-        return rationale
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "mend").fill(texts=texts, facts=facts, question=question, rationale=rationale)
-    reply = await ctx.generate("mend", prompt, max_tokens=_MAX_TOKENS)
-    mended, read = read_mended(reply.text, rationale, cut=reply.finish == "length")
-    note_reply(ctx, "mend", "" if read else "no rationale")
-    ctx.decide(
-        "mended",
-        mended != rationale,
-        before=rationale,
-        after=mended,
-        passages=[passage.id for passage in box.passages],
-        facts=[fact.text for fact in box.facts],
-    )
-    return mended
+    kind: ClassVar[str] = "mended"
+    value: bool
+    before: str
+    after: str
+    passages: list[str]
+    facts: list[str]
 
 
 @method(
@@ -140,7 +62,7 @@ async def cok(
     voters: int = 5,
     agreement: float = 0.5,
     temperature: float = 0.7,
-    evidence: Kinds = "hybrid",
+    evidence: EvidenceKinds = "hybrid",
     k: int = 3,
     rationales: int = 6,
     shots: int = 6,
@@ -149,7 +71,7 @@ async def cok(
 ) -> Answer:
     """Mend a chain of thought by what is looked up for each of its rationales, unless several chains agree.
 
-    Of `samples` chains the first `voters` with an answer vote; from a share of `agreement` on, theirs is the answer.
+    Of `samples` chains the first `voters` with an answer vote; if a share of `agreement` agrees, theirs is the answer.
     As in the released code, that is a share of the chains with an answer that could be read: where only one of ten has
     one, it agrees with itself. Else the chain of most of them is mended: a rationale is looked up and corrected, and
     what follows it is written anew from the corrected text, `rationales` of them at most; one that only calculates or
@@ -167,27 +89,58 @@ async def cok(
     voted, agreed = agreement_gate(ctx, [chain for chain in chains if chain.known][:voters], least=agreement)
     if agreed:
         return voted
-    pen = Pen(ctx, asked, draw_worked(shots, draw), telling=None)
-    written, ahead = "", read_rationales(next((one.raw for one in (voted, *chains) if one.raw), ""))
+    generator = Generator(ctx, asked, draw_examples(shots, draw))
+    text, ahead = "", read_rationales(next((chain.raw for chain in (voted, *chains) if chain.raw), ""))
     box = EvidenceBox()
     for number in range(rationales):
         if number:
-            ahead = read_rationales((await pen.write(written, step="go_on", max_tokens=max_tokens)).text)
-        while ahead and adds(ahead[0], written) and not tells_facts(ahead[0]):
-            written, ahead = f"{written} {ahead[0]}".strip(), ahead[1:]
-        if not ahead or not adds(ahead[0], written):
+            ahead = read_rationales((await generator.write(text, step="go_on", max_tokens=max_tokens)).text)
+        while ahead and adds_text(ahead[0], text) and not states_fact(ahead[0]):
+            text, ahead = f"{text} {ahead[0]}".strip(), ahead[1:]
+        if not ahead or not adds_text(ahead[0], text):
             break
-        found = await knowledge_of(ctx, ahead[0], evidence, keep=k)
-        written = f"{written} {await mend_rationale(ctx, asked, ahead[0], found)}".strip()
+        found = await _look_up(ctx, ahead[0], evidence, keep=k)
+        text = f"{text} {await _mend(ctx, asked, ahead[0], found)}".strip()
         box = box.over(found)
-    if written:
-        written = await last_words(pen, written)
-        ctx.trace.add("chain", text=written)
-        answer = read_conclusion(written, asked)
+    if text:
+        text = await add_conclusion(generator, text)
+        ctx.emit(ChainWritten(text=text))
+        answer = read_conclusion(text, asked)
         note_reply(ctx, "conclude", "" if answer.known else "no answer")
     else:  # nothing to mend: the question itself is looked up
-        box = await knowledge_of(ctx, asked, evidence, keep=k)
+        box = await _look_up(ctx, asked, evidence, keep=k)
         (answer,) = await think(ctx, asked, passages=box.passages, shots=shots, draw=draw, max_tokens=max_tokens)
     if not answer.known:
         return replace(voted, source="fallback")
-    return replace(answer, support=holding(answer.text, box.passages))
+    return replace(answer, support=supporting_ids(answer.text, box.passages))
+
+
+async def _look_up(ctx: Context, statement: str, kinds: EvidenceKinds, *, keep: int) -> EvidenceBox:
+    """Return what is found for a statement: passages, and facts of as many relations of as many entities."""
+
+    async def passages() -> tuple[Passage, ...]:
+        return () if kinds == "graph" else await ctx.search(statement, k=keep)
+
+    async def facts() -> tuple[Fact, ...]:
+        if kinds == "text":
+            return ()
+        entities = await MentionLinker(graph_names(ctx)).link(ctx, statement, keep=keep)
+        around = await together(ctx.facts(entity) for entity in entities)
+        return await choose_facts(ctx, statement, around, keep=keep)
+
+    return EvidenceBox(*await both(passages(), facts()))
+
+
+async def _mend(ctx: Context, question: str, rationale: str, box: EvidenceBox) -> str:
+    """Return the rationale as corrected by what was found about it; unchanged, without asking, if that is nothing."""
+    mended = rationale
+    if box:
+        texts, facts = box.shown(ctx)
+        prompt = prompt_for(ctx.method, "mend").fill(texts=texts, facts=facts, question=question, rationale=rationale)
+        reply = await ctx.generate("mend", prompt, max_tokens=_RATIONALE_TOKENS)
+        mended, read = read_corrected(reply.text, rationale, cut=reply.finish == "length")
+        note_reply(ctx, "mend", "" if read else "no rationale")
+    passages, statements = [passage.id for passage in box.passages], [fact.text for fact in box.facts]
+    changed = mended != rationale
+    ctx.emit(RationaleMended(value=changed, before=rationale, after=mended, passages=passages, facts=statements))
+    return mended

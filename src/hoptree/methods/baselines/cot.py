@@ -13,7 +13,7 @@ async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0
     """Reason step by step from memory, and answer at the end.
 
     `shots` worked examples are shown (none: only the instruction to go step by step); another `draw` than 0 shows
-    others. A text without an answer is given "So the answer is" to go on from, for 20 tokens.
+    others. A text without an answer is continued behind "So the answer is", for 20 tokens.
     """
     (answer,) = await think(ctx, question.text, shots=shots, draw=draw, max_tokens=max_tokens)
     return answer

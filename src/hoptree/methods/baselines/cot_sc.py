@@ -1,15 +1,25 @@
-"""Self-consistency: several chains of thought, and what most of them conclude."""
+"""Self-consistency: several chains of thought, and the answer that most of them give."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import majority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareComputed(Decision):
+    """The share of the chains that come to the answer, of all chains or of those with an answer."""
+
+    kind: ClassVar[str] = "share"
+    value: float
+    of: str
 
 
 @method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC", signals=("prefix",))
@@ -27,23 +37,16 @@ async def cot_sc(
     """Sample several chains of thought, and take the answer that most of them come to.
 
     Answers are counted in their normal form; of equals the one with the likeliest chain is taken, else the first. The
-    answer's confidence is its share of all chains, or with `share_of=answered` of those that came to an answer: ToG-2
-    divides by the one, CoK by the other. Where no chain comes to an answer, the greedy one is asked.
+    answer's confidence is its share of all chains, as in ToG-2, or with `share_of=answered` of those with an answer,
+    as in CoK. Where no chain comes to an answer, the model is asked once more without sampling.
     """
-    chains = await think(
-        ctx,
-        question.text,
-        shots=shots,
-        draw=draw,
-        samples=samples,
-        temperature=temperature,
-        max_tokens=max_tokens,
-    )
+    shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
+    chains = await think(ctx, question.text, samples=samples, temperature=temperature, **shown)
     answer, share = majority(ctx, chains, when="chains")
     if not answer.known:
-        (answer,) = await think(ctx, question.text, shots=shots, draw=draw, max_tokens=max_tokens)
+        (answer,) = await think(ctx, question.text, **shown)
         return answer
     if share_of == "answered":
         share *= len(chains) / sum(chain.known for chain in chains)
-    ctx.decide("share", round(share, 4), of=share_of)
+    ctx.emit(ShareComputed(value=round(share, 4), of=share_of))
     return replace(answer, confidence=share)

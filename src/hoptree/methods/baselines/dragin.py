@@ -1,4 +1,4 @@
-"""DRAGIN: look up what a model is unsure of, as far as the rest of its sentence hangs on it."""
+"""DRAGIN: look up what a model is unsure of, as far as the rest of its sentence depends on it."""
 
 from __future__ import annotations
 
@@ -9,75 +9,16 @@ from hoptree.core.values import Answer, Passage, Question, Token
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import plain, prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.conclusion import conclude
-from hoptree.methods.steps.continuation import Draft, Pen, show_context, telling_of
-from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, write_with_help
+from hoptree.methods.steps.continuation import Draft, Generator, show_context, uncertainty_signal
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, SubQuery, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
-from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.models.model import Signal
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
-from hoptree.text.tokens import Span, token_spans
+from hoptree.text.tokens import token_spans
 from hoptree.text.word_classes import Tagger, open_tagger
-
-
-async def weigh(ctx: Context, draft: Draft) -> Draft:
-    """A draft with the attention that its tokens get when it is read by itself, in a turn that nothing was asked in.
-
-    So do DRAGIN's authors, and their thresholds are in these units: with question, documents and worked examples in
-    view, what is left for the draft depends on how long these are. A draft whose model tells no attention stays.
-    """
-    if not draft.text or all(token.attention is None for token in draft.tokens):
-        return draft
-    prompt = prompt_for(ctx.method, "weigh").fill()
-    told: frozenset[Signal] = frozenset(("attention",))
-    reply = await ctx.generate("weigh", prompt, max_tokens=0, prefix=draft.text, signals=told, part=True)
-    return with_attention(draft, reply.choices[0].tokens)
-
-
-def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
-    """A draft with the attention of tokens that are of the same text, though it may be cut into others.
-
-    What a token gets goes to the one in which it begins, so that the sum of a word is the same.
-    """
-    starts = [(place[0], number) for number, place in enumerate(_places(draft.text, draft.tokens)) if place]
-    paid: dict[int, float] = {}
-    for token, place in zip(read, _places(draft.text, read), strict=True):
-        at = bisect_right(starts, (place[0], len(draft.tokens))) - 1 if place else -1
-        if at >= 0 and token.attention is not None:
-            number = starts[at][1]
-            paid[number] = paid.get(number, 0.0) + token.attention
-    tokens = [replace(one, attention=paid.get(at)) for at, one in enumerate(draft.tokens)]
-    return replace(draft, tokens=tuple(tokens))
-
-
-def _places(text: str, tokens: tuple[Token, ...]) -> tuple[Span | None, ...]:
-    return tuple(token_spans(text, [token.text for token in tokens]))
-
-
-async def words_behind(
-    pen: Pen, question: str, doubt: Doubt, draft: Draft, written: Draft, *, tagger: Tagger, limit: int
-) -> str:
-    """The content words of question and text that the words in doubt attend to most.
-
-    Where attention is not told, those of the question and of the sentence in doubt, but for the words in doubt.
-    "" if nothing is left, which is no reason to search.
-    """
-    before = f"{written.text} " if written.text else ""
-    hits = [(len(before) + start, len(before) + end) for start, end in doubt.hits]
-    if hits:
-        prefix = before + draft.text[: doubt.hits[-1][1]]
-        attended = await pen.look_back(prefix, hits)
-        # The last time the question stands before the reply is the one that is asked; worked examples come earlier.
-        at = attended.text.rfind(plain(question), 0, len(attended.text) - len(prefix)) if attended else -1
-        if attended is not None and at >= 0:
-            begin = len(attended.text) - len(prefix)
-            regions = ((at, at + len(plain(question))), (begin, len(attended.text)))
-            return attended_query(
-                attended, regions, [(begin + start, begin + end) for start, end in hits], tagger, limit=limit
-            )
-    words = [draft.text[start:end] for start, end in doubt.hits]
-    return content_query((question, draft.text[doubt.start : doubt.end]), words, tagger, limit=limit)
 
 
 @method(
@@ -108,32 +49,62 @@ async def dragin(
     """Write on until a content word is unsure and attended to, look it up, and write that sentence again.
 
     A word hits if its entropy times its share of attention exceeds `theta`, which wants tuning for each model and data
-    set. The share is read off the draft by itself, in a pass of its own, as the authors do. Searched are the `words`
+    set. The share is read off the draft by itself, in a pass of its own, as the authors do. The query is the `words`
     content words of question and text that the hits attend to most. Without attention each word counts alike, and the
-    query is made of the content words of question and sentence but for the hits; without entropy it is estimated from
-    the 20 likeliest tokens; without these five samples of each sentence are drawn, and it is in doubt if their content
+    query is made of the content words of question and sentence but for the hits. Without entropy it is estimated from
+    the 20 likeliest tokens. Without these, five samples of each sentence are drawn, and it is in doubt if their content
     words differ by more than `disagree`. `max_tokens` counts the whole text. `shots` worked examples are shown; another
-    `draw` than 0 shows others. Which words carry content is told by `tagger`: rules for English, or for another
-    language (rules:de), or a model of spaCy that is installed (spacy:en_core_web_sm, which the authors use).
+    `draw` than 0 shows others. `tagger` tells which words carry content: rules for English, or for another language
+    (rules:de), or a model of spaCy that is installed (spacy:en_core_web_sm, which the authors use).
     """
     ctx.require_corpus()
-    telling = telling_of(ctx, attention=True)
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
+    signal = uncertainty_signal(ctx, attention=True)
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     tags = open_tagger(tagger)
-    search = _Search(ctx, pen, question.text, tags, k, words, titles)
+    helper = _Helper(ctx, generator, tags, k, words, titles)
     judge: Judge = Unsure(ctx, tags, FixedThreshold(theta), weigh=weigh)
-    if telling == "samples":
-        judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=max_tokens, context=search.context)
-    written = await write_with_help(ctx, pen, judge, search, Limits(max_tokens, max_tokens))
-    answer = await conclude(ctx, pen, written)
-    return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
+    if signal == "samples":
+        judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=max_tokens, context=helper.context)
+    written = await write_with_help(ctx, generator, judge, helper, Limits(max_tokens, max_tokens))
+    answer = await conclude(ctx, generator, written)
+    return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
+
+
+async def weigh(ctx: Context, draft: Draft) -> Draft:
+    """Return a draft with the attention that its tokens get when it is read by itself.
+
+    DRAGIN's thresholds are in these units: with question, documents and examples in view, what is left for the draft
+    depends on how long these are. A draft whose model gives no attention stays as it is.
+    """
+    if not draft.text or all(token.attention is None for token in draft.tokens):
+        return draft
+    prompt = prompt_for(ctx.method, "weigh").fill()
+    signals: frozenset[Signal] = frozenset(("attention",))
+    reply = await ctx.generate("weigh", prompt, max_tokens=0, prefix=draft.text, signals=signals, part=True)
+    return with_attention(draft, reply.choices[0].tokens)
+
+
+def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
+    """Return a draft with the attention of tokens of the same text, which may be cut into others.
+
+    What a token gets goes to the one in which it begins, so that the sum of a word is the same.
+    """
+    places = token_spans(draft.text, [token.text for token in draft.tokens])
+    starts = [(place[0], number) for number, place in enumerate(places) if place]
+    attention: dict[int, float] = {}
+    for token, place in zip(read, token_spans(draft.text, [token.text for token in read]), strict=True):
+        at = bisect_right(starts, (place[0], len(draft.tokens))) - 1 if place else -1
+        if at >= 0 and token.attention is not None:
+            number = starts[at][1]
+            attention[number] = attention.get(number, 0.0) + token.attention
+    tokens = [replace(token, attention=attention.get(number)) for number, token in enumerate(draft.tokens)]
+    return replace(draft, tokens=tuple(tokens))
 
 
 @dataclass(slots=True)
-class _Search:
+class _Helper:
     ctx: Context
-    pen: Pen
-    question: str
+    generator: Generator
     tagger: Tagger
     k: int
     words: int
@@ -144,10 +115,31 @@ class _Search:
         return ""
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
-        query = await words_behind(self.pen, self.question, doubt, draft, written, tagger=self.tagger, limit=self.words)
-        self.ctx.decide("sub_query", query, sentence=draft.text[doubt.start : doubt.end])
+        query = await self._query(doubt, draft, written)
+        self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end]))
         if not query:
             return None
         passages = await self.ctx.search(query, k=self.k)
         self.read += passages
         return Help(show_context(self.ctx, passages, titles=self.titles))
+
+    async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
+        """Return the content words of question and text that the words in doubt attend to most.
+
+        Without attention, those of the question and of the sentence in doubt, but for the words in doubt.
+        """
+        question = self.generator.question
+        if doubt.hits:
+            before = f"{written.text} " if written.text else ""
+            hits = [(len(before) + start, len(before) + end) for start, end in doubt.hits]
+            prefix = before + draft.text[: doubt.hits[-1][1]]
+            attended = await self.generator.attended_from(prefix, hits)
+            begin = len(attended.text) - len(prefix) if attended else 0
+            # The last time the question stands before the reply is the one that is asked; examples come earlier.
+            at = attended.text.rfind(plain(question), 0, begin) if attended else -1
+            if attended is not None and at >= 0:
+                regions = ((at, at + len(plain(question))), (begin, len(attended.text)))
+                hits = [(begin + start, begin + end) for start, end in hits]
+                return attended_query(attended, regions, hits, self.tagger, limit=self.words)
+        words = [draft.text[start:end] for start, end in doubt.hits]
+        return content_query((question, draft.text[doubt.start : doubt.end]), words, self.tagger, limit=self.words)

@@ -5,111 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
-from hoptree.methods.steps.answer import direct_answer, holding
+from hoptree.methods.steps.answer import direct_answer, supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.methods.steps.route import Way, choose_way, list_ways, load_ways, says_yes
+from hoptree.methods.steps.route import Strategy, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
 from hoptree.text.parse import clean_answer, looks_unanswered
 
-
-def went_on(asked: Filled, reply: str, then: Filled) -> Filled:
-    """What was asked, the reply to it, and what is asked then; the template is that of the last turn."""
-    # Chat templates want something said in every turn.
-    said = Message("assistant", plain(reply) or "…")
-    return Filled((*asked.messages, said, *then.messages), then.template)
-
-
-USE_TOKENS, LAST_TOKENS = 300, 20
-_NAMES = {"Direct": "Direct", "Plan": "Plan", "Reason": "CoT", "Retrieval": "RAG"}
-_RETRIEVAL = _NAMES["Retrieval"]
+_REASONING_TOKENS, _ANSWER_TOKENS = 300, 20
+_TRAINED_NAMES = {"Direct": "Direct", "Plan": "Plan", "Reason": "CoT", "Retrieval": "RAG"}
 _FINAL = "Final answer:"
-_LABEL = re.compile(re.escape(_FINAL), re.IGNORECASE)
+_FINAL_LABEL = re.compile(re.escape(_FINAL), re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """The conversation about one question."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerVerified(Decision):
+    """Whether the model says that its answer is right; `read` is False if the reply is neither yes nor no."""
 
-    ctx: Context
-    question: str
-    k: int
-    titles: bool
-
-    async def answer(self, *, verify: bool) -> Answer:
-        """The answer by the strategy that was chosen, or with `verify` by another one if it was not held for right."""
-        ways = [replace(way, name=_NAMES[way.name]) for way in load_ways(self.ctx.method)]
-        asked = self._prompt("trained_route", ways=list_ways(ways), question=self.question)
-        chosen = await self._choose(asked, ways, "route")
-        answer, used = await self._use(asked, chosen)
-        self.ctx.propose(answer, order=1)
-        if not verify:
-            return answer
-        check = went_on(used, answer.raw, self._prompt("trained_verify"))
-        if await says_yes(self.ctx, check, default=False, step="verify"):
-            return answer
-        left = [way for way in ways if way.name != chosen]
-        asked = went_on(check, "No", self._prompt("trained_route_again", ways=list_ways(left)))
-        again, _ = await self._use(asked, await self._choose(asked, left, "route_again"))
-        return again if again.known else answer
-
-    async def _choose(self, asked: Filled, ways: Sequence[Way], step: str) -> str:
-        names = [way.name for way in ways]
-        return await choose_way(self.ctx, asked, names, default=names[-1], step=step, role="answer")
-
-    async def _use(self, asked: Filled, strategy: str) -> tuple[Answer, Filled]:
-        """What a strategy comes to, and the conversation it was said in."""
-        passages: Sequence[Passage] = ()
-        if strategy == _RETRIEVAL:
-            passages = await self.ctx.search(self.question, k=self.k)
-        use = went_on(asked, strategy, self._prompt("trained_use", context=self._shown(passages)))
-        said = (await self.ctx.generate("use", use, max_tokens=USE_TOKENS)).text
-        repairs = []
-        if not _final(said) and "prefix" in self.ctx.model_for("answer").capabilities:
-            said = f"{_before_final(said)} {_FINAL}".lstrip()
-            said += (await self.ctx.generate("conclude", use, max_tokens=LAST_TOKENS, prefix=said, part=True)).text
-            repairs = ["last words"]
-        answer = read_final(said)
-        error = "" if _final(said) else "no final answer"
-        note_reply(self.ctx, "use", error, repairs)
-        self.ctx.trace.add("chain", text=said)
-        support = holding(answer.text, passages) if answer.known else ()
-        return replace(answer, source="external" if passages else "internal", support=support), use
-
-    def _shown(self, passages: Sequence[Passage]) -> str:
-        lines = [
-            f"[{number}] {show_passages(self.ctx, [passage], titles=self.titles).removeprefix('passage:').strip()}"
-            for number, passage in enumerate(passages, 1)
-        ]
-        return "\n".join(("", "Context:", *lines)) if lines else ""
-
-    def _prompt(self, step: str, *, ways: str = "", question: str = "", context: str = "") -> Filled:
-        return prompt_for(self.ctx.method, step).fill(ways=ways, question=question, context=context)
-
-
-def read_final(text: str) -> Answer:
-    """What stands behind the last "Final answer:", in quotes or not; unknown where nothing does."""
-    said = _final(text)
-    known = bool(said) and not looks_unanswered(said)
-    return Answer(said if known else "", text, "answered" if known else "unknown")
-
-
-def _final(text: str) -> str:
-    found = list(_LABEL.finditer(text))
-    return clean_answer(text[found[-1].end() :]) if found else ""
-
-
-def _before_final(text: str) -> str:
-    """A text without a label at its end that has nothing behind it."""
-    found = list(_LABEL.finditer(text))
-    return (text[: found[-1].start()] if found else text).rstrip()
+    kind: ClassVar[str] = "verify"
+    value: bool
+    raw: str
+    read: bool
 
 
 @method(
@@ -148,7 +73,7 @@ async def dyplan(
     """
     ctx.require_corpus()
     if checkpoint:
-        return await Turns(ctx, question.text, k, titles).answer(verify=verify)
+        return await _Conversation(ctx, question.text, k, titles).answer(verify=verify)
 
     async def use(strategy: str) -> Answer:
         if strategy == "Direct":
@@ -169,17 +94,105 @@ async def dyplan(
 
 
 async def _choose(ctx: Context, step: str, question: str, *, used: str = "", answer: str = "") -> str:
-    ways = [way for way in load_ways("dyplan") if way.name != used]
-    names = [way.name for way in ways]
+    strategies = [strategy for strategy in load_strategies("dyplan") if strategy.name != used]
+    names = [strategy.name for strategy in strategies]
     prompt = prompt_for(ctx.method, step).fill(
-        ways=list_ways(ways), names=" or ".join(names), question=question, used=used, answer=answer
+        ways=list_strategies(strategies), names=" or ".join(names), question=question, used=used, answer=answer
     )
-    return await choose_way(ctx, prompt, names, default=names[-1], step=step)
+    return await choose_strategy(ctx, prompt, names, default=names[-1], step=step)
 
 
 async def _looks_right(ctx: Context, question: str, answer: Answer) -> bool:
-    """Whether the model holds an answer for right; none is wrong without being asked about."""
+    """Ask whether an answer is right; an unknown one is wrong without asking."""
     if not answer.known:
         return False
     prompt = prompt_for(ctx.method, "verify").fill(question=question, reasoning=answer.raw, answer=answer.text)
-    return await says_yes(ctx, prompt, default=False, step="verify")
+    return await _verify(ctx, prompt)
+
+
+async def _verify(ctx: Context, prompt: Filled) -> bool:
+    yes, raw = await ask_yes_no(ctx, prompt, step="verify", role="answer")
+    ctx.emit(AnswerVerified(value=yes is True, raw=raw, read=yes is not None))
+    return yes is True
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """The conversation with a model that was trained for DyPlan."""
+
+    ctx: Context
+    question: str
+    k: int
+    titles: bool
+
+    async def answer(self, *, verify: bool) -> Answer:
+        names = _TRAINED_NAMES
+        strategies = [replace(strategy, name=names[strategy.name]) for strategy in load_strategies(self.ctx.method)]
+        ask = self._prompt("trained_route", ways=list_strategies(strategies), question=self.question)
+        chosen = await self._choose(ask, strategies, "route")
+        answer, use = await self._use(ask, chosen)
+        self.ctx.propose(answer, order=1)
+        if not verify:
+            return answer
+        check = _continue(use, answer.raw, self._prompt("trained_verify"))
+        if await _verify(self.ctx, check):
+            return answer
+        left = [strategy for strategy in strategies if strategy.name != chosen]
+        ask = _continue(check, "No", self._prompt("trained_route_again", ways=list_strategies(left)))
+        again, _ = await self._use(ask, await self._choose(ask, left, "route_again"))
+        return again if again.known else answer
+
+    async def _choose(self, ask: Filled, strategies: Sequence[Strategy], step: str) -> str:
+        names = [strategy.name for strategy in strategies]
+        return await choose_strategy(self.ctx, ask, names, default=names[-1], step=step, role="answer")
+
+    async def _use(self, ask: Filled, strategy: str) -> tuple[Answer, Filled]:
+        """Return the answer by a strategy, and the conversation up to it."""
+        ctx, passages = self.ctx, tuple[Passage, ...]()
+        if strategy == _TRAINED_NAMES["Retrieval"]:
+            passages = await ctx.search(self.question, k=self.k)
+        use = _continue(ask, strategy, self._prompt("trained_use", context=self._context(passages)))
+        text = (await ctx.generate("use", use, max_tokens=_REASONING_TOKENS)).text
+        repairs = []
+        if not _final(text) and "prefix" in ctx.model_for("answer").capabilities:
+            text = f"{_before_final(text)} {_FINAL}".lstrip()
+            text += (await ctx.generate("conclude", use, max_tokens=_ANSWER_TOKENS, prefix=text, part=True)).text
+            repairs = ["last words"]
+        answer = read_final(text)
+        note_reply(ctx, "use", "" if _final(text) else "no final answer", repairs)
+        ctx.emit(ChainWritten(text=text))
+        support = supporting_ids(answer.text, passages) if answer.known else ()
+        return replace(answer, source="external" if passages else "internal", support=support), use
+
+    def _context(self, passages: Sequence[Passage]) -> str:
+        lines = [
+            f"[{number}] {show_passages(self.ctx, [passage], titles=self.titles).removeprefix('passage:').strip()}"
+            for number, passage in enumerate(passages, 1)
+        ]
+        return "\n".join(("", "Context:", *lines)) if lines else ""
+
+    def _prompt(self, step: str, *, ways: str = "", question: str = "", context: str = "") -> Filled:
+        return prompt_for(self.ctx.method, step).fill(ways=ways, question=question, context=context)
+
+
+def _continue(asked: Filled, reply: str, then: Filled) -> Filled:
+    """Return a conversation with the reply and the next turn; the template is that of the last turn."""
+    turn = Message("assistant", plain(reply) or "…")  # chat templates do not accept empty turns
+    return Filled((*asked.messages, turn, *then.messages), then.template)
+
+
+def read_final(text: str) -> Answer:
+    """Read what stands behind the last "Final answer:", in quotes or not; unknown where nothing does."""
+    answer = _final(text)
+    known = bool(answer) and not looks_unanswered(answer)
+    return Answer(answer if known else "", text, "answered" if known else "unknown")
+
+
+def _final(text: str) -> str:
+    labels = list(_FINAL_LABEL.finditer(text))
+    return clean_answer(text[labels[-1].end() :]) if labels else ""
+
+
+def _before_final(text: str) -> str:
+    labels = list(_FINAL_LABEL.finditer(text))
+    return (text[: labels[-1].start()] if labels else text).rstrip()

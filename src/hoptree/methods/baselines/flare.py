@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.conclusion import conclude
-from hoptree.methods.steps.continuation import Draft, Pen, note_fidelity, show_context
-from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, write_with_help
-from hoptree.methods.steps.uncertain_sentences import Improbable
-from hoptree.methods.steps.worked_examples import draw_worked
-from hoptree.text.retrieval_triggers import masked_query
+from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, SubQuery, Verdict, write_with_help
+from hoptree.methods.steps.uncertain_sentences import token_probabilities
+from hoptree.methods.steps.worked_examples import draw_examples
+from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
+from hoptree.text.sentences import sentence_spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensJudged(Decision):
+    """Whether a sentence has a token less probable than theta; `tokens` are texts and probabilities."""
+
+    kind: ClassVar[str] = "sentence"
+    value: bool
+    text: str
+    tokens: list[list[Any]]
+    theta: float
+    rewritten: bool
 
 
 @method(
@@ -49,18 +64,41 @@ async def flare(
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    can = ctx.model_for("answer").capabilities
-    note_fidelity(ctx, [signal for signal in ("prefix",) if signal not in can])
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
-    search = _Search(ctx, question.text, k, beta, titles)
-    await search.begin()
-    written = await write_with_help(ctx, pen, Improbable(ctx, theta), search, Limits(look_ahead, max_tokens))
-    answer = await conclude(ctx, pen, written, context=search.latest)
-    return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
+    note_fidelity(ctx, [] if "prefix" in ctx.model_for("answer").capabilities else ["prefix"])
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
+    helper = _Helper(ctx, question.text, k, beta, titles)
+    await helper.search(question.text)
+    written = await write_with_help(ctx, generator, _Improbable(ctx, theta), helper, Limits(look_ahead, max_tokens))
+    answer = await conclude(ctx, generator, written, context=helper.latest)
+    return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Improbable:
+    """Doubts the next sentence if it has a token less probable than theta; only that sentence is judged and kept."""
+
+    ctx: Context
+    theta: float
+
+    async def judge(self, draft: Draft, written: Draft) -> Verdict:
+        start, end = sentence_spans(draft.text)[0]
+        first = draft.until(end)
+        doubted = improbable_sentence(first.text, first.tokens, theta=self.theta) is not None
+        self._record(first, doubted, rewritten=False)
+        return Verdict(end, Doubt(start, end) if doubted else None)
+
+    def accepts(self, sentence: Draft) -> bool:
+        self._record(sentence, False, rewritten=True)
+        return True
+
+    def _record(self, sentence: Draft, doubted: bool, *, rewritten: bool) -> None:
+        tokens = token_probabilities(sentence)
+        decision = TokensJudged(value=doubted, text=sentence.text, tokens=tokens, theta=self.theta, rewritten=rewritten)
+        self.ctx.emit(decision)
 
 
 @dataclass(slots=True)
-class _Search:
+class _Helper:
     ctx: Context
     question: str
     k: int
@@ -68,23 +106,20 @@ class _Search:
     titles: bool
     latest: str = ""
     read: list[Passage] = field(default_factory=list)
-    _first: bool = True
-
-    async def begin(self) -> None:
-        await self._find(self.question)
+    _drafted: bool = False
 
     def context(self) -> str:
-        first, self._first = self._first, False
-        return self.latest if first else ""
+        drafted, self._drafted = self._drafted, True
+        return "" if drafted else self.latest
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
         span = (doubt.start, doubt.end)
         query = masked_query(draft.text, draft.tokens, self.question, beta=self.beta, span=span)
-        self.ctx.decide("sub_query", query, sentence=draft.text[doubt.start : doubt.end], beta=self.beta)
-        await self._find(query)
+        self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end], beta=self.beta))
+        await self.search(query)
         return Help(self.latest)
 
-    async def _find(self, query: str) -> None:
+    async def search(self, query: str) -> None:
         passages = await self.ctx.search(query, k=self.k)
         self.latest = show_context(self.ctx, passages, titles=self.titles)
         self.read += passages

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, ClassVar
 
-from hoptree.core.values import Answer, Question
+from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
-from hoptree.methods.baselines.hipporag import SIGNALS, BestFound, recall, require_facts
-from hoptree.methods.baselines.ircot import read_afresh, reason_and_search
-from hoptree.methods.steps.continuation import Pen
-from hoptree.methods.steps.worked_examples import draw_documented
+from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
+from hoptree.methods.baselines.ircot import read_collected, reason_and_search
+from hoptree.retrieval.fusion import normalised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassagesRead(Decision):
+    """All passages that were ever among the best; others of a search were not read."""
+
+    kind: ClassVar[str] = "read"
+    value: list[str]
 
 
 @method(
@@ -39,17 +50,44 @@ async def hipporag_ircot(
 ) -> Answer:
     """Think a sentence, search for it as `hipporag` does, keep the passages with the best scores, and read them.
 
-    Every search gives `found` passages, with scores from 0 to 1; one that several gave has the best of its scores, and
-    the `k` best are in view of the next thought and are read in the end. The reasoning ends with an answer, with
-    nothing new, or after `max_steps` thoughts (2 to 4 in the released settings). `facts` and `recognise` are those of
-    `hipporag`, and so is the corpus. `shots` worked examples with documents fit any data set, where the released
-    code has templates for some; another `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` gathers what
-    came first instead.
+    Every search gives `found` passages with scores from 0 to 1; a passage has the best of its scores. The `k` best are
+    in view of the next thought and are read in the end. The reasoning ends with an answer, with nothing new, or after
+    `max_steps` thoughts (2 to 4 in the released settings). `facts`, `recognise` and the corpus are those of `hipporag`.
+    `shots` worked examples with documents fit any data set, where the released code has templates for some; another
+    `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` keeps what came first instead.
     """
     require_facts(ctx)
-    pen = Pen(ctx, question.text, draw_documented(shots, draw, titles=titles), telling=None)
     best = BestFound(k)
     search = partial(recall, ctx, k=max(found, k), facts=facts, recognised=recognise)
-    reasoning = await reason_and_search(ctx, pen, best, search=search, max_sentences=max_steps, titles=titles)
-    ctx.decide("read", best.read)
-    return await read_afresh(ctx, question.text, reasoning, best.passages, shots=shots, draw=draw, titles=titles)
+    shown: dict[str, Any] = {"shots": shots, "draw": draw, "titles": titles}
+    reasoning = await reason_and_search(ctx, question.text, best, search, max_sentences=max_steps, **shown)
+    ctx.emit(PassagesRead(value=best.read))
+    return await read_collected(ctx, question.text, reasoning, best.passages, **shown)
+
+
+@dataclass(slots=True)
+class BestFound:
+    """The passages with the best scores over several searches; `read` are the ids of all that were ever among them.
+
+    The scores of each search are scaled to between 0 and 1, since walks and texts have other scales.
+    """
+
+    limit: int
+    read: list[str] = field(default_factory=list)
+    _found: dict[str, Passage] = field(default_factory=dict)
+
+    @property
+    def passages(self) -> list[Passage]:
+        """The best ones; of equals, those that were found first."""
+        return sorted(self._found.values(), key=lambda passage: -passage.score)[: self.limit]
+
+    def add(self, found: Iterable[Passage]) -> list[str]:
+        """Add passages that are new or better than before, and return the ids of those that are now among the best."""
+        before = {passage.id for passage in self.passages}
+        batch = list(found)
+        for passage, score in zip(batch, normalised([passage.score for passage in batch]), strict=True):
+            if passage.id not in self._found or score > self._found[passage.id].score:
+                self._found[passage.id] = replace(passage, score=score)
+        new = [passage.id for passage in self.passages if passage.id not in before]
+        self.read += [name for name in new if name not in self.read]
+        return new

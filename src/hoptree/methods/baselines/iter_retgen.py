@@ -1,13 +1,36 @@
-"""Iter-RetGen: what was written is searched with, and what was found is written from, in turn."""
+"""Iter-RetGen: retrieval with what was generated, and generation from what was retrieved, in turn."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from hoptree.core.errors import ConfigError
-from hoptree.core.values import Answer, Passage, Question
+from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import answer_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFinished(Decision):
+    """The number of a round, its answer, and how many of its passages the round before did not have."""
+
+    kind: ClassVar[str] = "round"
+    value: int
+    answer: str
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedEarly(Decision):
+    """Why the rounds ended early."""
+
+    kind: ClassVar[str] = "ended"
+    value: str
+    round: int
 
 
 @method(
@@ -35,30 +58,23 @@ async def iter_retgen(
 ) -> Answer:
     """Search with the question, think, search with question and thoughts, think anew, and so on.
 
-    Each round's passages take the place of those before, and the answer is that of the last round. `early_stop` goes
-    beyond the paper: rounds end where the same answer comes from the same passages again.
+    Each round's passages replace those before, and the answer is that of the last round. `early_stop` goes beyond the
+    paper: rounds end when the same passages give the same answer again.
     """
     ctx.require_corpus()
     if rounds < 1:
         raise ConfigError(f"{rounds} rounds give no answer.", "Set rounds to 1 or more: --set rounds=3.")
-    answer, found = Answer("", status="unknown"), frozenset[str]()
+    answer, ids = Answer("", status="unknown"), set[str]()
     for number in range(1, rounds + 1):
+        before, ids_before = answer, ids
         passages = await ctx.search(f"{question.text} {answer.raw}".strip(), k=k)
-        before, seen = answer, found
+        ids = {passage.id for passage in passages}
         (answer,) = await think(
             ctx, question.text, passages=passages, shots=shots, draw=draw, max_tokens=max_tokens, titles=titles
         )
-        found = _ids(passages)
-        ctx.decide("round", number, answer=answer.text, new=len(found - seen))
-        if early_stop and number < rounds and found == seen and _same(answer, before):
-            ctx.decide("ended", "repeated", round=number)
+        ctx.emit(RoundFinished(value=number, answer=answer.text, new=len(ids - ids_before)))
+        same = answer.known and before.known and answer_key(answer.text) == answer_key(before.text)
+        if early_stop and number < rounds and ids == ids_before and same:
+            ctx.emit(EndedEarly(value="repeated", round=number))
             break
     return answer
-
-
-def _ids(passages: tuple[Passage, ...]) -> frozenset[str]:
-    return frozenset(passage.id for passage in passages)
-
-
-def _same(one: Answer, other: Answer) -> bool:
-    return one.known and other.known and answer_key(one.text) == answer_key(other.text)

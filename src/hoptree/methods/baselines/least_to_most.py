@@ -6,9 +6,8 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant
-from hoptree.methods.steps.answer import direct_answer
+from hoptree.methods.steps.answer import combine_answers, direct_answer
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.combine import combine_answers
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -24,9 +23,8 @@ from hoptree.text.question_tree import Node
 async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:
     """List simpler questions, answer them from memory in turn, and the question itself last.
 
-    Of those that are listed, the first four are asked. Each is answered with all questions before it and their answers
-    in view. A question that is not split is answered step by step, with `shots` worked examples; another `draw` than 0
-    shows others.
+    The first four of those listed are asked, each with all questions before it and their answers in view. A question
+    that is not split is answered step by step, with `shots` worked examples; another `draw` than 0 shows others.
     """
     root = plant(ctx, question.text)
     ctx.begin_node(root, question.text)

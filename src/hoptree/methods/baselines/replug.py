@@ -1,17 +1,30 @@
-"""REPLUG: every document is read alone, and counts as much as the search thought of it."""
+"""REPLUG: every document is read alone, and counts by its retrieval score."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
+from hoptree.methods.steps.answer import answer_each
 from hoptree.methods.steps.choose import answer_key
-from hoptree.methods.steps.read_alone import answer_each
 from hoptree.retrieval.fusion import normalised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaviestChosen(Decision):
+    """The answer with the greatest weight, the scores of all answers and the weights of all documents."""
+
+    kind: ClassVar[str] = "heaviest"
+    value: str
+    scores: dict[str, float]
+    weights: list[float]
 
 
 @method(
@@ -26,15 +39,14 @@ from hoptree.retrieval.fusion import normalised
 async def replug(
     question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False
 ) -> Answer:
-    """Read each of the k documents alone, and give the answer that most of their weight speaks for.
+    """Read each of the k documents alone, and give the answer with the most weight.
 
-    A document weighs what its retrieval score is worth by softmax over all of them; its answer counts that much times
-    the geometric mean of its tokens' probabilities, and answers that say the same are added up. So the released script
-    answers questions with models behind an endpoint, but that it adds up only what is spelled the same. The paper's
-    other form, which mixes the documents' probabilities token by token, is not done, nor is the retriever trained. A
-    document in which the model finds no answer does not vote. Scores that lie more than 1 apart, as cosines never
-    do in practice, are brought to between 0 and 1 (those of BM25 as they are would let the first document decide
-    alone); all are divided by `temperature`.
+    A document weighs the softmax of its retrieval score. Its answer counts that times the geometric mean of its tokens'
+    probabilities, and answers that say the same are added up; the released script, for models behind an endpoint, adds
+    up only what is spelled the same. The paper's other form, which mixes the documents' probabilities token by token,
+    is not done, nor is the retriever trained. A document in which the model finds no answer does not vote. Scores that
+    lie more than 1 apart, as cosines never do in practice, are scaled to between 0 and 1: with those of BM25 as they
+    are, the first document would decide alone. All are divided by `temperature`.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
@@ -46,7 +58,7 @@ async def replug(
 
 
 def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
-    """The softmax of the retrieval scores, which sums to 1."""
+    """Return the softmax of the retrieval scores, which sums to 1."""
     scores = [passage.score for passage in passages]
     best = max(scores, default=0.0)
     if best - min(scores, default=0.0) > 1:
@@ -56,7 +68,7 @@ def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
 
 
 def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float]) -> Answer:
-    """The answer with the greatest sum of weight times likelihood, as its heaviest document spells it."""
+    """Return the answer with the greatest sum of weight times likelihood, as its heaviest document spells it."""
     if any(answer.known and answer.confidence is None for answer in answers):
         name = ctx.model_for("answer").name
         ctx.warn("no_logprobs", f"{name} gave no log-probabilities; documents counted by their retrieval scores alone.")
@@ -70,7 +82,7 @@ def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float])
     if not scores:
         return Answer("", answers[0].raw if answers else "", "unknown", "external")
     key = max(scores, key=lambda key: scores[key])
-    taken = max(voters[key], key=lambda voter: voter[0])[1]
-    ctx.decide("heaviest", taken.text, scores=scores, weights=[round(weight, 4) for weight in weights])
+    best = max(voters[key], key=lambda voter: voter[0])[1]
+    ctx.emit(HeaviestChosen(value=best.text, scores=scores, weights=[round(weight, 4) for weight in weights]))
     support = tuple(passage for _, voter in voters[key] for passage in voter.support)
-    return Answer(taken.text, taken.raw, "answered", "external", support, confidence=scores[key])
+    return Answer(best.text, best.raw, "answered", "external", support, confidence=scores[key])

@@ -1,310 +1,67 @@
-"""SeaKR: look up a step where samples of it end in states that lie far apart."""
+"""SeaKR: look up a step where the hidden states behind samples of it lie far apart."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from operator import mul
-from typing import Any
+from typing import Any, ClassVar
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
-from hoptree.methods.steps.answer import holding
-from hoptree.methods.steps.conclusion import LAST_TOKENS, gives_answer, last_words, led_to_answer, read_conclusion
-from hoptree.methods.steps.continuation import Draft, Pen, note_fidelity, show_context
+from hoptree.methods.steps.answer import supporting_ids
+from hoptree.methods.steps.conclusion import CONCLUSION_TOKENS, add_conclusion
+from hoptree.methods.steps.continuation import Draft, Generator, adds_text, note_fidelity, show_context
 from hoptree.methods.steps.reply_notes import note_reply, note_written
-from hoptree.methods.steps.rewrite_loop import adds
-from hoptree.methods.steps.uncertain_sentences import told_tokens
-from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
+from hoptree.methods.steps.uncertain_sentences import token_probabilities
+from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import check_encoder, open_encoder
+from hoptree.text.conclusions import gives_answer, led_to_answer, read_conclusion
 from hoptree.text.retrieval_triggers import sure_query
+from hoptree.text.uncertainty import least_spread, smallest_square, state_spread
 from hoptree.text.word_classes import open_tagger
 
-_LARGEST = 1e100
-"""More than any number of a state; the sum of squares is still a number."""
-
-
-def spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float | None:
-    """U = (1/k) logdet(Z J Z^T + alpha I) for k samples, whose states of d numbers are the rows of Z.
-
-    J = I - (1/d) 1 1^T takes from each state the mean of its own numbers, as in INSIDE's EigenScore (Chen et al. 2024),
-    which SeaKR takes over. Empty states (those of empty samples) and states with NaN are left out; None if none
-    remain.
-    """
-    states = _known(states)
-    if not states:
-        return None
-    if len({len(state) for state in states}) > 1:
-        raise ValueError("The states of samples must come from one layer of one model.")
-    try:
-        numpy = importlib.import_module("numpy")
-    except ImportError:
-        return _log_determinant(_products(states, alpha)) / len(states)
-    return _by_numpy(numpy, states, alpha)
-
-
-def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
-    """U of so many samples that end in one state, which is the least they can have; `square` is its squared length.
-
-    It falls with the number of samples, so a threshold is of that number. States of a model are long, vectors of an
-    encoder have a length of 1.
-    """
-    return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
-
-
-def shortest(states: Sequence[Sequence[float]]) -> float | None:
-    """The least squared length of states, each without the mean of its own numbers; None if there are none."""
-    return min((math.fsum(number**2 for number in row) for row in _centred(_known(states))), default=None)
-
-
-def _known(states: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    return [state for state in states if len(state) and all(abs(number) < _LARGEST for number in state)]
-
-
-def _centred(states: Sequence[Sequence[float]]) -> list[list[float]]:
-    middles = [math.fsum(state) / len(state) for state in states]
-    return [[number - middle for number in state] for state, middle in zip(states, middles, strict=True)]
-
-
-def _by_numpy(numpy: Any, states: Sequence[Sequence[float]], alpha: float) -> float:
-    rows = numpy.asarray(states, dtype=numpy.float64)
-    rows = rows - rows.mean(axis=1, keepdims=True)  # J is symmetric and J J = J
-    _, determinant = numpy.linalg.slogdet(rows @ rows.T + alpha * numpy.eye(len(rows)))
-    return float(determinant) / len(rows)
-
-
-def _products(states: Sequence[Sequence[float]], alpha: float) -> list[list[float]]:
-    rows = _centred(states)
-    return [
-        [math.fsum(map(mul, left, right)) + (alpha if at == place else 0.0) for place, right in enumerate(rows)]
-        for at, left in enumerate(rows)
-    ]
-
-
-def _log_determinant(matrix: list[list[float]]) -> float:
-    """By Cholesky's decomposition, whose diagonal rounding may not bring to 0."""
-    lower: list[list[float]] = []
-    total = 0.0
-    for row in matrix:
-        found: list[float] = []
-        for above in lower:
-            found.append((row[len(found)] - math.fsum(map(mul, found, above))) / above[len(found)])
-        left = row[len(found)] - math.fsum(map(mul, found, found))
-        found.append(math.sqrt(max(left, 5e-324)))
-        lower.append(found)
-        total += 2 * math.log(found[-1])
-    return total
-
-
-_STEP_TOKENS = 100
-# How samples are drawn, at temperature 1.
-_TOP_P, _TOP_K = 0.9, 50
-_FAR = float("inf")
-
-
-@dataclass(slots=True)
-class Sampler:
-    """Samples of what comes next, and how far apart they are.
-
-    A model that does not tell its states has its samples turned into vectors by `encoder`, which is refused before
-    anything is asked if there is none of that name. The first samples tell how little they can be apart at all, and a
-    `theta` below that is warned of.
-    """
-
-    ctx: Context
-    pen: Pen
-    count: int
-    encoder: str
-    theta: float
-    _held: bool = False
-
-    def __post_init__(self) -> None:
-        check_encoder(self.encoder)
-        if self._encodes:
-            _opened(self.encoder)
-
-    @property
-    def _encodes(self) -> bool:
-        return "hidden_states" not in self.ctx.model_for("answer").capabilities
-
-    async def spread(self, text: str, *, context: str, max_tokens: int) -> float | None:
-        """U; None where no sample says anything."""
-        found = await self.pen.states(
-            text,
-            self.count,
-            step="sample",
-            max_tokens=max_tokens,
-            context=context,
-            top_p=_TOP_P,
-            top_k=_TOP_K,
-        )
-        states: Sequence[Sequence[float]] = [state for _, state in found]
-        if found and self._encodes:
-            texts = [said for said, _ in found]
-            states = (await _opened(self.encoder).encode(texts, role="passage")).tolist()
-        self._hold(states)
-        return spread(states)
-
-    def _hold(self, states: Sequence[Sequence[float]]) -> None:
-        """Hold theta against U of samples that agree in full: above it nothing can be sure."""
-        if self._held or (square := shortest(states)) is None:
-            return
-        self._held = True
-        if self.theta < (least := least_spread(self.count, square=square)):
-            self.ctx.warn(
-                "theta",
-                f"Even if all agree, {self.count} samples of this model have a U of {least:.2f}, so that "
-                f"theta={self.theta:g} doubts every step. "
-                "Tune it (hoptree eval tune --vary theta=…), or set it higher.",
-            )
-
-
-@cache
-def _opened(encoder: str) -> Encoder:
-    return open_encoder(encoder)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A step, how far samples of it are apart, and all that the model wrote when asked for it."""
-
-    draft: Draft
-    spread: float | None
-    whole: str = ""
-
-    @property
-    def rank(self) -> float:
-        return _FAR if self.spread is None or not self.draft.text else self.spread
-
-
-@dataclass(slots=True)
-class Steps:
-    """The steps of one question: one in doubt is looked up, and written again with the passage that leaves least doubt.
-
-    The answer is the surer of what the steps lead to and what the passages say by themselves.
-    """
-
-    ctx: Context
-    pen: Pen
-    sampler: Sampler
-    theta: float
-    doubt: float
-    k: int
-    max_docs: int
-    titles: bool
-    text: str = ""
-    last: str = ""
-    docs: list[Passage] = field(default_factory=list)
-    asked: set[str] = field(default_factory=set)
-
-    async def write(self, max_steps: int) -> None:
-        """Step after step, until one gives an answer, nothing new comes, or there are as many as there may be."""
-        why = "steps"
-        for _ in range(max_steps):
-            step = await self._step(self.docs)
-            doubted = step.spread is None or not step.draft.text or step.spread > self.theta
-            self.ctx.decide(
-                "step",
-                doubted,
-                text=step.draft.text,
-                tokens=told_tokens(step.draft),
-                spread=step.spread,
-                theta=self.theta,
-            )
-            self._propose(step)
-            if doubted:
-                step = await self._looked_up(step) or step
-                self._propose(step)
-            if not adds(step.draft.text, self.text):
-                why = "no growth"
-                break
-            self.last = step.draft.text
-            self.text = f"{self.text} {self.last}".strip()
-            if gives_answer(self.text) or step.draft.ended or len(self.docs) >= self.max_docs:
-                why = "answer" if gives_answer(self.text) else "end" if step.draft.ended else "documents"
-                break
-        self.ctx.decide("stop", why, text=self.text)
-
-    def _propose(self, step: _Written) -> None:
-        """Offer the answer that the text would come to if the budget ended here."""
-        self.ctx.propose(read_conclusion(f"{self.text} {step.whole}".strip(), self.pen.question), order=0)
-
-    async def answer(self) -> Answer:
-        """The surer of two: what the steps lead to, and what the documents say by themselves."""
-        ways = [("steps", self.text, "")]
-        if self.docs:
-            ways.append(("documents", "", self._show(self.docs)))
-        found = await together(self._answer(text, context) for _, text, context in ways)
-        known = [number for number, (answer, _) in enumerate(found) if answer.known]
-        best = min(known, key=lambda number: found[number][1], default=0)
-        self.ctx.decide(
-            "answers",
-            ways[best][0],
-            answers=[
-                [way, answer.text, sure if math.isfinite(sure) else None]
-                for (way, _, _), (answer, sure) in zip(ways, found, strict=True)
-            ],
-        )
-        answer = found[best][0]
-        self.ctx.trace.add("chain", text=answer.raw)
-        return replace(answer, support=holding(answer.text, self.docs)) if answer.known else answer
-
-    async def _answer(self, text: str, context: str) -> tuple[Answer, float]:
-        """An answer that the model is made to give, and how far samples of just this are apart."""
-        said, apart = await both(
-            last_words(self.pen, text, context=context),
-            self.sampler.spread(led_to_answer(text), context=context, max_tokens=LAST_TOKENS),
-        )
-        answer = read_conclusion(said, self.pen.question)
-        note_reply(self.ctx, "conclude", "" if said != led_to_answer(text) else "no answer")
-        return answer, _FAR if apart is None else apart
-
-    async def _step(self, docs: Sequence[Passage]) -> _Written:
-        """The next step with these documents in view."""
-        context = self._show(docs)
-        draft, apart = await both(
-            self.pen.write(self.text, step="draft", max_tokens=_STEP_TOKENS, context=context),
-            self.sampler.spread(self.text, context=context, max_tokens=_STEP_TOKENS),
-        )
-        note_written(self.ctx, "draft", draft.text, self.text)
-        return _Written(draft.first_sentence(), apart, draft.text)
-
-    async def _looked_up(self, step: _Written) -> _Written | None:
-        """The step with the passage that leaves least doubt; None where nothing new is found."""
-        said = step.draft
-        before = f"{self.pen.question} {self.last}"
-        query = sure_query(said.text, said.tokens, before, open_tagger(), doubt=self.doubt) or self.pen.question
-        self.ctx.decide("sub_query", query, sentence=said.text, repeated=query in self.asked)
-        if query in self.asked:  # what it found is known; the question goes on
-            return None
-        self.asked.add(query)
-        seen = {passage.id for passage in self.docs}
-        new = [passage for passage in await self.ctx.search(query, k=self.k) if passage.id not in seen]
-        if not new:
-            return None
-        tried = await together(self._step([*self.docs, passage]) for passage in new)
-        best = min(range(len(new)), key=lambda number: tried[number].rank)
-        self.ctx.decide(
-            "document",
-            new[best].id,
-            text=tried[best].draft.text,
-            tokens=told_tokens(tried[best].draft),
-            tried=[[one.id, way.spread] for one, way in zip(new, tried, strict=True)],
-        )
-        self.docs.append(new[best])
-        return tried[best]
-
-    def _show(self, docs: Sequence[Passage]) -> str:
-        return show_context(self.ctx, docs, titles=self.titles)
-
-
 _SIGNALS = ("hidden_states", "prefix", "top_p", "top_k")
+_STEP_TOKENS = 100
+_TOP_P, _TOP_K = 0.9, 50  # of samples, at temperature 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepJudged(Decision):
+    """Whether a step is in doubt: its samples have a `spread` above theta, or say nothing."""
+
+    kind: ClassVar[str] = "step"
+    value: bool
+    text: str
+    tokens: list[list[Any]]
+    spread: float | None
+    theta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChosen(Decision):
+    """The passage that leaves least doubt, the step written with it, and the spread with each passage `tried`."""
+
+    kind: ClassVar[str] = "document"
+    value: str
+    text: str
+    tokens: list[list[Any]]
+    tried: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersCompared(Decision):
+    """Whether the answer is from the steps or from the documents; `answers` are both with their spreads."""
+
+    kind: ClassVar[str] = "answers"
+    value: str
+    answers: list[list[Any]]
 
 
 @method(
@@ -339,15 +96,166 @@ async def seakr(
     `samples` are drawn of each step; U is the mean log-determinant of their states. A step with U above `theta` is
     searched for by its content words that question or last step have, or that are sure but for `doubt`. It is written
     again with each of the `k` passages that are new, and the one that leaves the least U stays in view. The answer is
-    the surer of those from the steps and from the passages. A model that does not tell its states has its samples
-    turned into vectors by `encoder`. `theta` wants tuning for each model, encoder and number of samples; where U is
-    above it even if all samples agree, as SmolLM2's is above the authors' -6, that is warned of.
+    the surer of those from the steps and from the passages. A model that does not give its states has its samples
+    turned into vectors by `encoder`. `theta` wants tuning for each model, encoder and number of samples; a warning says
+    if U is above it even if all samples agree, as SmolLM2's is above the authors' -6.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    missing = [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities]
-    note_fidelity(ctx, missing)
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
-    steps = Steps(ctx, pen, Sampler(ctx, pen, samples, encoder, theta), theta, doubt, k, max_docs, titles)
-    await steps.write(max_steps)
-    return await steps.answer()
+    note_fidelity(ctx, [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities])
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
+    run = _Run(ctx, generator, _Sampler(ctx, generator, samples, encoder, theta), theta, doubt, k, max_docs, titles)
+    await run.write(max_steps)
+    return await run.answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step, the spread of samples of it, and all that the model wrote when asked for it."""
+
+    draft: Draft
+    spread: float | None
+    text: str
+
+    @property
+    def uncertainty(self) -> float:
+        return math.inf if self.spread is None or not self.draft.text else self.spread
+
+
+@dataclass(slots=True)
+class _Run:
+    """The steps of one question so far, and the passages in view."""
+
+    ctx: Context
+    generator: Generator
+    sampler: _Sampler
+    theta: float
+    doubt: float
+    k: int
+    max_docs: int
+    titles: bool
+    text: str = ""
+    last: str = ""
+    docs: list[Passage] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+
+    async def write(self, max_steps: int) -> None:
+        """Write steps until one gives an answer, nothing new comes, or a limit is reached."""
+        reason = "steps"
+        for _ in range(max_steps):
+            step = await self._write_step(self.docs)
+            doubted = step.uncertainty > self.theta
+            tokens = token_probabilities(step.draft)
+            self.ctx.emit(
+                StepJudged(value=doubted, text=step.draft.text, tokens=tokens, spread=step.spread, theta=self.theta)
+            )
+            self._propose(step)
+            if doubted:
+                step = await self._look_up(step) or step
+                self._propose(step)
+            if not adds_text(step.draft.text, self.text):
+                reason = "no growth"
+                break
+            self.last = step.draft.text
+            self.text = f"{self.text} {self.last}".strip()
+            if gives_answer(self.text) or step.draft.ended or len(self.docs) >= self.max_docs:
+                reason = "answer" if gives_answer(self.text) else "end" if step.draft.ended else "documents"
+                break
+        self.ctx.emit(Stopped(value=reason, text=self.text))
+
+    def _propose(self, step: _Step) -> None:
+        """Propose the answer that the text would come to if the budget ended here."""
+        self.ctx.propose(read_conclusion(f"{self.text} {step.text}".strip(), self.generator.question), order=0)
+
+    async def _write_step(self, docs: Sequence[Passage]) -> _Step:
+        context = show_context(self.ctx, docs, titles=self.titles)
+        draft, spread = await both(
+            self.generator.write(self.text, step="draft", max_tokens=_STEP_TOKENS, context=context),
+            self.sampler.spread(self.text, context=context, max_tokens=_STEP_TOKENS),
+        )
+        note_written(self.ctx, "draft", draft.text, self.text)
+        return _Step(draft.first_sentence(), spread, draft.text)
+
+    async def _look_up(self, step: _Step) -> _Step | None:
+        """Return the step written with the passage that leaves least doubt; None where nothing new is found."""
+        question, draft = self.generator.question, step.draft
+        known = f"{question} {self.last}"
+        query = sure_query(draft.text, draft.tokens, known, open_tagger(), doubt=self.doubt) or question
+        self.ctx.emit(SubQuery(value=query, sentence=draft.text, repeated=query in self.asked))
+        if query in self.asked:
+            return None
+        self.asked.add(query)
+        seen = {passage.id for passage in self.docs}
+        new = [passage for passage in await self.ctx.search(query, k=self.k) if passage.id not in seen]
+        if not new:
+            return None
+        steps = await together(self._write_step([*self.docs, passage]) for passage in new)
+        best = min(range(len(new)), key=lambda place: steps[place].uncertainty)
+        draft, tried = steps[best].draft, [[p.id, s.spread] for p, s in zip(new, steps, strict=True)]
+        tokens = token_probabilities(draft)
+        self.ctx.emit(DocumentChosen(value=new[best].id, text=draft.text, tokens=tokens, tried=tried))
+        self.docs.append(new[best])
+        return steps[best]
+
+    async def answer(self) -> Answer:
+        """Return the surer of two answers: of the steps, and of the documents by themselves."""
+        sources = {"steps": (self.text, "")}
+        if self.docs:
+            sources["documents"] = ("", show_context(self.ctx, self.docs, titles=self.titles))
+        found = dict(zip(sources, await together(self._conclude(*source) for source in sources.values()), strict=True))
+        known = [name for name in sources if found[name][0].known]
+        best = min(known, key=lambda name: found[name][1], default="steps")
+        rows = [[name, answer.text, u if math.isfinite(u) else None] for name, (answer, u) in found.items()]
+        self.ctx.emit(AnswersCompared(value=best, answers=rows))
+        answer = found[best][0]
+        self.ctx.emit(ChainWritten(text=answer.raw))
+        return replace(answer, support=supporting_ids(answer.text, self.docs)) if answer.known else answer
+
+    async def _conclude(self, text: str, context: str) -> tuple[Answer, float]:
+        """Return the answer that the model is made to give, and the spread of samples of it."""
+        lead = led_to_answer(text)
+        concluded, spread = await both(
+            add_conclusion(self.generator, text, context=context),
+            self.sampler.spread(lead, context=context, max_tokens=CONCLUSION_TOKENS),
+        )
+        note_reply(self.ctx, "conclude", "" if concluded != lead else "no answer")
+        return read_conclusion(concluded, self.generator.question), math.inf if spread is None else spread
+
+
+class _Sampler:
+    """Samples what comes next and measures how far apart the samples are, by states or by an encoder."""
+
+    def __init__(self, ctx: Context, generator: Generator, count: int, encoder: str, theta: float) -> None:
+        self._ctx, self._generator, self._count, self._theta = ctx, generator, count, theta
+        self._theta_checked = False
+        check_encoder(encoder)
+        has_states = "hidden_states" in ctx.model_for("answer").capabilities
+        self._encoder = None if has_states else _open_encoder(encoder)
+
+    async def spread(self, text: str, *, context: str, max_tokens: int) -> float | None:
+        """Return U; None where no sample says anything."""
+        samples = await self._generator.sample_states(
+            text, self._count, step="sample", max_tokens=max_tokens, context=context, top_p=_TOP_P, top_k=_TOP_K
+        )
+        states: Sequence[Sequence[float]] = [state for _, state in samples]
+        if samples and self._encoder:
+            states = (await self._encoder.encode([sample for sample, _ in samples], role="passage")).tolist()
+        self._check_theta(states)
+        return state_spread(states)
+
+    def _check_theta(self, states: Sequence[Sequence[float]]) -> None:
+        """Warn once if theta lies below U of samples that agree in full: then every step is in doubt."""
+        if self._theta_checked or (square := smallest_square(states)) is None:
+            return
+        self._theta_checked = True
+        if self._theta < (least := least_spread(self._count, square=square)):
+            self._ctx.warn(
+                "theta",
+                f"Even if all agree, {self._count} samples of this model have a U of {least:.2f}, so that "
+                f"theta={self._theta:g} doubts every step. Tune it (hoptree tune --vary theta=…), or set it higher.",
+            )
+
+
+@cache
+def _open_encoder(name: str) -> Encoder:
+    return open_encoder(name)

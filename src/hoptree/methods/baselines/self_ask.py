@@ -10,18 +10,19 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, direct_answer
-from hoptree.methods.steps.in_turn import InTurn
-from hoptree.methods.steps.parse_dialogue import Said, first_line, note_said, read_answer, read_dialogue
+from hoptree.methods.steps.follow_ups import FollowUps, note_turn
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.parse import question_key
+from hoptree.text.parse_dialogue import DialogueTurn, first_line, read_answer, read_dialogue
 from hoptree.text.question_tree import Node
 
-LINE_TOKENS = 64
-WHOLE_TOKENS = 256
-LAST_TOKENS = 20
-BETWEEN = "Intermediate answer:"
+_LINE_TOKENS = 64
+_DIALOGUE_TOKENS = 256
+_FINAL_TOKENS = 20
+_INTERMEDIATE = "Intermediate answer:"
 _NEEDED = "Are follow up questions needed here:"
-_LAST = "So the final answer is:"
+_FINAL = "So the final answer is:"
+_NEXT_QUESTION = "\nQuestion:"
 _NONE_NEEDED = re.compile(r"no\W*", re.IGNORECASE)
 # "Are follow up questions needed here:" is no label.
 LABELS = re.compile(
@@ -31,49 +32,6 @@ LABELS = re.compile(
     r"|\bfinal\s+answer(?:\s+is\b[\s*]{0,3}:?|[\s*]{0,3}:))",
     re.IGNORECASE,
 )
-
-
-async def go_on(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, alone: bool) -> Said:
-    """What the model says next: the next follow-up, or `alone` all that it would ask and answer by itself."""
-    said = await _write(
-        ctx,
-        "follow_up",
-        question,
-        f"{write_dialogue(pairs)}\n" if pairs else _NEEDED,  # else the answer before would be written on
-        max_tokens=WHOLE_TOKENS if alone else LINE_TOKENS,
-        stop=("\nQuestion:",) if alone else (BETWEEN, "\nQuestion:"),
-    )
-    found = read_dialogue(said, LABELS, {question_key(asked) for asked, _ in pairs})
-    if found.error and _NONE_NEEDED.fullmatch(said.strip().removeprefix(_NEEDED).lstrip()):
-        found = Said(idle="No")
-    note_said(ctx, "follow_up", found)
-    return found
-
-
-async def final_answer(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> str:
-    """What the model gives for the final answer when it is made to."""
-    before = write_dialogue(pairs) if pairs else f"{_NEEDED} No."
-    said = await _write(ctx, "final", question, f"{before}\n{_LAST}", max_tokens=LAST_TOKENS, stop=("\nQuestion:",))
-    found = read_dialogue(said, LABELS).final or first_line(LABELS.split(said, maxsplit=1)[0])
-    note_reply(ctx, "final", "" if found else "no answer", ["last words"])
-    return found
-
-
-async def _write(ctx: Context, step: str, question: str, text: str, *, max_tokens: int, stop: tuple[str, ...]) -> str:
-    """What comes behind a text; models that cannot continue one are shown it and asked to."""
-    prefix = "prefix" in ctx.model_for("answer").capabilities
-    shown = "" if prefix or text == _NEEDED else f"\nWritten so far:\n{text.rstrip()}\nWrite only what comes next:"
-    filled = prompt_for(ctx.method, "follow_up").fill(question=question, so_far=shown)
-    reply = await ctx.generate(step, filled, max_tokens=max_tokens, prefix=text if prefix else "", stop=stop, part=True)
-    return reply.text
-
-
-def write_dialogue(pairs: Sequence[tuple[str, Answer]]) -> str:
-    """Follow-ups and their answers as the worked examples have them."""
-    lines = [f"{_NEEDED} Yes."]
-    for question, answer in pairs:
-        lines += [f"Follow up: {question}", f"{BETWEEN} {answer.text if answer.known else 'unknown'}"]
-    return "\n".join(lines)
 
 
 @method(
@@ -98,40 +56,77 @@ async def self_ask(
     """Ask follow-up questions one at a time, answer each from what it finds, and then the question itself.
 
     A follow-up whose `k` passages hold no answer is answered from memory, as the paper does where its search engine has
-    none. Without `search` the model writes the whole dialogue by itself. A model that does so unasked has all behind
-    its first new follow-up thrown away. After `max_follow_ups`, or where a reply is neither a new follow-up nor a final
+    none. Without `search` the model writes the whole dialogue by itself; if it does so unasked, what follows its first
+    new follow-up is thrown away. After `max_follow_ups`, or where a reply is neither a new follow-up nor a final
     answer, the final answer is asked for.
     """
     if search:
         ctx.require_corpus()
-    turns = InTurn(ctx, question.text)
+    turns = FollowUps(ctx, question.text)
     final = ""
     while len(turns.pairs) < max_follow_ups:
-        said = await go_on(ctx, question.text, turns.pairs, alone=not search)
-        ctx.propose(read_answer(said.final), order=1)
-        follow_up, final = said.first, said.final
+        turn = await _continue(ctx, question.text, turns.pairs, alone=not search)
+        ctx.propose(read_answer(turn.final), order=1)
+        follow_up, final = turn.first, turn.final
         if not search:
-            _take(turns, said, max_follow_ups)
-            follow_up = "" if final or len(turns.pairs) == max_follow_ups else said.open
+            for asked, answered in turn.pairs[: max_follow_ups - len(turns.pairs)]:
+                turns.end(turns.begin(asked), read_answer(answered))
+            follow_up = "" if final or len(turns.pairs) == max_follow_ups else turn.open
         if not follow_up:
             break
         node = turns.begin(follow_up)
         turns.end(node, await _answer(ctx, node, search, k, titles))
         final = ""
-    final = final or await final_answer(ctx, question.text, turns.pairs)
+    final = final or await _ask_final(ctx, question.text, turns.pairs)
     return turns.conclude(read_answer(final))
-
-
-def _take(turns: InTurn, said: Said, limit: int) -> None:
-    """Take down the follow-ups that the model answered by itself."""
-    for asked, answered in said.pairs[: limit - len(turns.pairs)]:
-        turns.end(turns.begin(asked), read_answer(answered))
 
 
 async def _answer(ctx: Context, node: Node, search: bool, k: int, titles: bool) -> Answer:
     if search:
-        found = await ctx.search(node.question, k=k, node=node)
-        answer = await answer_from(ctx, node.question, found, node=node, titles=titles)
+        passages = await ctx.search(node.question, k=k, node=node)
+        answer = await answer_from(ctx, node.question, passages, node=node, titles=titles)
         if answer.known:
             return answer
     return await direct_answer(ctx, node.question, node=node)
+
+
+async def _continue(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, alone: bool) -> DialogueTurn:
+    """Return the next follow-up, or with `alone` the rest of the dialogue."""
+    # Behind the last answer a line ends; else the answer would be written on.
+    text = f"{write_dialogue(pairs)}\n" if pairs else _NEEDED
+    stop = (_NEXT_QUESTION,) if alone else (_INTERMEDIATE, _NEXT_QUESTION)
+    max_tokens = _DIALOGUE_TOKENS if alone else _LINE_TOKENS
+    reply = await _write(ctx, "follow_up", question, text, max_tokens=max_tokens, stop=stop)
+    turn = read_dialogue(reply, LABELS, {question_key(asked) for asked, _ in pairs})
+    if turn.error and _NONE_NEEDED.fullmatch(reply.strip().removeprefix(_NEEDED).lstrip()):
+        turn = DialogueTurn(idle="No")
+    note_turn(ctx, "follow_up", turn)
+    return turn
+
+
+async def _ask_final(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> str:
+    """Return the final answer that the model is made to give."""
+    before = write_dialogue(pairs) if pairs else f"{_NEEDED} No."
+    reply = await _write(
+        ctx, "final", question, f"{before}\n{_FINAL}", max_tokens=_FINAL_TOKENS, stop=(_NEXT_QUESTION,)
+    )
+    final = read_dialogue(reply, LABELS).final or first_line(LABELS.split(reply, maxsplit=1)[0])
+    note_reply(ctx, "final", "" if final else "no answer", ["last words"])
+    return final
+
+
+async def _write(ctx: Context, step: str, question: str, text: str, *, max_tokens: int, stop: tuple[str, ...]) -> str:
+    """Return what comes behind a text; models that cannot continue one are shown it and asked to."""
+    prefix = "prefix" in ctx.model_for("answer").capabilities
+    shown = "" if prefix or text == _NEEDED else f"\nWritten so far:\n{text.rstrip()}\nWrite only what comes next:"
+    prompt = prompt_for(ctx.method, "follow_up").fill(question=question, so_far=shown)
+    reply = await ctx.generate(step, prompt, max_tokens=max_tokens, prefix=text if prefix else "", stop=stop, part=True)
+    return reply.text
+
+
+def write_dialogue(pairs: Sequence[tuple[str, Answer]]) -> str:
+    """Return follow-ups and their answers as the worked examples have them."""
+    lines = [f"{_NEEDED} Yes."]
+    for question, answer in pairs:
+        lines += [f"Follow up: {question}", f"{_INTERMEDIATE} {answer.text if answer.known else 'unknown'}"]
+    return "\n".join(lines)

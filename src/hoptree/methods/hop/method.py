@@ -17,13 +17,11 @@ from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.chooser import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
 from hoptree.methods.hop.nodes import PartOptions, Parts, Solved, count_listed, intersect_branches, which_of_two
 from hoptree.methods.hop.word_plans import operator_of, plan_by_words
-from hoptree.methods.steps.answer import answer_from, confident_answer, synthesise
-from hoptree.methods.steps.both import both_hold
-from hoptree.methods.steps.combine import summarise_chain
-from hoptree.methods.steps.compare import compare_branches
-from hoptree.methods.steps.decompose import decompose_tree, tell_plan
-from hoptree.methods.steps.demonstrations import copies, fixed, nearest
-from hoptree.methods.steps.multi_read import CITED, read_with_chains
+from hoptree.methods.steps.answer import answer_from, confident_answer, summarise_chain, synthesise
+from hoptree.methods.steps.compare import both_hold, compare_branches
+from hoptree.methods.steps.decompose import decompose_tree, record_plan
+from hoptree.methods.steps.demonstrations import copies_demonstration, fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.multi_read import MAX_CITED_PASSAGES, read_with_chains
 from hoptree.text.question_tree import Node, Plan, single_node
 
 FIRST, SETTLING = "read", "which"
@@ -340,7 +338,7 @@ class _Run:
     async def _split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
         if self._operator == "both":
-            checked = await both_hold(self._ctx, self._question, self._search, offered=False)
+            checked = await both_hold(self._ctx, self._question, self._search, propose=False)
             if checked:
                 self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
                 return
@@ -348,7 +346,7 @@ class _Run:
         plan = worded or await self._decompose()
         if len(plan.nodes) < 2:
             self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
-            tell_plan(self._ctx, Plan(()))
+            record_plan(self._ctx, Plan(()))
             return
         parts = Parts(self._ctx, self._found, self._options)
         solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
@@ -357,19 +355,19 @@ class _Run:
 
     async def _decompose(self) -> Plan:
         plain = self._options.plain
-        shots = fixed() if plain else nearest(self._question)
+        shots = fixed_demonstrations() if plain else nearest_demonstrations(self._question)
         seen = dict.fromkeys(passage.title for passage in self._found) if self._titles and not plain else ()
         plan = await decompose_tree(
             self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
         )
-        return single_node(self._question) if copies(plan, self._question, shots) else plan
+        return single_node(self._question) if copies_demonstration(plan, self._question, shots) else plan
 
     async def _put_together(self, plan: Plan, solved: dict[int, Solved], parts: Parts) -> None:
         """Put the parts together: by code where the question has an operator, else by a last reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
-        cited = [passage_id for answer in answers.values() for passage_id in answer.support[:CITED]]
+        cited = [passage_id for answer in answers.values() for passage_id in answer.support[:MAX_CITED_PASSAGES]]
         read = [parts.seen[passage_id] for passage_id in dict.fromkeys(cited)]
         if computed := self._compute(plan, {node: part.asked for node, part in solved.items()}, answers):
             self._pool.add(computed, "split", read, computed=True, supported=share, recalled=recalled)

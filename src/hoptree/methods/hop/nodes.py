@@ -16,7 +16,7 @@ from hoptree.methods.hop.word_plans import plan_by_words
 from hoptree.methods.steps.agreement import same
 from hoptree.methods.steps.answer import answer_from, confident_answer
 from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.retriever import TITLE
@@ -201,7 +201,7 @@ class Parts:
         """Return what the chain of its own parts ends with, where all of it is supported; None where it has none."""
         plan = plan_by_words(self._ctx, asked, under=node) if self._options.worded else None
         if plan is None:
-            shots = fixed() if self._options.plain else nearest(asked)
+            shots = fixed_demonstrations() if self._options.plain else nearest_demonstrations(asked)
             plan = await decompose_tree(self._ctx, asked, demonstrations=shots, mend_leaks=True, under=node)
         if len(plan.nodes) < 2 or len(plan.paths()) > 1:
             return None

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hoptree.engine.context import Context
 from hoptree.methods.steps.conditions import may_list
-from hoptree.methods.steps.decompose import tell_plan
+from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_plans import PERSON_WORDS, expected_answer_type, plan_comparison
 from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.operands import is_name
@@ -348,7 +348,7 @@ def plan_by_words(ctx: Context, question: str, *, under: Node | None = None) -> 
             text = asked.replace(_PLACEHOLDER, f"#query{above.id}")
             nodes.append(Node(above.id + 1, text, above.id, above.depth + 1, (above.id,)))
     plan = nest_plan(Plan(tuple(nodes)), under) if under else Plan(tuple(nodes))
-    tell_plan(ctx, plan, under=under)
+    record_plan(ctx, plan, under=under)
     return plan
 
 

@@ -10,7 +10,7 @@ from hoptree.core.values import Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.steps.continuation import Draft, Telling
+from hoptree.methods.steps.continuation import Draft, UncertaintySignal
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
@@ -196,7 +196,9 @@ class FilterSetting:
 class EntityFilter:
     """The candidates of one question, and the filters they go through."""
 
-    def __init__(self, ctx: Context, question: str, tagger: Tagger, setting: FilterSetting, telling: Telling) -> None:
+    def __init__(
+        self, ctx: Context, question: str, tagger: Tagger, setting: FilterSetting, telling: UncertaintySignal
+    ) -> None:
         self._ctx, self._question, self._tagger, self._setting = ctx, question, tagger, setting
         self._extracted: tuple[Candidate, ...] = ()
         self._question_tokens: tuple[Token, ...] = ()

@@ -14,12 +14,12 @@ from hoptree.methods.mind.entities import EntityFilter, Filter, FilterSetting
 from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.mind.robust import RobustEntityFilter, RobustLookup
-from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.conclusion import conclude
-from hoptree.methods.steps.continuation import Pen, telling_of
+from hoptree.methods.steps.continuation import Generator, uncertainty_signal
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
-from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.text.names import NameTagger
 from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger
@@ -137,10 +137,10 @@ async def mind(
     if threshold == "dynamic":
         by = DynamicThreshold(alpha, beta, over, MAX_THRESHOLD if robust else math.inf)
     tags = open_tagger(tagger)
-    telling = telling_of(ctx, attention=True, beyond=robust or over == "history")
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
+    signal = uncertainty_signal(ctx, attention=True, beyond=robust or over == "history")
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     filtering = (RobustEntityFilter if robust else EntityFilter)(
-        ctx, question.text, NameTagger(tags), FilterSetting(filters, gamma, delta, top_k, cut), telling
+        ctx, question.text, NameTagger(tags), FilterSetting(filters, gamma, delta, top_k, cut), signal
     )
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None
@@ -148,11 +148,11 @@ async def mind(
     robust_lookup = RobustLookup(ctx, question.text, tags, filtering, facts, setting) if robust else None
     lookup = robust_lookup or Lookup(ctx, question.text, tags, filtering, facts, setting)
     judge: Judge = Unsure(ctx, tags, by, surer=robust)
-    if telling == "samples":
-        judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=stretch, context=lookup.context)
+    if signal == "samples":
+        judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
     own_readings = await robust_lookup.read_own() if robust_lookup else []
-    written = await write_with_help(ctx, pen, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
-    answer = await conclude(ctx, pen, written, context=lookup.context())  # step 7
+    written = await write_with_help(ctx, generator, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
+    answer = await conclude(ctx, generator, written, context=lookup.context())  # step 7
     if robust_lookup:
         return await robust_lookup.surest_of(own_readings, answer.raw)
-    return replace(answer, support=holding(answer.text, lookup.read)) if answer.known else answer
+    return replace(answer, support=supporting_ids(answer.text, lookup.read)) if answer.known else answer

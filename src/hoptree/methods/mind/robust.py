@@ -9,10 +9,10 @@ from dataclasses import replace
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence, names_in
 from hoptree.methods.mind.lookup import Found, Lookup, sought_words
-from hoptree.methods.steps.answer import holding, synthesise
+from hoptree.methods.steps.answer import supporting_ids, synthesise
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.multi_read import GLANCES, glances
+from hoptree.methods.steps.multi_read import READINGS, read_several_ways
 from hoptree.text.names import fold
 from hoptree.text.relation_words import names_relation
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
@@ -88,7 +88,7 @@ class RobustLookup(Lookup):
             return []
         self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
         self.read += self._own
-        return await glances(self._ctx, self._question, self._own)
+        return await read_several_ways(self._ctx, self._question, self._own)
 
     async def surest_of(self, own: Sequence[Answer], text: str) -> Answer:
         """Return the surest of these readings and of one of the text with the passages found last and first."""
@@ -97,8 +97,8 @@ class RobustLookup(Lookup):
         documents = show_passages(self._ctx, shown, titles=True)
         logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
         last = await synthesise(self._ctx, self._question, [text, documents], logprobs=logprobs)
-        last = replace(last, support=holding(last.text, shown) if last.known else ())
-        named = (*GLANCES[: len(own)], "the text and what it found")
+        last = replace(last, support=supporting_ids(last.text, shown) if last.known else ())
+        named = (*READINGS[: len(own)], "the text and what it found")
         return surest(self._ctx, [*own, last], when="final", named=named)
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:

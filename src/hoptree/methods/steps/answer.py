@@ -1,57 +1,83 @@
-"""Answering one question: from confident memory, from memory in any case, or from documents."""
+"""Answer one question: from memory, from documents, or from answers to its parts."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
 from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.schedule import together
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_answer
+from hoptree.methods.steps.reply_notes import note_answer, note_reply
 from hoptree.models.model import Reply
 from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, retrieval_trigger
 from hoptree.text.question_tree import Node
 
-MAX_TOKENS = 64
-REASONED_TOKENS = 128
+_ANSWER_TOKENS = 64
+_REASONED_TOKENS = 128
+_SUMMARY_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confident(Decision):
+    """Whether the model was sure of its own answer; `identifier_hit` is how it asked to look the question up."""
+
+    kind: ClassVar[str] = "confident"
+    value: bool
+    identifier_hit: str | None = None
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Decision):
+    """Whether a reader found an answer; `continuation_hit` are the words by which it says that there is none."""
+
+    kind: ClassVar[str] = "answered"
+    value: bool
+    step: str
+    passage: str = field(default="", metadata=OMIT)
+    continuation_hit: str | None = None
+    raw: str = ""
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
-    """The model's answer if it is sure of it; refused means "look it up".
+    """Return the model's answer if it is sure of it; refused means that it has to be looked up.
 
     With `strict`, only the identifier counts as a refusal, as in the paper; otherwise "I don't know" does too.
     """
     prompt = prompt_for(ctx.method, "confident").fill(question=question)
-    raw = (await ctx.generate("confident", prompt, role="know", max_tokens=MAX_TOKENS, node=node)).text
+    raw = (await ctx.generate("confident", prompt, role="know", max_tokens=_ANSWER_TOKENS, node=node)).text
     note_answer(ctx, "confident", raw, clean_answer(raw))
     trigger = retrieval_trigger(raw)
     if trigger == "soft" and strict:
         trigger = ""
-    ctx.decide("confident", not trigger, node=node, identifier_hit=trigger or None, raw=raw)
+    ctx.emit(Confident(value=not trigger, identifier_hit=trigger or None, raw=raw), node=node)
     if trigger:
         return Answer("", raw, "refused")
     return Answer(clean_answer(raw), raw, source="internal")
 
 
 async def direct_answer(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Answer:
-    """The model's answer, sure or not; with `logprobs`, its confidence is the least probability among its tokens."""
+    """Return the model's answer, sure or not; with `logprobs`, its confidence is its least token probability."""
     prompt = prompt_for(ctx.method, "direct").fill(question=question)
-    reply = await ctx.generate("direct", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
+    top = 1 if logprobs else 0
+    reply = await ctx.generate("direct", prompt, max_tokens=_ANSWER_TOKENS, node=node, top_logprobs=top)
     text = clean_answer(reply.text)
     note_answer(ctx, "direct", reply.text, text)
-    refused = find_refusal(reply.text) or retrieval_trigger(reply.text)
-    status = "answered" if text and not refused else "unknown"
+    known = bool(text) and not (find_refusal(reply.text) or retrieval_trigger(reply.text))
     confidence = least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
-        ctx.warn(
-            "no_logprobs",
-            f"{ctx.model_for('answer').name} gave no log-probabilities; its own answers could not be trusted.",
-        )
-    return Answer(text, reply.text, status, "internal", confidence=confidence)  # type: ignore[arg-type]
+        name = ctx.model_for("answer").name
+        ctx.warn("no_logprobs", f"{name} gave no log-probabilities; its own answers could not be trusted.")
+    return Answer(text, reply.text, "answered" if known else "unknown", "internal", confidence=confidence)
 
 
 async def answer_from(
@@ -64,17 +90,39 @@ async def answer_from(
     titles: bool = False,
     logprobs: bool = False,
 ) -> Answer:
-    """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`).
+    """Return the answer that documents hold; unknown means that they hold none, in the model's words (`raw`).
 
-    With `logprobs`, its confidence is the least probability among its tokens.
+    With `logprobs`, its confidence is its least token probability.
     """
     if not passages:
-        ctx.decide("answered", False, node=node, step="read", continuation_hit="no passages", raw="")
+        ctx.emit(Answered(value=False, step="read", continuation_hit="no passages"), node=node)
         return Answer("", "", "unknown", "external")
     documents = show_passages(ctx, passages, titles=titles)
-    return await _read(
-        ctx, "read", prompt, question, documents, node, source="external", passages=passages, logprobs=logprobs
-    )
+    filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
+    confidence = least_probability if logprobs else None
+    answer = await _ask(ctx, "read", filled, "external", node=node, confidence=confidence)
+    support = supporting_ids(answer.text, passages) if answer.known and answer.text else ()
+    return replace(answer, support=support)
+
+
+async def answer_each(
+    ctx: Context, question: str, passages: Sequence[Passage], *, titles: bool = False, logprobs: bool = True
+) -> list[Answer]:
+    """Return the answer in each passage, read alone; that in the best one is proposed in case the budget ends.
+
+    With `logprobs`, its confidence is the geometric mean of its token probabilities.
+    """
+
+    async def read(rank: int, passage: Passage) -> Answer:
+        documents = show_passages(ctx, [passage], titles=titles)
+        filled = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
+        confidence = _mean_probability_of if logprobs else None
+        answer = await _ask(ctx, "read", filled, "external", confidence=confidence, passage=passage.id)
+        answer = replace(answer, support=(passage.id,))
+        ctx.propose(answer, order=len(passages) - rank)
+        return answer
+
+    return await together(read(rank, passage) for rank, passage in enumerate(passages))
 
 
 async def synthesise(
@@ -88,58 +136,94 @@ async def synthesise(
     reasoned: bool = False,
     logprobs: bool = False,
 ) -> Answer:
-    """The answer that follows from statements found on the way, by the prompt that documents are read with.
+    """Return the answer that follows from statements, by the prompt that documents are read with.
 
-    It is that of the whole question, unless it is the `step` of one `node`. `reasoned` says that the prompt asks for a
-    reason before "Answer:".
+    It answers the whole question, unless it is the `step` of one `node`. With `reasoned`, the prompt asks for a reason
+    before "Answer:".
     """
-    documents = "\n".join(statements)
-    return await _read(
-        ctx, step, prompt, question, documents, node, source="synthesis", reasoned=reasoned, logprobs=logprobs
-    )
+    filled = prompt_for(ctx.method, prompt).fill(documents="\n".join(statements), question=question)
+    confidence = least_probability if logprobs else None
+    return await _ask(ctx, step, filled, "synthesis", node=node, reasoned=reasoned, confidence=confidence)
 
 
-async def _read(
+async def combine_answers(
     ctx: Context,
-    step: str,
-    prompt: str,
     question: str,
-    documents: str,
-    node: Node | None,
+    pairs: Sequence[tuple[str, Answer]],
     *,
-    source: Source,
     passages: Sequence[Passage] = (),
-    reasoned: bool = False,
+    node: Node | None = None,
     logprobs: bool = False,
 ) -> Answer:
-    filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
-    max_tokens = REASONED_TOKENS if reasoned else MAX_TOKENS
-    reply = await ctx.generate(step, filled, max_tokens=max_tokens, node=node, top_logprobs=1 if logprobs else 0)
-    raw = reply.text
-    text = clean_answer(raw)
-    note_answer(ctx, step, extract_conclusion(raw) if reasoned else raw, text)
-    words = find_refusal(extract_conclusion(raw) if reasoned else raw)
-    ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
-    confidence = least_probability(reply) if logprobs else None
-    support = holding(text, passages) if passages and text and not words else ()
-    return Answer(text, raw, "unknown" if words else "answered", source, support, confidence)
+    """Return the answer that follows from sub-questions and their answers, and from passages where some are given."""
+    lines = [
+        f"{number}. {asked}\n{answer.text if answer.known else '[unknown]'}"
+        for number, (asked, answer) in enumerate(pairs, 1)
+    ]
+    documents = show_passages(ctx, passages, titles=True)
+    template = prompt_for(ctx.method, "combine_documents" if passages else "combine")
+    filled = template.fill(pairs="\n".join(lines), question=question, documents=documents)
+    confidence = least_probability if logprobs else None
+    return await _ask(ctx, "combine", filled, "synthesis", node=node, confidence=confidence)
+
+
+async def _ask(
+    ctx: Context,
+    step: str,
+    prompt: Filled,
+    source: Source,
+    *,
+    node: Node | None = None,
+    reasoned: bool = False,
+    confidence: Callable[[Reply], float | None] | None = None,
+    passage: str = "",
+) -> Answer:
+    max_tokens = _REASONED_TOKENS if reasoned else _ANSWER_TOKENS
+    top = 1 if confidence else 0
+    reply = await ctx.generate(step, prompt, max_tokens=max_tokens, node=node, top_logprobs=top)
+    text, verdict = clean_answer(reply.text), extract_conclusion(reply.text) if reasoned else reply.text
+    note_answer(ctx, step, verdict, text)
+    refusal = find_refusal(verdict)
+    decision = Answered(value=not refusal, step=step, passage=passage, continuation_hit=refusal or None, raw=reply.text)
+    ctx.emit(decision, node=node)
+    sure = confidence(reply) if confidence else None
+    return Answer(text, reply.text, "unknown" if refusal else "answered", source, confidence=sure)
+
+
+async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) -> str:
+    """Summarise a path of (id, question, answer), given to the model as nested JSON, in one sentence."""
+    nested: dict[str, object] = {}
+    for node_id, question, answer in reversed(path):
+        entry: dict[str, object] = {"question": question, "answer": answer}
+        if nested:
+            entry["children"] = nested
+        nested = {f"query{node_id}": entry}
+    prompt = prompt_for(ctx.method, "summarise").fill(pairs=json.dumps(nested, ensure_ascii=False))
+    reply = await ctx.generate("summarise", prompt, role="summarise", max_tokens=_SUMMARY_TOKENS)
+    chain = " ".join(reply.text.split())
+    note_reply(ctx, "summarise", "" if chain else "no sentence")
+    return chain
 
 
 def least_probability(reply: Reply) -> float | None:
-    """How sure a model was of what it said: the probability of its least likely token, where it tells."""
+    """Return the probability of a reply's least likely token; None without log-probabilities."""
     tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
     return math.exp(min(token.logprob for token in tokens)) if tokens else None
 
 
 def mean_probability(tokens: Sequence[Token]) -> float | None:
-    """The geometric mean of the tokens' probabilities, where a model tells them."""
+    """Return the geometric mean of the tokens' probabilities; None without tokens."""
     return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else None
 
 
-def holding(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """The passages that hold the answer's words; all of them where none does, since any may have led to it."""
-    wanted = _words(answer)
-    holding = [p.id for p in passages if wanted and f" {wanted} " in f" {_words(p.title + ' ' + p.text)} "]
+def _mean_probability_of(reply: Reply) -> float | None:
+    return mean_probability(reply.choices[0].tokens)
+
+
+def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+    """Return the passages that hold the answer's words; all of them where none does, since any may have led to it."""
+    words = _words(answer)
+    holding = [p.id for p in passages if words and f" {words} " in f" {_words(p.title + ' ' + p.text)} "]
     return tuple(holding or (p.id for p in passages))
 
 

@@ -1,70 +1,108 @@
-"""Choosing between answers to one question, by how sure the model was of each or by how many say the same."""
+"""Choose between answers to one question, by the model's confidence or by how many say the same."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurestChosen(Decision):
+    """The place of the answer that was taken, all answers, and how sure the model was of each.
+
+    `when` is the step of the method; `named` is what each of the answers is.
+    """
+
+    kind: ClassVar[str] = "surest"
+    value: int
+    when: str
+    answers: list[str] = field(default_factory=list)
+    confidence: list[float | None] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MajorityCounted(Decision):
+    """The share of the answer that was given most often; `votes` are answers with their counts."""
+
+    kind: ClassVar[str] = "majority"
+    value: float
+    when: str
+    answer: str = ""
+    votes: list[list[Any]] = field(default_factory=list)
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementChecked(Decision):
+    """Whether at least the share `least` of all chains gives the same answer."""
+
+    kind: ClassVar[str] = "agreement"
+    value: bool
+    share: float
+    least: float
+    chains: int
+    answer: str
 
 
 def surest(
     ctx: Context, answers: Sequence[Answer], *, when: str, node: Node | None = None, named: Sequence[str] = ()
 ) -> Answer:
-    """The answer whose least likely token is likeliest; the most frequent where a model does not tell.
+    """Return the answer with the highest confidence; without confidences, the most frequent one.
 
-    Of equals the last one is taken, so the answer that saw most comes last. The last is given too where none of them is
-    known. `named` says what each of them is, for those who look at the decision.
+    Of equals the last is taken, so the answer that saw most should come last. The last is returned too where none of
+    them is known. `named` says what each of them is, for readers of the decision.
     """
-    known = [number for number, answer in enumerate(answers) if answer.known]
+    known = [place for place, answer in enumerate(answers) if answer.known]
     if len(known) < 2:
         return answers[known[0] if known else -1]
-    if all(answers[number].confidence is None for number in known):
-        said = Counter(question_key(answers[number].text) for number in known)
-        weights = {number: float(said[question_key(answers[number].text)]) for number in known}
+    if all(answers[place].confidence is None for place in known):
+        counts = Counter(question_key(answers[place].text) for place in known)
+        weights = {place: float(counts[question_key(answers[place].text)]) for place in known}
     else:
-        weights = {number: answers[number].confidence or 0.0 for number in known}
-    place = max(known, key=lambda number: (weights[number], number))
-    ctx.decide(
-        "surest",
-        place,
-        node=node,
-        when=when,
-        answers=[answer.text if answer.known else "" for answer in answers],
-        confidence=[answer.confidence for answer in answers],
-        named=list(named),
-    )
-    return answers[place]
+        weights = {place: answers[place].confidence or 0.0 for place in known}
+    best = max(known, key=lambda place: (weights[place], place))
+    texts = [answer.text if answer.known else "" for answer in answers]
+    confidence = [answer.confidence for answer in answers]
+    ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)), node=node)
+    return answers[best]
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
-    """The answer that is given most often, in its normal form, and its share of all.
+    """Return the answer that is given most often, in its normal form, and its share of all.
 
-    Of equals the one with the surest voter is taken, else the first. What is unknown does not vote, but counts among
-    all; where nothing is known the first comes back, with a share of nothing.
+    Of equals the one with the surest voter is taken, else the first. Unknown answers count among all, but do not vote;
+    where nothing is known the first comes back, with a share of 0.
     """
-    counted = votes(answers)
-    taken = counted[0][0] if counted else next(iter(answers), Answer("", status="unknown"))
-    share = len(counted[0]) / len(answers) if counted else 0.0
-    ctx.decide(
-        "majority",
-        round(share, 4),
-        when=when,
-        answer=taken.text if counted else "",
-        votes=[[group[0].text, len(group)] for group in counted],
-        unknown=sum(not answer.known for answer in answers),
+    groups = votes(answers)
+    answer = groups[0][0] if groups else next(iter(answers), Answer("", status="unknown"))
+    share = len(groups[0]) / len(answers) if groups else 0.0
+    ctx.emit(
+        MajorityCounted(
+            value=round(share, 4),
+            when=when,
+            answer=answer.text if groups else "",
+            votes=[[group[0].text, len(group)] for group in groups],
+            unknown=sum(not answer.known for answer in answers),
+        )
     )
-    return taken, share
+    return answer, share
 
 
 def votes(answers: Sequence[Answer]) -> list[list[Answer]]:
-    """The known answers, those that say the same together: most frequent first, in each the surest first."""
+    """Group known answers that say the same: the most frequent group first, in each the surest answer first."""
     groups: dict[str, list[Answer]] = {}
     for answer in answers:
         if answer.known:
@@ -75,22 +113,21 @@ def votes(answers: Sequence[Answer]) -> list[list[Answer]]:
 
 
 def answer_key(answer: str) -> str:
-    """What two spellings of one answer share: its words, without case, punctuation and articles."""
+    """Return what two spellings of one answer share: its words, without case, punctuation and articles."""
     words = question_key(answer)
     return " ".join(_ARTICLES.sub(" ", words).split()) or words or " ".join(answer.casefold().split())
 
 
-_ROUNDING = 1e-9
-
-
 def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> tuple[Answer, bool]:
-    """The answer of most chains, and whether at least this share of them gives it.
+    """Return the answer of most chains, and whether at least this share of them gives it.
 
-    The decision is recorded for every question: how often it passes, and how often it is right then, explains much of
-    the score of a method that begins with it. The answer is proposed for the case that the budget ends.
+    The answer is proposed in case the budget ends.
     """
     answer, share = majority(ctx, chains, when="gate")
     passed = answer.known and share + _ROUNDING >= least
-    ctx.decide("agreement", passed, share=round(share, 4), least=least, chains=len(chains), answer=answer.text)
+    decision = AgreementChecked(
+        value=passed, share=round(share, 4), least=least, chains=len(chains), answer=answer.text
+    )
+    ctx.emit(decision)
     ctx.propose(answer, order=1)
     return answer, passed

@@ -1,16 +1,58 @@
-"""Comparing what the branches of a tree or sub-questions found, in code, where the question asks for a comparison."""
+"""Compare in code what was found about the things that a question sets side by side."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from hoptree.core.values import Answer
+from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.text.comparison import conclude
+from hoptree.engine.events import Decision
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.schedule import together
+from hoptree.methods.steps.decompose import record_plan
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.text.comparison import conclude, read_yes_no
 from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison
+from hoptree.text.names import fold
 from hoptree.text.question_tree import Node, Plan
+
+Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
+_MAX_PAGE_PASSAGES = 2
+_YES_NO_TOKENS = 8
+_WHOLE_QUESTION_ORDER = 1000
+_BRACKETS = re.compile(r"\([^)]*\)")
+_ARTICLE = re.compile(r"^the\s+")
+_WHY = {
+    "Yes": "its own page says so",
+    "No": "its own page does not say so, which counts as no",
+    "": "the reply was neither yes nor no",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared(Decision):
+    """Whether `facts` about the things compared decide a comparison of the kind `kind_of`, and why."""
+
+    kind: ClassVar[str] = "compared"
+    value: bool
+    kind_of: str
+    facts: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimChecked(Decision):
+    """Whether a claim holds of a thing by its own page; None if the model said neither yes nor no."""
+
+    kind: ClassVar[str] = "borne_out"
+    value: bool | None
+    raw: str
+    passages: list[str] = field(default_factory=list)
 
 
 def compares(question: str) -> bool:
@@ -20,24 +62,25 @@ def compares(question: str) -> bool:
 
 def chooses(question: str) -> bool:
     """Whether the answer is one of the things that the question sets side by side."""
-    found = detect_comparison(question)
-    return found is not None and found.kind in ("choice", "which")
+    comparison = detect_comparison(question)
+    return comparison is not None and comparison.kind in ("choice", "which")
 
 
 def compares_again(question: str, above: Iterable[str]) -> bool:
-    """Whether the question sets the same things side by side as one of those above it, in whatever words.
+    """Whether the question compares the same things as one of those above it, in whatever words.
 
-    To split it would come to the same parts once more. "The director of A" is A here: nothing new is compared.
+    Splitting it would give the same parts once more. "The director of A" is A here.
     """
-    found = detect_comparison(question)
-    others = map(detect_comparison, above) if found else ()
-    return any(_same_things(found.operands, other.operands) for other in others if found and other)
+    comparison = detect_comparison(question)
+    if comparison is None:
+        return False
+    return any(other and _same_things(comparison.operands, other.operands) for other in map(detect_comparison, above))
 
 
 def compare_branches(
     ctx: Context, question: str, plan: Plan, asked: Mapping[int, str], answers: Mapping[int, Answer]
 ) -> Answer | None:
-    """The answer by dates, numbers, names or yes and no, read from what was found for each of the things compared.
+    """Return the answer by dates, numbers, names or yes and no, from what each branch of a plan found.
 
     None where the question compares nothing, or what was found does not decide it.
     """
@@ -51,7 +94,7 @@ def compare_branches(
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
     ]
     facts = select_facts(comparison, question, found) if apart else {}
-    return decide_by(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
+    return _decide(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
 
 def compare_pairs(
@@ -67,10 +110,10 @@ def compare_pairs(
         if len(named) == 1 and answer.known:
             found.append((named[0], asked, answer.text))
     facts = select_facts(comparison, question, found)
-    return decide_by(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
+    return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
 
-def decide_by(
+def _decide(
     ctx: Context,
     comparison: Comparison,
     facts: Mapping[str, str],
@@ -78,18 +121,19 @@ def decide_by(
     *,
     node: Node | None = None,
 ) -> Answer | None:
-    """The answer that facts about the things compared give, resting on what `answers` rest on."""
-    found = conclude(comparison, facts)
-    why = found.why if found else ""
-    ctx.decide("compared", found is not None, node=node, kind_of=comparison.kind, facts=dict(facts), why=why)
-    if found is None:
+    """Return the answer that facts about the things compared give, resting on what `answers` rest on."""
+    conclusion = conclude(comparison, facts)
+    why = conclusion.why if conclusion else ""
+    decision = Compared(value=conclusion is not None, kind_of=comparison.kind, facts=dict(facts), why=why)
+    ctx.emit(decision, node=node)
+    if conclusion is None:
         return None
     support = dict.fromkeys(name for answer in answers for name in answer.support)
-    return Answer(found.answer, found.why, source="synthesis", support=tuple(support))
+    return Answer(conclusion.answer, conclusion.why, source="synthesis", support=tuple(support))
 
 
 def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Node | None:
-    """The last node of the branch that begins with a question about the operand, and leads to one fact about it."""
+    """Return the last node of the branch that begins with a question about the operand."""
     branch = [node for node in plan.nodes if operand in about[node.id]][:1]
     while branch:
         reached = {node.id for node in branch}
@@ -100,14 +144,14 @@ def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Nod
     return branch[-1] if branch else None
 
 
-def _same_things(some: Sequence[str], others: Sequence[str]) -> bool:
-    pairs = {(one, other) for one in some for other in others if _names(one, other) or _names(other, one)}
-    return {one for one, _ in pairs} == set(some) and {other for _, other in pairs} == set(others)
+def _same_things(things: Sequence[str], others: Sequence[str]) -> bool:
+    pairs = {(a, b) for a in things for b in others if _named(a, (b,)) or _named(b, (a,))}
+    return {a for a, _ in pairs} == set(things) and {b for _, b in pairs} == set(others)
 
 
-def _named(asked: str, operands: Sequence[str]) -> list[str]:
-    """The operands that a question names, the longest first: "Alien 3" in it is no "Alien"."""
-    rest, named = f" {_folded(asked)} ", []
+def _named(text: str, operands: Sequence[str]) -> list[str]:
+    """Return the operands that a text names, the longest first: "Alien 3" in it is no "Alien"."""
+    rest, named = f" {_folded(text)} ", []
     for operand in sorted(operands, key=len, reverse=True):
         if (name := f" {_folded(operand)} ") in rest:
             named.append(operand)
@@ -115,9 +159,70 @@ def _named(asked: str, operands: Sequence[str]) -> list[str]:
     return named
 
 
-def _names(asked: str, operand: str) -> bool:
-    return f" {_folded(operand)} " in f" {_folded(asked)} "
-
-
 def _folded(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+async def both_hold(ctx: Context, question: str, search: Search, *, propose: bool = True) -> Answer | None:
+    """Answer "Are A and B both …?" by looking at each alone; None for other questions, or where a page is missing.
+
+    A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
+    it counts as no. With `propose`, a no of one is proposed in case the budget ends before the other is looked at.
+    """
+    comparison = detect_comparison(question)
+    if comparison is None or comparison.kind != "both":
+        return None
+    claim, names = comparison.claim, comparison.operands
+    nodes = [Node(number, f"Is it true of {name}: {claim}?") for number, name in enumerate(names, 1)]
+    record_plan(ctx, Plan(tuple(nodes)))
+    answers = await together(
+        _check_claim(ctx, name, claim, node, search, propose) for name, node in zip(names, nodes, strict=True)
+    )
+    facts = {name: answer.text or "unknown" for name, answer in zip(names, answers, strict=True)}
+    return _decide(ctx, comparison, facts, answers)
+
+
+async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: Search, propose: bool) -> Answer:
+    ctx.begin_node(node, node.question)
+    pages = _own_page(name, await search(name, node))
+    answer = Answer("", status="unknown", source="external")
+    if pages:
+        documents = show_passages(ctx, pages, titles=True)
+        prompt = prompt_for(ctx.method, "bear_out").fill(documents=documents, name=name, claim=claim)
+        raw = (await ctx.generate("bear_out", prompt, max_tokens=_YES_NO_TOKENS, node=node)).text
+        holds = read_yes_no(raw)
+        note_reply(ctx, "bear_out", "" if holds is not None else "neither yes nor no")
+        ids = [page.id for page in pages]
+        ctx.emit(ClaimChecked(value=holds, raw=raw, passages=ids), node=node)
+        if holds is not None:
+            answer = Answer("Yes" if holds else "No", raw, "answered", "external", tuple(ids))
+    if propose and answer.text == "No":
+        no = Answer("no", answer.raw, source="synthesis", support=answer.support)
+        ctx.propose(no, order=_WHOLE_QUESTION_ORDER)
+    ctx.end_node(node, answer, why=_WHY[answer.text] if pages else "no page of its own was found")
+    return answer
+
+
+def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the first passages of the thing's own page: what another page does not say of it means nothing.
+
+    Brackets tell things of one name apart, if both name and title have them.
+    """
+    wanted, meaning = _split_brackets(name)
+
+    def fits(passage: Passage) -> bool:
+        title, other = _split_brackets(passage.title)
+        return title == wanted and not (other and meaning and other != meaning)
+
+    fitting = [passage for passage in passages if fits(passage)]
+    return [passage for passage in fitting if passage.title == fitting[0].title][:_MAX_PAGE_PASSAGES]
+
+
+def _split_brackets(text: str) -> tuple[str, str]:
+    """Return a name without case, accents and article, and what stands in brackets in it."""
+    outside, inside = _BRACKETS.sub(" ", text), " ".join(_BRACKETS.findall(text))
+    return _ARTICLE.sub("", _fold_words(outside)), _fold_words(inside)
+
+
+def _fold_words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", fold(text)))

@@ -1,100 +1,54 @@
-"""What a text that was written step by step concludes, and how a model is brought to conclude it."""
+"""Bring a model to conclude what it wrote step by step."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.methods.steps.continuation import Draft, Pen
+from hoptree.engine.events import ChainWritten, Decision
+from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.parse import clean_answer, looks_unanswered
-from hoptree.text.sentences import sentence_spans
-from hoptree.text.tokens import Span
+from hoptree.text.conclusions import answer_sentence, before_answer, gives_answer, led_to_answer, read_conclusion
 
-# "the answer is not clear", "… is Unknown."; but "The answer is Not Fade Away".
-_NO_ANSWER = (
-    r"\W{0,9}(?:(?:still|also|therefore|currently|simply)\s+)?\W{0,4}(?-i:"
-    r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
-    r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
-)
-_BOXED = re.compile(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")
-"""As models that were trained on sums write an answer."""
-_PHRASE = re.compile(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
+CONCLUSION_TOKENS = 20
 _NEXT_QUESTION = re.compile(r"\s(?:Question|Context):")
-_ASKS_YES_NO = re.compile(
-    r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
-    r"|\W*(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should)n['’]t\b",
-    re.IGNORECASE,
-)
-# "yes, because …", "no it is not"; but "No Country for Old Men".
-_YES_NO = re.compile(
-    r"(yes|no)\b(?=\s*[,;:.!(–—-]|\s+(?:because|since|as|but|it|he|she|they|there|both|neither)\b)", re.IGNORECASE
-)
-_LAST = "So the answer is"
-LAST_TOKENS = 20
 
 
-async def conclude(ctx: Context, pen: Pen, written: Draft, *, context: str = "") -> Answer:
-    """The answer that a text ends in; where it gives none, it is asked for the last words."""
-    if _PHRASE.search(written.text):
-        text = written.text
-    else:
-        ctx.decide("no_answer_phrase", True, text=written.text)
-        text = await last_words(pen, written.text, context=context)
-        said = text != led_to_answer(written.text)
-        note_reply(ctx, "conclude", "" if said else "no answer", ["last words"])
-    ctx.trace.add("chain", text=text)
-    return read_conclusion(text, pen.question)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoAnswerPhrase(Decision):
+    """A text ended without an answer, and the model is asked for one."""
+
+    kind: ClassVar[str] = "no_answer_phrase"
+    value: bool = True
+    text: str = ""
 
 
-async def last_words(pen: Pen, text: str, *, context: str = "") -> str:
-    """A text with the answer that the model gives when it is made to, in place of the one it had."""
-    last = await pen.write(led_to_answer(text), step="conclude", max_tokens=LAST_TOKENS, context=context)
-    before = _before_answer(text) if gives_answer(last.text) else led_to_answer(text)
-    return f"{before} {last.text}".strip()
+async def conclude(ctx: Context, generator: Generator, written: Draft, *, context: str = "") -> Answer:
+    """Return the answer that a text ends in; where it gives none, the model is asked for it."""
+    text = written.text
+    if not gives_answer(text):
+        ctx.emit(NoAnswerPhrase(text=text))
+        text = await add_conclusion(generator, written.text, context=context)
+        answered = text != led_to_answer(written.text)
+        note_reply(ctx, "conclude", "" if answered else "no answer", ["last words"])
+    ctx.emit(ChainWritten(text=text))
+    return read_conclusion(text, generator.question)
 
 
-def led_to_answer(text: str) -> str:
-    """A text up to the words behind which its answer stands, or would."""
-    return f"{_before_answer(text)} {_LAST}".strip()
+async def add_conclusion(generator: Generator, text: str, *, context: str = "") -> str:
+    """Return a text with the answer that the model gives when it is made to, in place of the one it had."""
+    lead = led_to_answer(text)
+    draft = await generator.write(lead, step="conclude", max_tokens=CONCLUSION_TOKENS, context=context)
+    before = before_answer(text) if gives_answer(draft.text) else lead
+    return f"{before} {draft.text}".strip()
 
 
-def _before_answer(text: str) -> str:
-    found = _answer_sentence(text)
-    return text[: found[0]].rstrip() if found else text
-
-
-def read_conclusion(text: str, question: str = "") -> Answer:
-    """The answer that stands behind a text's last "the answer is", up to the end of that sentence.
-
-    A question that asks for yes or no is answered by that, without the reason that may follow.
-    """
-    said = ""
-    for phrase in _PHRASE.finditer(text):
-        said = text[phrase.end() :]
-    said = _BOXED.sub(r"\1", said.replace("**", "")).strip()
-    spans = sentence_spans(said)
-    answer = clean_answer(clean_answer(said[: spans[0][1]]).strip("{} ")) if spans else ""
-    if _ASKS_YES_NO.match(question) and (short := _YES_NO.match(answer)):
-        answer = short[1]
-    known = bool(answer) and not looks_unanswered(answer)
-    return Answer(answer if known else "", text, "answered" if known else "unknown", "synthesis")
-
-
-def gives_answer(text: str) -> bool:
-    return _PHRASE.search(text) is not None
-
-
-def to_answer(draft: Draft) -> Draft:
-    """A draft up to the last sentence that gives an answer, and up to the next question a model asks itself."""
+def cut_at_answer(draft: Draft) -> Draft:
+    """Cut a draft behind the last sentence that gives an answer, and before the next question the model asks."""
     if following := _NEXT_QUESTION.search(draft.text):
         draft = replace(draft.until(following.start()), ended=True)
-    found = _answer_sentence(draft.text)
-    return draft.until(found[1]) if found else draft
-
-
-def _answer_sentence(text: str) -> Span | None:
-    """The last sentence that gives an answer: an earlier one was thought better of."""
-    return next((span for span in reversed(sentence_spans(text)) if _PHRASE.search(text, *span)), None)
+    span = answer_sentence(draft.text)
+    return draft.until(span[1]) if span else draft

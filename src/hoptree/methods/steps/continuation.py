@@ -1,57 +1,68 @@
-"""Writing a reply stretch by stretch: the next words of a text that is there already, with what the model tells."""
+"""Write a reply in parts: the next words of a text, with the uncertainty signals that the model gives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.worked_examples import Worked, as_context
+from hoptree.methods.steps.worked_examples import WorkedExample, as_context
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
-from hoptree.text.uncertainty import token_entropy
+from hoptree.text.uncertainty import entropy_of_top
 
-_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
-_STOP = ("\nQuestion:", "\nContext:")
-"""Where a model without turns goes on with a question of its own."""
+_SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
+_STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
 
-Telling = Literal["entropy", "likeliest", "samples"]
-"""What tells a model's doubts: its entropy, the likeliest tokens of each step, or nothing but several samples."""
+UncertaintySignal = Literal["entropy", "likeliest", "samples"]
+"""How a model's uncertainty is measured: by its entropy, by the likeliest tokens of each step, or by samples."""
 
 
-def telling_of(ctx: Context, *, attention: bool = False, beyond: bool = False) -> Telling:
-    """What the model that answers can tell of its doubts; what is missing is recorded with the fidelity it leaves.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity(Decision):
+    """Whether the model gives all signals that the method's paper uses; `telling` is the uncertainty signal."""
 
-    `beyond` says that the options leave the paper, whatever the model tells.
+    kind: ClassVar[str] = "fidelity"
+    value: str
+    missing: list[str] = field(default_factory=list)
+    telling: UncertaintySignal | None = None
+
+
+def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = False) -> UncertaintySignal:
+    """Return the best uncertainty signal of the answering model, and record which signals it lacks.
+
+    `beyond` says that the options leave the paper, whatever the model gives.
     """
-    can = ctx.model_for("answer").capabilities
-    telling: Telling = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
-    wanted = ("entropy", *(("attention",) if attention else ()), "prefix")
-    missing = [signal for signal in wanted if signal not in can]
-    if telling == "samples":
+    model = ctx.model_for("answer")
+    can = model.capabilities
+    signal: UncertaintySignal = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
+    wanted = ("entropy", "attention", "prefix") if attention else ("entropy", "prefix")
+    missing = [name for name in wanted if name not in can]
+    if signal == "samples":
         missing.append("logprobs")
-        name = ctx.model_for("answer").name
-        ctx.warn("no_logprobs", f"{name} gives no log-probabilities; how far samples agree tells what is in doubt.")
-    note_fidelity(ctx, missing, telling, beyond=beyond)
-    return telling
+        message = f"{model.name} gives no log-probabilities; how far samples agree tells what is in doubt."
+        ctx.warn("no_logprobs", message)
+    note_fidelity(ctx, missing, signal, beyond=beyond)
+    return signal
 
 
 def note_fidelity(
-    ctx: Context, missing: Sequence[str], telling: Telling | None = None, *, beyond: bool = False
+    ctx: Context, missing: Sequence[str], signal: UncertaintySignal | None = None, *, beyond: bool = False
 ) -> None:
-    """Record whether the model gives all signals that a method's paper uses, and nothing goes beyond that."""
-    ctx.decide("fidelity", "approx" if missing or beyond else "exact", missing=list(missing), telling=telling)
+    """Record whether the model gives all signals that a method's paper uses, and the options keep to the paper."""
+    ctx.emit(Fidelity(value="approx" if missing or beyond else "exact", missing=list(missing), telling=signal))
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A part of a reply with its tokens, of which there are `size`, also where they are not told.
+    """A part of a reply with its tokens; `size` is their number, also where the model does not give them.
 
     `ended` says that the model had no more to say, `cut` that it had to stop in the middle of the last sentence.
     """
@@ -63,7 +74,7 @@ class Draft:
     size: int = 0
 
     def until(self, end: int) -> Draft:
-        """What stands before a place; it has ended only if that is all."""
+        """Return what stands before a place; it has ended only if that is all."""
         if end >= len(self.text):
             return self
         places = token_spans(self.text, [token.text for token in self.tokens])
@@ -72,162 +83,126 @@ class Draft:
         return Draft(self.text[:end].rstrip(), tuple(tokens), size=size)
 
     def first_sentence(self) -> Draft:
+        """Return the draft up to the end of its first sentence."""
         spans = sentence_spans(self.text)
         return self.until(spans[0][1]) if spans else self
 
     def followed_by(self, other: Draft) -> Draft:
+        """Return both drafts as one."""
         if not other.text:
             return replace(self, ended=other.ended)
         text = f"{self.text} {other.text}" if self.text else other.text
         return Draft(text, self.tokens + other.tokens, other.ended, other.cut, self.size + other.size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """How the next words are asked for."""
-
-    step: str
-    max_tokens: int
-    context: str
-    n: int = 1
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    seed: int = 0
-    top_logprobs: int = 0
-    signals: frozenset[Signal] = frozenset()
+def adds_text(new: str, text: str) -> bool:
+    """Whether `new` says anything that `text` does not say already: models that loop never end."""
+    return bool(new.strip()) and new.strip() not in text
 
 
-class Pen:
-    """One question's reply, as far as it is written elsewhere; it only writes what comes next.
+class Generator:
+    """Writes the next words of the reply to one question; the caller keeps the text.
 
-    Models that cannot continue a text are shown it and asked to go on. What `shots` have as context is shown where the
-    question has one, too. With a `telling`, or where a draft is `judged` by its tokens, an endpoint is found out that
-    gives none: it loses the capability, and the method is begun again.
+    A model that cannot continue a text is shown it and asked to go on. The context of `shots` is shown only where the
+    question has one, too. With a `signal`, or where drafts are `judged` by their tokens, an endpoint that turns out to
+    give no tokens loses that capability, and the method is started again.
     """
 
     def __init__(
         self,
         ctx: Context,
         question: str,
-        shots: Sequence[Worked],
+        shots: Sequence[WorkedExample],
         *,
-        telling: Telling | None,
+        signal: UncertaintySignal | None = None,
         attention: bool = False,
         judged: bool = False,
     ) -> None:
         can = ctx.model_for("answer").capabilities
-        self._ctx, self.question, self._shots = ctx, question, shots
+        self._ctx, self.question, self._shots, self._signal = ctx, question, shots, signal
         self._prefix = "prefix" in can
-        self._awaits_tokens = judged or telling in ("entropy", "likeliest")
-        self._likeliest = telling == "likeliest"
-        told: set[Signal] = {"entropy"} if telling == "entropy" else set()
-        if attention and told and "attention" in can:
-            told.add("attention")
-        self._signals = frozenset(told)
-        self._top = MAX_TOP_LOGPROBS if telling == "likeliest" else 1 if telling is None and "logprobs" in can else 0
+        self._tokens_unchecked = judged or signal in ("entropy", "likeliest")
+        signals: set[Signal] = {"entropy"} if signal == "entropy" else set()
+        if attention and signals and "attention" in can:
+            signals.add("attention")
+        self._signals = frozenset(signals)
+        self._top = MAX_TOP_LOGPROBS if signal == "likeliest" else 1 if signal is None and "logprobs" in can else 0
 
     async def write(self, text: str, *, step: str, max_tokens: int, context: str = "") -> Draft:
-        """What the model writes next; what it did not get to the end of is left out, as far as there is more."""
-        asked = _Asked(step, max_tokens, context, top_logprobs=self._top, signals=self._signals)
-        reply = await self._ask(text, asked)
-        draft = _read(reply.choices[0], self._shown(text), reply.usage.completion)
-        if draft.text and self._awaits_tokens:
-            self._awaits_tokens = False  # who tells once can tell: what thought hides later is no reason to begin again
-            self._heard(draft)
+        """Return what the model writes next; an unfinished last sentence is left out if there is another one."""
+        reply = await self._ask(text, context, step, max_tokens, top_logprobs=self._top, signals=self._signals)
+        draft = self._draft(reply.choices[0], text, reply.usage.completion)
+        if draft.text and self._tokens_unchecked:
+            self._tokens_unchecked = (
+                False  # tokens that are missing later, behind hidden thoughts, are no reason to restart
+            )
+            self._check_tokens(draft)
         return draft
 
-    def _heard(self, draft: Draft) -> None:
+    def _check_tokens(self, draft: Draft) -> None:
         model = self._ctx.model_for("answer")
         if not draft.tokens and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
             raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities.", "Choose another model, or another method."
             )
-        told = max((len(token.top) for token in draft.tokens), default=0)
-        if self._likeliest and 0 < told < MAX_TOP_LOGPROBS:  # with none, samples tell
+        given = max((len(token.top) for token in draft.tokens), default=0)
+        if self._signal == "likeliest" and 0 < given < MAX_TOP_LOGPROBS:
             self._ctx.warn(
                 "few_logprobs",
-                f"{model.name} tells {told} likeliest tokens where {MAX_TOP_LOGPROBS} are asked for: entropy is "
+                f"{model.name} tells {given} likeliest tokens where {MAX_TOP_LOGPROBS} are asked for: entropy is "
                 "estimated lower, and thresholds want tuning for that.",
             )
 
-    async def drafts(
+    async def sample_drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
     ) -> tuple[Draft, ...]:
-        """Whole replies, drawn at a temperature in one call; some endpoints give fewer than are asked for."""
-        top = self._top
-        asked = _Asked(step, max_tokens, context, n=count, temperature=temperature, seed=seed, top_logprobs=top)
-        reply = await self._ask("", asked)
-        return tuple(_read(choice, "", reply.usage.completion) for choice in reply.choices)
+        """Return whole replies, sampled in one call; some endpoints give fewer than are asked for."""
+        options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
+        reply = await self._ask("", context, step, max_tokens, **options)
+        return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
 
     async def sample(self, text: str, count: int, *, step: str, max_tokens: int, context: str = "") -> tuple[str, ...]:
-        """The next words, chosen by chance several times."""
-        replies = await self._draw(text, count, _Asked(step, max_tokens, context, temperature=1.0))
-        return tuple(_read(choice, self._shown(text), 0).text for reply in replies for choice in reply.choices)
+        """Return the next words, sampled several times."""
+        choices = await self._sample(text, count, context, step, max_tokens)
+        return tuple(self._draft(choice, text, 0).text for choice in choices)
 
-    async def states(
-        self,
-        text: str,
-        count: int,
-        *,
-        step: str,
-        max_tokens: int,
-        context: str = "",
-        top_p: float = 1.0,
-        top_k: int = 0,
+    async def sample_states(
+        self, text: str, count: int, *, step: str, max_tokens: int, context: str = "", top_p: float, top_k: int
     ) -> tuple[tuple[str, tuple[float, ...]], ...]:
-        """Samples that say something, each with the state of the model behind its last token, where it tells."""
+        """Return samples that are not empty, each with the model's hidden state behind its last token, if given."""
         can = self._ctx.model_for("answer").capabilities
         signals: frozenset[Signal] = frozenset(("hidden",) if "hidden_states" in can else ())
-        asked = _Asked(step, max_tokens, context, temperature=1.0, top_p=top_p, top_k=top_k, signals=signals)
-        replies = await self._draw(text, count, asked)
-        choices = (choice for reply in replies for choice in reply.choices)
-        return tuple(
-            (_read(choice, self._shown(text), 0).text, choice.hidden) for choice in choices if choice.text.strip()
-        )
+        choices = await self._sample(text, count, context, step, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
+        return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
 
-    async def look_back(self, text: str, spans: Sequence[Span], *, context: str = "") -> Attended | None:
-        """What these places of the text look back at, where the model tells."""
+    async def attended_from(self, text: str, spans: Sequence[Span], *, context: str = "") -> Attended | None:
+        """Return what these places of the text attend to, where the model gives its attention."""
         if not self._prefix or "attention" not in self._signals:
             return None
-        reply = await self._ctx.generate(
-            "look_back",
-            self._prompt(text, context),
-            max_tokens=0,
-            prefix=text,
-            attention_of=tuple(spans),
-        )
+        prompt = self._prompt(text, context)
+        reply = await self._ctx.generate("look_back", prompt, max_tokens=0, prefix=text, attention_of=tuple(spans))
         return reply.choices[0].attended
 
-    async def _draw(self, text: str, count: int, asked: _Asked) -> list[Reply]:
-        if "n_samples" not in self._ctx.model_for("answer").capabilities:
-            return await together(self._ask(text, replace(asked, seed=seed)) for seed in range(count))
-        first = await self._ask(text, replace(asked, n=count))
+    async def _sample(
+        self, text: str, count: int, context: str, step: str, max_tokens: int, **options: Any
+    ) -> list[Choice]:
+        async def ask(**more: int) -> Reply:
+            return await self._ask(text, context, step, max_tokens, temperature=1.0, **options, **more)
+
+        replies: list[Reply] = []
+        if "n_samples" in self._ctx.model_for("answer").capabilities:
+            replies.append(await ask(n=count))
         # Some endpoints give one reply, whatever is asked for.
-        more = await together(self._ask(text, replace(asked, seed=seed)) for seed in range(len(first.choices), count))
-        return [first, *more]
+        given = sum(len(reply.choices) for reply in replies)
+        replies += await together(ask(seed=seed) for seed in range(given, count))
+        return [choice for reply in replies for choice in reply.choices]
 
-    async def _ask(self, text: str, asked: _Asked) -> Reply:
+    async def _ask(self, text: str, context: str, step: str, max_tokens: int, **options: Any) -> Reply:
+        prompt, prefix = self._prompt(text, context), text if self._prefix else ""
         return await self._ctx.generate(
-            asked.step,
-            self._prompt(text, asked.context),
-            max_tokens=max(1, asked.max_tokens),
-            prefix=text if self._prefix else "",
-            stop=_STOP,
-            top_logprobs=asked.top_logprobs,
-            signals=asked.signals,
-            n=asked.n,
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            top_k=asked.top_k,
-            seed=asked.seed,
-            part=True,
+            step, prompt, max_tokens=max(1, max_tokens), prefix=prefix, stop=_STOP, part=True, **options
         )
-
-    def _shown(self, text: str) -> str:
-        """What a model that was asked to go on may begin again with."""
-        return "" if self._prefix else text
 
     def _prompt(self, text: str, context: str) -> Filled:
         shots = [
@@ -237,31 +212,31 @@ class Pen:
         name = "go_on" if text and not self._prefix else "step_by_step"
         return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
 
+    def _draft(self, choice: Choice, text: str, size: int) -> Draft:
+        """Return what a choice adds to a text; a model that was asked to go on may have begun it again."""
+        return read_draft(choice, "" if self._prefix else text, size)
+
 
 def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, facts: str = "") -> str:
-    """Passages, numbered, and known facts as they stand before the question; "" of neither."""
-    shown = [show_passages(ctx, [one], titles=titles).removeprefix("passage:").strip() for one in passages]
-    return as_context(shown, facts=facts)
+    """Return numbered passages and known facts as they stand before the question; "" of neither."""
+    texts = [show_passages(ctx, [passage], titles=titles).removeprefix("passage:").strip() for passage in passages]
+    return as_context(texts, facts=facts)
 
 
-def _read(choice: Choice, before: str, size: int) -> Draft:
-    """What a choice adds to the text it was shown, in whole words, and in whole sentences if it has one.
-
-    White space is one space.
-    """
-    said = " ".join(plain(choice.text).split())
-    said = said.removeprefix(before).strip()
-    tokens = tuple(map(_with_entropy, choice.tokens))
-    draft = Draft(said, tokens, choice.finish != "length", size=size)
-    if choice.finish != "length" or said.endswith(_ENDS):
+def read_draft(choice: Choice, before: str, size: int) -> Draft:
+    """Return what a choice adds to the text `before`, in whole words, and in whole sentences if it has one."""
+    text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
+    cut = choice.finish == "length"
+    draft = Draft(text, tuple(map(_with_entropy, choice.tokens)), not cut, size=size)
+    if not cut or text.endswith(_SENTENCE_ENDS):
         return draft
-    sentences, words = sentence_spans(said), word_spans(said)
+    sentences, words = sentence_spans(text), word_spans(text)
     if len(sentences) > 1:
         return draft.until(sentences[-2][1])
     return replace(draft.until(words[-1][0]) if len(words) > 1 else draft, cut=True)
 
 
 def _with_entropy(token: Token) -> Token:
-    """A token with the entropy of its likeliest rivals, where the model tells these and not the entropy itself."""
-    told = token_entropy(token) if token.entropy is None else None
-    return token if told is None else replace(token, entropy=told)
+    """Estimate a token's entropy from its likeliest alternatives, where the model does not give it."""
+    entropy = entropy_of_top(token) if token.entropy is None else None
+    return token if entropy is None else replace(token, entropy=entropy)

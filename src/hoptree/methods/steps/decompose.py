@@ -1,30 +1,43 @@
-"""Splitting a question into a tree of simpler ones."""
+"""Split a question into a tree or a list of simpler ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for
-from hoptree.methods.steps.demonstrations import Demonstration, copies
-from hoptree.text.loose_json import JsonReading, read_json
+from hoptree.engine.events import Decision, Planned
+from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.methods.steps.demonstrations import Demonstration, copies_demonstration
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.text.loose_json import read_json
 from hoptree.text.parse import question_key, read_questions
 from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
 
-
-def tell_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
-    """Write a plan down, and what was wrong with it; `under` is the node of another plan that it hangs under."""
-    ctx.trace.add(
-        "plan",
-        **({"under": under.id} if under else {}),
-        nodes=[{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes],
-        issues=[{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues],
-    )
-
-
-MAX_TOKENS = 512
+MAX_SUB_QUESTIONS = 4
+_TREE_TOKENS = 512
+_LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
-_WORTH_TELLING = {*_UNCLEAR, "cap_nodes", "cap_depth"}
+_WARNED_OF = {*_UNCLEAR, "cap_nodes", "cap_depth"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSplit(Decision):
+    """How many sub-questions are asked; `loops` were asked before, `beyond` are more than may be."""
+
+    kind: ClassVar[str] = "split"
+    value: int
+    questions: list[str] = field(default_factory=list)
+    loops: list[str] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+
+
+def record_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
+    """Record a plan and what was wrong with it; `under` is the node of another plan that it hangs under."""
+    nodes = [{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes]
+    issues = [{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues]
+    ctx.emit(Planned(under=under.id if under else None, nodes=nodes, issues=issues))
 
 
 async def decompose_tree(
@@ -38,66 +51,58 @@ async def decompose_tree(
 ) -> Plan:
     """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
 
-    A question that yields no tree is its own single node. `titles` are of pages that were found for it, and a prompt
-    that shows them has a turn for them before the examples. `under` is the node whose question it is, if of any: the
-    plan hangs beneath it, unless it copies an example.
+    A question that yields no tree is its own single node. `titles` of pages found for it are shown before the examples.
+    With `under`, the plan hangs beneath the node whose question it is, unless it copies a demonstration.
     """
-    shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
     seen = {"titles": "\n".join(titles)} if titles else {}
-    prompt = prompt_for(ctx.method, "decompose_seen" if titles else "decompose").fill(
-        shots=[({**given, **seen}, plan) for given, plan in shots], question=question, **seen
-    )
-    reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS, node=under)).text
-    reading, plan = _read(ctx, reply, question, mend_leaks)
-    if complaint := _complaint(reading, plan):
-        again = prompt.follow_up(reply, f"That cannot be used: {complaint}. Write the whole JSON again, corrected.")
-        second = (await ctx.generate("decompose", again, role="decompose", max_tokens=MAX_TOKENS, node=under)).text
-        _, retried = _read(ctx, second, question, mend_leaks)
+    shots = [({"question": shot.question, **seen}, shot.plan) for shot in demonstrations]
+    template = prompt_for(ctx.method, "decompose_seen" if titles else "decompose")
+    prompt = template.fill(shots=shots, question=question, **seen)
+
+    async def ask(prompt: Filled) -> tuple[str, Plan, str]:
+        """Return the reply, its plan, and what to tell the model about it."""
+        reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_TREE_TOKENS, node=under)
+        reading = read_json(reply.text)
+        note_reply(ctx, "decompose", reading.error, reading.repairs)
+        plan = make_plan(reading.value, question, mend_leaks=mend_leaks)
+        return reply.text, plan, _complaint(plan) if reading.ok else f"it is not valid JSON ({reading.error})"
+
+    reply, plan, complaint = await ask(prompt)
+    if complaint:
+        correction = f"That cannot be used: {complaint}. Write the whole JSON again, corrected."
+        _, retried, _ = await ask(prompt.follow_up(reply, correction))
         plan = retried if retried.nodes else plan
     if not plan.nodes:
         plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
         ctx.warn("decompose_failed", "The model's plan could not be read; the question was answered as one piece.")
     for issue in plan.issues:
-        if issue.kind in _WORTH_TELLING:
+        if issue.kind in _WARNED_OF:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
-    if under and (len(plan.nodes) < 2 or copies(plan, question, demonstrations)):
+    if under and (len(plan.nodes) < 2 or copies_demonstration(plan, question, demonstrations)):
         return single_node(question)  # one part is the node's question once more, and a copy is of another
     plan = nest_plan(plan, under) if under else plan
-    tell_plan(ctx, plan, under=under)
+    record_plan(ctx, plan, under=under)
     return plan
 
 
-def _read(ctx: Context, reply: str, question: str, mend_leaks: bool) -> tuple[JsonReading, Plan]:
-    reading = read_json(reply)
-    ctx.trace.add("parse", step="decompose", ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
-    return reading, make_plan(reading.value, question, mend_leaks=mend_leaks)
-
-
-def _complaint(reading: JsonReading, plan: Plan) -> str:
-    """What to tell the model about its plan, or nothing."""
-    if not reading.ok:
-        return f"it is not valid JSON ({reading.error})"
+def _complaint(plan: Plan) -> str:
     if not plan.nodes:
         return "it holds no question"
     unclear = [issue for issue in plan.issues if issue.kind in _UNCLEAR]
     return f"{unclear[0].detail.split(';')[0]} in query{unclear[0].node}" if unclear else ""
 
 
-MAX_TOKENS_SPLIT = 256
-MAX_SUB_QUESTIONS = 4
-
-
 async def split_question(
     ctx: Context, question: str, *, linked: bool = False, node: Node | None = None
 ) -> tuple[str, ...]:
-    """The sub-questions a model lists for a question; none where its reply holds none.
+    """Return the sub-questions a model lists for a question; none where its reply holds none.
 
-    `linked` ones are asked one after another, each with the answers before it, and may refer to these.
+    `linked` ones may refer to the answers of those before them.
     """
     prompt = prompt_for(ctx.method, "decompose_linked" if linked else "decompose").fill(question=question)
-    raw = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS_SPLIT, node=node)).text
-    questions = read_questions(raw)
-    ctx.trace.add("parse", step="decompose", ok=bool(questions), repairs=[], error="" if questions else "no question")
+    reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_LIST_TOKENS, node=node)
+    questions = read_questions(reply.text)
+    note_reply(ctx, "decompose", "" if questions else "no question")
     return questions
 
 
@@ -109,12 +114,12 @@ def drop_asked(
     again: Callable[[str], bool] = lambda question: False,
     node: Node | None = None,
 ) -> tuple[str, ...]:
-    """The first sub-questions that are none of those `asked` on the way down (as keys): a loop would never end.
+    """Return the first sub-questions that were not `asked` above (as keys): a loop would never end.
 
     `again` says of others that they ask the same in other words.
     """
     new = [question for question in questions if question_key(question) not in asked and not again(question)]
-    kept = new[:MAX_SUB_QUESTIONS]
+    kept, beyond = new[:MAX_SUB_QUESTIONS], new[MAX_SUB_QUESTIONS:]
     loops = [question for question in questions if question not in new]
-    ctx.decide("split", len(kept), node=node, questions=kept, loops=loops, beyond=new[MAX_SUB_QUESTIONS:])
+    ctx.emit(QuestionSplit(value=len(kept), questions=kept, loops=loops, beyond=beyond), node=node)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""Worked decompositions to show a model: three fixed ones, or the nearest of the bank."""
+"""Worked decompositions to show a model: three fixed ones, or those most like the question."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from itertools import pairwise
 from hoptree.text.names import name_spans
 from hoptree.text.question_tree import Plan
 
-SHOWN = 3
-SAME_KIND = 1.5
-PER_LINK = 2.0
-"""How much a link more or less between things counts against a demonstration."""
-
-FOREIGN = 0.2
-"""How much a word that only the demonstration has counts against it, beside one that both have."""
-
+DEMONSTRATIONS = 3
+_SAME_KIND_FACTOR = 1.5
+_LINK_PENALTY = 2.0  # for each hop more or less than the question has
+_FOREIGN_WORD_PENALTY = 0.2  # for a word that only the demonstration has, beside one that both have
 _LINK = re.compile(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
 _COMPARING = re.compile(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
@@ -38,61 +34,63 @@ class Demonstration:
 
 @cache
 def load_bank() -> tuple[Demonstration, ...]:
-    """All demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
+    """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
     text = (files("hoptree") / "prompts" / "shared" / "bank.jsonl").read_text(encoding="utf-8")
-    rows = (json.loads(line) for line in text.splitlines())
     return tuple(
-        Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False)) for row in rows
+        Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
+        for row in map(json.loads, text.splitlines())
     )
 
 
-def copies(plan: Plan, question: str, shots: Sequence[Demonstration]) -> bool:
-    """Whether a plan asks what an example asked, of things that the question does not name."""
+def copies_demonstration(plan: Plan, question: str, shots: Sequence[Demonstration]) -> bool:
+    """Whether a plan asks what a demonstration asked, of things that the question does not name."""
     copied = (n.question for n in plan.nodes if not n.refs and any(f'"{n.question}"' in shot.plan for shot in shots))
     return any(not any(asked[start:end] in question for start, end in name_spans(asked, 1)) for asked in copied)
 
 
-def fixed() -> tuple[Demonstration, ...]:
-    return load_bank()[:SHOWN]
+def fixed_demonstrations() -> tuple[Demonstration, ...]:
+    """Return the first three, which are those of the paper in other words."""
+    return load_bank()[:DEMONSTRATIONS]
 
 
-def nearest(question: str, n: int = SHOWN) -> tuple[Demonstration, ...]:
-    """The n demonstrations most like the question, the most alike last, where a model looks first.
+def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demonstration, ...]:
+    """Return the n demonstrations most like the question, the most alike last, where a model looks first.
 
     Likeness is that of the wording without names: the shape of a question decides how it splits, not its subject.
     """
     bank = load_bank()
     bags = [_shape(shot.question) for shot in bank]
-    rarity = Counter(word for bag in bags for word in bag)
-    weight = {word: math.log(1 + len(bank) / count) for word, count in rarity.items()}
-    asked, links = _shape(question), _links(question)
+    counts = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log(1 + len(bank) / count) for word, count in counts.items()}
+    shape, hops = _shape(question), _count_links(question)
 
     def likeness(shot: Demonstration, bag: frozenset[str]) -> float:
-        shared = sum(weight[word] for word in bag & asked)
-        foreign = sum(weight[word] for word in bag - asked)
-        return shared - FOREIGN * foreign - PER_LINK * abs(links - _links(shot.question))
+        shared = sum(weight[word] for word in bag & shape)
+        foreign = sum(weight[word] for word in bag - shape)
+        return shared - _FOREIGN_WORD_PENALTY * foreign - _LINK_PENALTY * abs(hops - _count_links(shot.question))
 
     scores = [likeness(shot, bag) for shot, bag in zip(bank, bags, strict=True)]
-    first = max(range(len(bank)), key=lambda index: (scores[index], -index))
+    first = max(range(len(bank)), key=lambda place: (scores[place], -place))
     # Examples of one kind show one pattern; a mixture invites a mixture.
-    kin = [SAME_KIND if shot.kind == bank[first].kind else 1.0 for shot in bank]
-    ranked = sorted(range(len(bank)), key=lambda index: (index != first, -scores[index] * kin[index], index))
-    return tuple(bank[index] for index in reversed(ranked[:n]))
+    factors = [_SAME_KIND_FACTOR if shot.kind == bank[first].kind else 1.0 for shot in bank]
+    ranked = sorted(range(len(bank)), key=lambda place: (place != first, -scores[place] * factors[place], place))
+    return tuple(bank[place] for place in reversed(ranked[:n]))
 
 
 def _shape(question: str) -> frozenset[str]:
-    """The words and word pairs of a question, with `@` for every name and `~` for every comparison."""
-    shape = question[:1].lower() + question[1:]
-    for start, end in reversed(name_spans(shape)):
-        shape = f"{shape[:start]}@{shape[end:]}"
-    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", shape)]
+    """Return the words and word pairs of a question, with `@` for every name and `~` for every comparison."""
+    text = _without_names(question[:1].lower() + question[1:])
+    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", text)]
     kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}
 
 
-def _links(question: str) -> int:
-    """How many times a question goes from one thing to another, roughly: its hops."""
-    shape = question
-    for start, end in reversed(name_spans(question, 1)):
-        shape = f"{shape[:start]}@{shape[end:]}"
-    return len(_LINK.findall(shape))
+def _count_links(question: str) -> int:
+    """Count how often a question goes from one thing to another: roughly its hops."""
+    return len(_LINK.findall(_without_names(question, 1)))
+
+
+def _without_names(text: str, start: int = 0) -> str:
+    for first, last in reversed(name_spans(text, start)):
+        text = f"{text[:first]}@{text[last:]}"
+    return text

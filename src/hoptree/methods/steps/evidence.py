@@ -1,4 +1,4 @@
-"""Passages as a prompt shows them: short, numbered by nobody, and without sentences that talk to the model."""
+"""Show passages in a prompt: short, and without sentences that give orders to the model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from functools import lru_cache
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import PassageTruncated, TextQuarantined
 
 MAX_WORDS = 350
-"""Words of a passage a prompt shows, as IRCoT caps them."""
-
-_ID_WORDS = 8
-"""Words of an id that a model may read: titles and names of files have few."""
+"""Words of a passage that a prompt shows, as in IRCoT."""
+_MAX_ID_WORDS = 8  # titles and names of files have few
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = re.compile(
     r"rag[\s\\_-]*required"
@@ -32,60 +31,58 @@ _ADDRESSES_MODEL = re.compile(
     r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:(?:ai|large)\s+)?(?:ai|language)\s+(?:assistant|model)\b",
     re.IGNORECASE,
 )
-_LOOKS_LIKE = str.maketrans(
+_LOOKALIKES = str.maketrans(
     "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZ"
 )
-"""Cyrillic and Greek letters that look like Latin ones: an order may be written with some of them."""
-_BETWEEN = re.compile(r"[\W_]+")
+"""Cyrillic and Greek letters that look like Latin ones, with which an order may be disguised."""
+_NON_WORDS = re.compile(r"[\W_]+")
 
 
 def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:
-    """The passages as lines of a prompt.
+    """Return passages as lines of a prompt.
 
-    Retrieved text is untrusted: a sentence that gives orders to its reader is left out, and the answer says so.
+    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning.
     """
-    shown = []
+    lines = []
     for passage in passages:
-        text, dropped = _without_orders(passage.text)
-        title, title_dropped = _without_orders(passage.title)
-        if dropped or title_dropped:
-            ctx.trace.add("quarantine", passage=passage.id, sentences=[*dropped, *title_dropped])
-            ctx.warn(
-                "quarantine",
-                f"{_named(passage)} holds text that gives orders to the model; those sentences were not read.",
-            )
+        text, text_orders = _without_orders(passage.text)
+        title, title_orders = _without_orders(passage.title)
+        if orders := [*text_orders, *title_orders]:
+            ctx.emit(TextQuarantined(passage=passage.id, sentences=orders))
+            message = f"{_name(passage)} holds text that gives orders to the model; those sentences were not read."
+            ctx.warn("quarantine", message)
         words = text.split()
         if len(words) > MAX_WORDS:
-            ctx.trace.add("truncated", passage=passage.id, words=len(words), kept=MAX_WORDS)
-            ctx.warn("truncated", f"{_named(passage)} is long; only its first {MAX_WORDS} words were read.")
+            ctx.emit(PassageTruncated(passage=passage.id, words=len(words), kept=MAX_WORDS))
+            ctx.warn("truncated", f"{_name(passage)} is long; only its first {MAX_WORDS} words were read.")
         body = " ".join(words[:MAX_WORDS])
-        shown.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
-    return "\n".join(shown)
-
-
-def is_readable_id(text: str) -> bool:
-    """Whether a model may read the id of a passage: whoever wrote the document may have put an order into it."""
-    spaced = _BETWEEN.sub(" ", text)  # names of files have other signs in the place of spaces
-    orders = any(_ADDRESSES_MODEL.search(_as_read(said)) for said in (text, spaced))
-    return not orders and len(text.split()) <= _ID_WORDS
+        lines.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
+    return "\n".join(lines)
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:
-    """A line of a list that comes from outside, as `show_passages` would show it: without what gives orders."""
-    text, dropped = _without_orders(line)
-    if dropped:
-        ctx.trace.add("quarantine", passage=what, sentences=list(dropped))
+    """Return a line of a list from outside without what gives orders, as `show_passages` does."""
+    text, orders = _without_orders(line)
+    if orders:
+        ctx.emit(TextQuarantined(passage=what, sentences=list(orders)))
         ctx.warn("quarantine", f"The {what} hold text that gives orders to the model; it was not shown.")
     return text
 
 
-def _named(passage: Passage) -> str:
+def _name(passage: Passage) -> str:
     return f"Passage {passage.id}" if is_readable_id(passage.id) else "A passage"
+
+
+def is_readable_id(text: str) -> bool:
+    """Whether a model may read the id of a passage: whoever wrote the document may have put an order into it."""
+    spaced = _NON_WORDS.sub(" ", text)  # names of files have other signs in the place of spaces
+    orders = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
+    return not orders and len(text.split()) <= _MAX_ID_WORDS
 
 
 @lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without its sentences that address a model, and those; remembered, since passages come again."""
+    """Return the text without its sentences that address a model, and those; cached, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
     sentences = _SENTENCE.split(text)
     orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
@@ -95,8 +92,8 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _as_read(text: str) -> str:
-    """The text as a model reads it: without invisible letters, and with plain ones in place of wide or styled ones."""
+    """Return the text as a model reads it: no invisible characters, plain letters for wide or styled ones."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKC", text).translate(_LOOKS_LIKE)
-    return "".join(one for one in plain if unicodedata.category(one) != "Cf")
+    plain = unicodedata.normalize("NFKC", text).translate(_LOOKALIKES)
+    return "".join(char for char in plain if unicodedata.category(char) != "Cf")

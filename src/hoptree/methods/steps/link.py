@@ -1,36 +1,35 @@
-"""What a query is about: the names in it, and which entities and relations of many the model calls relevant."""
+"""Find what a query is about: its names, and the entities and relations that the model calls relevant."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.methods.steps.evidence import show_line
-from hoptree.methods.steps.relations import RelationRanking, best_edges, edges_in, foremost
+from hoptree.methods.steps.relations import RelationRanking, RelationsChosen, best_edges, edges_in, foremost
+from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import question_key
 from hoptree.text.parse_relevance import read_numbers
 from hoptree.text.question_tree import Node
 
-MAX_TOKENS = 32
-_NAMES = 12
-"""Names of one query that are looked up."""
-CANDIDATES = 15
+MAX_CANDIDATES = 15
 """Entities that one prompt shows."""
-_ALIASES = 3
-_RELATIONS = 60
-"""Relations that one prompt shows."""
-_VALUES = 20
-"""Facts of one relation that are kept: a list may be what was asked for, but not a whole census."""
-_LONGEST = 400
-"""Characters of an entity in one line."""
+_CHOICE_TOKENS = 32
+_MAX_NAMES = 12  # of one query that are looked up
+_MAX_ALIASES = 3
+_MAX_RELATIONS = 60  # that one prompt shows
+_MAX_RELATION_FACTS = 20  # a list may be what was asked for, but not a whole census
+_MAX_LINE_CHARS = 400
 _QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
-_LONGER = re.compile(r" ([a-z]{3,})\b")
+_NEXT_WORD = re.compile(r" ([a-z]{3,})\b")
 _PARTS = re.compile(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
 _NUMBERED = re.compile(r"[ -]\d{1,4}\b(?!,? ?\d)")
 _NO_HEADS = frozenset(
@@ -47,6 +46,16 @@ _WHEN = re.compile(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesLinked(Decision):
+    """The entities that a query is about, by label and id, of all `candidates`."""
+
+    kind: ClassVar[str] = "linked"
+    value: list[str]
+    ids: list[str] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+
+
 class Linker(Protocol):
     """Finds the things that a query is about, the most relevant first, `keep` of them at most."""
 
@@ -54,33 +63,33 @@ class Linker(Protocol):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names in a text, each once: what is quoted, capitalised words in a row (with a number behind them), and then
-    what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito" without the
-    first word.
+    """Return the names in a text, each once: quoted texts and capitalised words in a row, with a number behind them.
+
+    Then follows what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito"
+    without the first word.
     """
-    spans = name_spans(text)
     likely = [quoted[1] for quoted in _QUOTED.finditer(text)]
     further = []
-    for start, end in spans:
+    for start, end in name_spans(text):
         span = text[start:end]
         numbered = _NUMBERED.match(text, end)
         likely += [text[start : numbered.end()], span] if numbered else [span]
         parts = _PARTS.split(span)
         further += parts if len(parts) > 1 else []
-        longer = _LONGER.match(text, end)
+        longer = _NEXT_WORD.match(text, end)
         if longer and longer[1] not in _NO_HEADS and _bare(span) == span:
             further.append(text[start : longer.end()])
         further += [" ".join(span.split()[1:])] if len(parts) == 1 else []
-    found: dict[str, str] = {}
-    for name in (one for written in (*likely, *further) for one in (_bare(written, article=True), _bare(written))):
+    names: dict[str, str] = {}
+    for name in (form for span in (*likely, *further) for form in (_bare(span, article=True), _bare(span))):
         key = question_key(name)
         if key and not _NO_NAME.fullmatch(key):
-            found.setdefault(key, name)
-    return tuple(found.values())[:_NAMES]
+            names.setdefault(key, name)
+    return tuple(names.values())[:_MAX_NAMES]
 
 
 def _bare(name: str, *, article: bool = False) -> str:
-    """A name without what stands before it, when it was, and whose it is; with its article, if that is a part of it."""
+    """Return a name without function words before it, dates and possessives; `article` keeps a leading article."""
     words = _WHEN.sub("", re.sub(r"['’]s\b", "", name)).strip(" .,'’").split()
     while words and words[0].casefold() in _NO_HEADS:
         if article and words[0] in _ARTICLES and len(words) > 1:
@@ -92,53 +101,47 @@ def _bare(name: str, *, article: bool = False) -> str:
 async def keep_entities(
     ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """The entities that the model calls most relevant, `keep` at most and in its order; all where there are no more.
+    """Return the entities that the model calls most relevant, `keep` at most and in its order.
 
-    A reply that names none, and does not say so, keeps the first ones.
+    All are kept where there are no more; the first ones where the reply names none and does not say so.
     """
-    shown = tuple(candidates[:CANDIDATES])
-    return kept_entities(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
+    shown = tuple(candidates[:MAX_CANDIDATES])
+    return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
 
 
 async def choose_entities(
     ctx: Context, query: str, shown: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """As `keep_entities`, of all that are given, and nothing is recorded but the call."""
+    """As `keep_entities`, of all that are given, and without a record of the choice."""
     if len(shown) <= keep:
         return tuple(shown)
-    places = await _chosen(ctx, "entities", query, _entity_lines(shown), keep, node)
+    places = await _choose_lines(ctx, "entities", query, _entity_lines(shown), keep, node)
     return tuple(shown[place] for place in places)
 
 
-def kept_entities(
+def record_linked(
     ctx: Context, shown: Sequence[Entity], kept: tuple[Entity, ...], *, node: Node | None = None
 ) -> tuple[Entity, ...]:
     """Record which of the entities that were shown are kept."""
-    ctx.decide(
-        "linked",
-        [one.label for one in kept],
-        node=node,
-        ids=[one.id for one in kept],
-        candidates=[one.label for one in shown],
-    )
+    labels, ids = [entity.label for entity in kept], [entity.id for entity in kept]
+    ctx.emit(EntitiesLinked(value=labels, ids=ids, candidates=[entity.label for entity in shown]), node=node)
     return kept
 
 
 def _entity_lines(entities: Sequence[Entity]) -> list[str]:
-    """A line an entity; those that would read alike are told apart by their ids."""
+    """Return a line for each entity; those that would read alike are told apart by their ids."""
     lines = list(map(_entity_line, entities))
-    alike = Counter(map(fold, lines))
+    counts = Counter(map(fold, lines))
     return [
-        f"{line} (id {entity.id})" if alike[fold(line)] > 1 and entity.id else line
+        f"{line} (id {entity.id})" if counts[fold(line)] > 1 and entity.id else line
         for line, entity in zip(lines, entities, strict=True)
     ]
 
 
 def _entity_line(entity: Entity) -> str:
-    """An entity in one line: what it is called and what it is."""
-    others = f" (also {', '.join(entity.aliases[:_ALIASES])})" if entity.aliases else ""
-    told = f"{entity.label}{others}" + (f": {entity.description}" if entity.description else "")
-    return " ".join(told.split())[:_LONGEST]
+    aliases = f" (also {', '.join(entity.aliases[:_MAX_ALIASES])})" if entity.aliases else ""
+    line = f"{entity.label}{aliases}" + (f": {entity.description}" if entity.description else "")
+    return " ".join(line.split())[:_MAX_LINE_CHARS]
 
 
 async def choose_facts(
@@ -150,7 +153,7 @@ async def choose_facts(
     ranking: RelationRanking | None = None,
     node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """The facts whose relations the model calls relevant, or a `ranking` puts first, `keep` at most; all of no more.
+    """Return the facts of the `keep` relations that the model calls relevant, or a `ranking` puts first.
 
     Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
     in turn.
@@ -161,23 +164,22 @@ async def choose_facts(
     elif ranking:
         kept = await best_edges(ctx, ranking, query, edges, keep=keep, node=node)
     else:
-        shown = foremost(edges, query, most=_RELATIONS)
-        places = await _chosen(ctx, "relations", query, [edge.line for edge in shown], keep, node)
+        shown = foremost(edges, query, most=_MAX_RELATIONS)
+        places = await _choose_lines(ctx, "relations", query, [edge.line for edge in shown], keep, node)
         kept = tuple(shown[place] for place in places)
-    ctx.decide("relations", [[edge.entity.label, edge.relation] for edge in kept], node=node, candidates=len(edges))
-    return tuple(dict.fromkeys(fact for edge in kept for fact in edge.facts[:_VALUES]))
+    chosen = [[edge.entity.label, edge.relation] for edge in kept]
+    ctx.emit(RelationsChosen(value=chosen, candidates=len(edges)), node=node)
+    return tuple(dict.fromkeys(fact for edge in kept for fact in edge.facts[:_MAX_RELATION_FACTS]))
 
 
-async def _chosen(
+async def _choose_lines(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
 ) -> tuple[int, ...]:
-    """The places of the lines that the model names; the first ones where its reply names none and does not say so."""
+    """Return the places of the lines that the model names; the first ones where it names none and does not say so."""
     numbered = "\n".join(f"[{number}] {show_line(ctx, line, what=step)}" for number, line in enumerate(lines, 1))
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
-    reply = (await ctx.generate(step, prompt, role="link", max_tokens=MAX_TOKENS, node=node)).text
+    reply = (await ctx.generate(step, prompt, role="link", max_tokens=_CHOICE_TOKENS, node=node)).text
     numbers = read_numbers(reply, len(lines))[:keep]
     read = bool(numbers or _NONE.match(reply))
-    ctx.trace.add("parse", step=step, ok=read, repairs=[], error="" if read else "no number of the list")
-    if not read:
-        return tuple(range(min(keep, len(lines))))
-    return tuple(number - 1 for number in numbers)
+    note_reply(ctx, step, "" if read else "no number of the list")
+    return tuple(number - 1 for number in numbers) if read else tuple(range(min(keep, len(lines))))

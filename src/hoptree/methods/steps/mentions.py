@@ -1,4 +1,4 @@
-"""Entities by the words of a query, united with those of the names that a model reads out of it."""
+"""Link a query to entities by its own words, and by the names that a model reads out of it."""
 
 from __future__ import annotations
 
@@ -6,60 +6,63 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from hoptree.core.singleflight import Once
-from hoptree.core.values import Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import both, together
-from hoptree.graph.facts import Candidate, Candidates, Entity, Fact
-from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.link import CANDIDATES, choose_entities, choose_facts, keep_entities, kept_entities, names_in
+from hoptree.graph.facts import Candidate, Candidates, Entity
+from hoptree.methods.steps.link import MAX_CANDIDATES, choose_entities, names_in, record_linked
 from hoptree.methods.steps.own_pages import near_title
+from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import looks_unanswered, question_key
 from hoptree.text.question_tree import Node
 
-__all__ = [
-    "Found",
-    "GraphNames",
-    "IndexedNames",
-    "Kinds",
-    "MentionLinker",
-    "Titles",
-    "extract_mentions",
-    "find_entities",
-    "find_titles",
-    "graph_names",
-    "keep_entities",
-    "knowledge_of",
-    "read_mentions",
-    "require_sources",
-    "united",
-]
+EvidenceKinds = Literal["hybrid", "graph", "text"]
+"""Where to look: in both, in the knowledge graph alone, or in the corpus alone."""
 
-
-_EXTRACT_TOKENS = 96
-_MENTIONS = 8
-"""Names of one query that are looked up."""
-_LONGEST = 200
-"""Characters of a name."""
-_FOUND = 10
-"""Entities that the linker gives, and so many that a model's names give."""
-_EACH = 5
-"""Entities of one name."""
-_FITS = 0.5
-"""From which score on an entity's name fits one that the model read: below, it shares some words with it."""
+_MENTION_TOKENS = 96
+_MAX_MENTIONS = 8
+_MAX_NAME_CHARS = 200
+_MAX_ENTITIES = 10  # by the words of a query, and as many by the names that a model reads
+_MAX_ENTITIES_PER_NAME = 5
+_MIN_NAME_SCORE = 0.5  # below, an entity only shares some words with the name that the model read
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
-_LISTED = re.compile(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
-_MARKS = " \t\"'“”‘’`*_[]{}"
+_LIST_MARK = re.compile(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
+_QUOTES = " \t\"'“”‘’`*_[]{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionsRead(Decision):
+    """The names that the model read out of a query."""
+
+    kind: ClassVar[str] = "mentions"
+    value: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitlesNamed(Decision):
+    """The titles of the corpus that a query names."""
+
+    kind: ClassVar[str] = "titled"
+    value: list[str]
+
+
+def require_sources(ctx: Context, kinds: EvidenceKinds) -> None:
+    """Refuse to start without a source that is to be asked."""
+    if kinds != "text":
+        ctx.require_graph(instead="--set evidence=text" if kinds == "hybrid" else "")
+    if kinds != "graph":
+        ctx.require_corpus(instead="--set evidence=graph" if kinds == "hybrid" else "")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedNames:
-    """Candidates of a graph whose names are indexed: by whole names, by words of them, as they are or nearly so."""
+    """Candidates of a graph with an index of names: by whole names or words of them, exact or nearly so."""
 
     ctx: Context
     node: Node | None = None
@@ -73,7 +76,7 @@ class IndexedNames:
 
 @dataclass(frozen=True, slots=True)
 class GraphNames:
-    """Candidates of a graph that is asked for names as they are: those a text writes with capitals or quotes."""
+    """Candidates of a graph without an index: exact names that a text writes with capitals or quotes."""
 
     ctx: Context
     node: Node | None = None
@@ -82,15 +85,17 @@ class GraphNames:
         return _exact(await self.ctx.entities(mention, limit=limit, node=self.node))
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        found = await together(self.ctx.entities(name, limit=_EACH, node=self.node) for name in names_in(text))
-        return _exact(united(*found)[:limit])
+        groups = await together(
+            self.ctx.entities(name, limit=_MAX_ENTITIES_PER_NAME, node=self.node) for name in names_in(text)
+        )
+        return _exact(interleave(*groups)[:limit])
 
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates that need no graph: names that are titles of the corpus.
+    """Candidates without a graph: names that are titles of the corpus.
 
-    A name that the model read may differ from a title as `own_pages` allows; a guess from capitals must be one.
+    A name that the model read may differ from a title as `near_title` allows; a guess from capitals must be one.
     """
 
     ctx: Context
@@ -103,8 +108,8 @@ class Titles:
         return _exact(found[:limit])
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        found = await together(map(self._titled, names_in(text)))
-        return _exact([one for some in found for one in some][:limit])
+        groups = await together(map(self._titled, names_in(text)))
+        return _exact([entity for group in groups for entity in group][:limit])
 
     async def _titled(self, name: str) -> list[Entity]:
         page = await self.ctx.titles(name, k=1, where={TITLE: name}, node=self.node)
@@ -112,7 +117,7 @@ class Titles:
 
 
 def graph_names(ctx: Context) -> Callable[[Context, Node | None], Candidates]:
-    """How the names of the graph at hand are looked up: by its index of them, if it has one."""
+    """Return how names of the graph at hand are looked up: by its index of them, if it has one."""
     return IndexedNames if ctx.names_indexed else GraphNames
 
 
@@ -121,8 +126,8 @@ def _exact(entities: Iterable[Entity]) -> tuple[Candidate, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a query may be about: as the linker alone says, and by the names that a model read out of it.
+class EntityCandidates:
+    """What a query may be about: by its own words (`linker`), and by the names that a model read (`model`).
 
     `fitting` are those of the model's whose names fit what it read.
     """
@@ -135,25 +140,20 @@ class Found:
     @property
     def union(self) -> tuple[Entity, ...]:
         """The linker's, then what the model's names add: mostly nothing, so that it can be foreseen."""
-        found: dict[str, Entity] = {}
-        for entity in (*self.linker, *self.fitting):
-            found.setdefault(_key(entity), entity)
-        return tuple(found.values())
+        return _once((*self.linker, *self.fitting))
 
 
-class Reading(Protocol):
+class MentionReader(Protocol):
     """Reads the names of things out of a query."""
 
     async def __call__(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]: ...
 
 
 class MentionLinker:
-    """A linker of `steps.linking.link`: candidates of the whole query united with those of the model's names.
+    """Links a query to candidates of its words and of the model's names, of which the model keeps the most relevant.
 
-    Of these the model keeps the most relevant.
-
-    `ahead` begins that last step beside the reading of names, as if these added nothing; where they do, it is done
-    again. So the result is the same. It takes a call less in a row, and may cost one more. `read` reads the names, so
+    With `ahead`, that choice begins beside the reading of names, as if these added nothing; where they do, it is made
+    again. The result is the same, with one call less in a row and maybe one more in all. `read` reads the names, so
     that others can share them.
     """
 
@@ -162,7 +162,7 @@ class MentionLinker:
         where: Callable[[Context, Node | None], Candidates],
         *,
         ahead: bool = False,
-        read: Reading | None = None,
+        read: MentionReader | None = None,
     ) -> None:
         self._where, self._ahead, self._read = where, ahead, read or extract_mentions
 
@@ -170,142 +170,124 @@ class MentionLinker:
         candidates = self._where(ctx, node)
         once = Once()
 
-        async def by_text() -> tuple[Candidate, ...]:
-            return await once("", lambda: candidates.of_text(query, limit=_FOUND))
+        async def by_words() -> tuple[Candidate, ...]:
+            return await once("", lambda: candidates.of_text(query, limit=_MAX_ENTITIES))
 
-        async def shown_of(found: Found) -> tuple[Entity, ...]:
+        async def distinct(found: EntityCandidates) -> tuple[Entity, ...]:
             return await once(("distinct", found.union), lambda: _distinct(ctx, found.union, node))
 
-        async def choose(found: Found) -> tuple[Entity, ...]:
-            shown = await shown_of(found)
+        async def choose(found: EntityCandidates) -> tuple[Entity, ...]:
+            shown = await distinct(found)
             return await once(shown, lambda: choose_entities(ctx, query, shown, keep=keep, node=node))
 
         async def foresee() -> None:
-            await choose(Found(tuple(one.entity for one in await by_text())))
+            await choose(EntityCandidates(tuple(candidate.entity for candidate in await by_words())))
 
-        async def read() -> tuple[Entity, ...]:
-            said, mentions = await both(by_text(), self._read(ctx, query, node=node))
-            found = await _with_names(candidates, said, mentions)
-            return kept_entities(ctx, await shown_of(found), await choose(found), node=node)
+        async def link() -> tuple[Entity, ...]:
+            words, mentions = await both(by_words(), self._read(ctx, query, node=node))
+            found = await _add_mentioned(candidates, words, mentions)
+            return record_linked(ctx, await distinct(found), await choose(found), node=node)
 
-        return (await both(foresee(), read()))[1] if self._ahead else await read()
+        return (await both(foresee(), link()))[1] if self._ahead else await link()
 
 
 async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
-    """The entities that one prompt shows, without mere names: those of which the graph knows no fact, nor anything else
-    than a label that another entity has, too.
+    """Return the entities that one prompt shows, without mere names.
+
+    A mere name is an entity without facts, aliases and description, whose label another entity has, too.
     """
-    named = Counter(entity.label for entity in entities)
-    bare = [one for one in entities if named[one.label] > 1 and one.id and not (one.aliases or one.description)]
+    counts = Counter(entity.label for entity in entities)
+    bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
-    empty = {one.id for one, found in zip(bare, around, strict=True) if not found.facts}
+    empty = {entity.id for entity, found in zip(bare, around, strict=True) if not found.facts}
     kept: dict[str, Entity] = {}
     for entity in entities:
-        if entity.id in empty and named[entity.label] > 1:
-            named[entity.label] -= 1
+        if entity.id in empty and counts[entity.label] > 1:
+            counts[entity.label] -= 1
         else:
             kept[_key(entity)] = entity
-    return tuple(kept.values())[:CANDIDATES]
+    return tuple(kept.values())[:MAX_CANDIDATES]
 
 
-def united(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
-    """The best of each group before the second best of any, each entity once."""
+def interleave(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
+    """Return the best of each group before the second best of any, each entity once."""
     longest = max(map(len, groups), default=0)
-    ranked = [group[place] for place in range(longest) for group in groups if place < len(group)]
-    found: dict[str, Entity] = {}
-    for entity in ranked:
-        found.setdefault(_key(entity), entity)
-    return tuple(found.values())
+    return _once(group[place] for place in range(longest) for group in groups if place < len(group))
+
+
+def _once(entities: Iterable[Entity]) -> tuple[Entity, ...]:
+    kept: dict[str, Entity] = {}
+    for entity in entities:
+        kept.setdefault(_key(entity), entity)
+    return tuple(kept.values())
 
 
 def _key(entity: Entity) -> str:
     return entity.id or entity.label  # a title has no id
 
 
-async def find_entities(ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None) -> Found:
-    """Candidates by the words of a query, and by the names that the model reads out of it."""
-    said, mentions = await both(candidates.of_text(query, limit=_FOUND), extract_mentions(ctx, query, node=node))
-    return await _with_names(candidates, said, mentions)
+async def find_entities(
+    ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None
+) -> EntityCandidates:
+    """Find candidates by the words of a query, and by the names that the model reads out of it."""
+    words, mentions = await both(
+        candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query, node=node)
+    )
+    return await _add_mentioned(candidates, words, mentions)
 
 
-async def find_titles(ctx: Context, query: str, read: Reading, *, node: Node | None = None) -> tuple[Entity, ...]:
-    """The titles of the corpus that a query names, by its capitals and by the names that `read` gives."""
+async def find_titles(ctx: Context, query: str, read: MentionReader, *, node: Node | None = None) -> tuple[Entity, ...]:
+    """Find the titles of the corpus that a query names, by its capitals and by the names that `read` gives."""
     titles = Titles(ctx, node)
-    said, mentions = await both(titles.of_text(query, limit=_FOUND), read(ctx, query, node=node))
-    found = (await _with_names(titles, said, mentions)).union
-    ctx.decide("titled", [one.label for one in found], node=node)
+    words, mentions = await both(titles.of_text(query, limit=_MAX_ENTITIES), read(ctx, query, node=node))
+    found = (await _add_mentioned(titles, words, mentions)).union
+    ctx.emit(TitlesNamed(value=[entity.label for entity in found]), node=node)
     return found
 
 
-async def _with_names(candidates: Candidates, said: Sequence[Candidate], mentions: tuple[str, ...]) -> Found:
-    each = await together(candidates.of_mention(name, limit=_EACH) for name in mentions)
-    return Found(
-        tuple(one.entity for one in said),
-        united(*([one.entity for one in group] for group in each))[:_FOUND],
+async def _add_mentioned(
+    candidates: Candidates, words: Sequence[Candidate], mentions: tuple[str, ...]
+) -> EntityCandidates:
+    groups = await together(candidates.of_mention(name, limit=_MAX_ENTITIES_PER_NAME) for name in mentions)
+    fitting = ([c.entity for c in group if c.score >= _MIN_NAME_SCORE] for group in groups)
+    return EntityCandidates(
+        tuple(candidate.entity for candidate in words),
+        interleave(*([candidate.entity for candidate in group] for group in groups))[:_MAX_ENTITIES],
         mentions,
-        united(*([one.entity for one in group if one.score >= _FITS] for group in each))[:_FOUND],
+        interleave(*fitting)[:_MAX_ENTITIES],
     )
 
 
 async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
-    """The names of things in a query, as the model reads them, the main one first."""
+    """Return the names of things in a query, as the model reads them, the main one first."""
     prompt = prompt_for(ctx.method, "mentions").fill(query=query)
-    reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_EXTRACT_TOKENS, node=node)
+    reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_MENTION_TOKENS, node=node)
     mentions = read_mentions(reply.text)
-    read = bool(mentions or read_json(reply.text).ok or _NONE.match(reply.text))
-    ctx.trace.add("parse", step="mentions", ok=read, repairs=[], error="" if read else "no name")
-    ctx.decide("mentions", list(mentions), node=node)
+    read = mentions or read_json(reply.text).ok or _NONE.match(reply.text)
+    note_reply(ctx, "mentions", "" if read else "no name")
+    ctx.emit(MentionsRead(value=list(mentions)), node=node)
     return mentions
 
 
-def read_mentions(reply: str, *, most: int = _MENTIONS) -> tuple[str, ...]:
-    """The names in a reply, each once: of a JSON list, or of lines and what commas part in them."""
+def read_mentions(reply: str, *, most: int = _MAX_MENTIONS) -> tuple[str, ...]:
+    """Read the names in a reply, each once: of a JSON list, or of lines and what commas part in them."""
     value = read_json(reply).value
     if isinstance(value, dict):
-        value = [one for part in value.values() for one in (part if isinstance(part, list) else [part])]
-    names = value if isinstance(value, list) else _lines(reply)
-    found: dict[str, str] = {}
-    for name in names:
-        if isinstance(name, dict):  # a name with what it is
-            name = next((text for text in name.values() if isinstance(text, str)), "")
-        named = isinstance(name, str) or type(name) is int  # a film may be called by a number, but not by true
-        text = " ".join(str(name).split()).strip(_MARKS) if named else ""
-        if question_key(text) and len(text) <= _LONGEST and not looks_unanswered(text) and not _NONE.fullmatch(text):
-            found.setdefault(question_key(text), text)
-    return tuple(found.values())[:most]
+        value = [item for part in value.values() for item in (part if isinstance(part, list) else [part])]
+    names: dict[str, str] = {}
+    for item in value if isinstance(value, list) else _listed(reply):
+        if isinstance(item, dict):  # a name with what it is
+            item = next((text for text in item.values() if isinstance(text, str)), "")
+        named = isinstance(item, str) or type(item) is int  # a film may be called by a number, but not by true
+        name = " ".join(str(item).split()).strip(_QUOTES) if named else ""
+        usable = question_key(name) and len(name) <= _MAX_NAME_CHARS
+        if usable and not looks_unanswered(name) and not _NONE.fullmatch(name):
+            names.setdefault(question_key(name), name)
+    return tuple(names.values())[:most]
 
 
-def _lines(reply: str) -> Iterable[str]:
-    for line in reply[: 20 * _LONGEST].splitlines()[: 2 * _MENTIONS]:
-        text = _LISTED.sub("", line)
+def _listed(reply: str) -> Iterable[str]:
+    for line in reply[: 20 * _MAX_NAME_CHARS].splitlines()[: 2 * _MAX_MENTIONS]:
+        text = _LIST_MARK.sub("", line)
         if not text.rstrip().endswith(":"):  # "The names are:"
             yield from text.rpartition(": ")[2].split(", ")
-
-
-Kinds = Literal["hybrid", "graph", "text"]
-"""Where to look: in both, in the knowledge graph alone, or in the corpus alone."""
-
-
-def require_sources(ctx: Context, kinds: Kinds) -> None:
-    """Refuse to start without a source that is to be asked."""
-    if kinds != "text":
-        ctx.require_graph(instead="--set evidence=text" if kinds == "hybrid" else "")
-    if kinds != "graph":
-        ctx.require_corpus(instead="--set evidence=graph" if kinds == "hybrid" else "")
-
-
-async def knowledge_of(ctx: Context, statement: str, kinds: Kinds, *, keep: int) -> EvidenceBox:
-    """What is found for a statement: passages, and facts of as many relations of as many entities."""
-    return EvidenceBox(*await both(_passages(ctx, statement, kinds, keep), _facts(ctx, statement, kinds, keep)))
-
-
-async def _passages(ctx: Context, statement: str, kinds: Kinds, keep: int) -> tuple[Passage, ...]:
-    return () if kinds == "graph" else await ctx.search(statement, k=keep)
-
-
-async def _facts(ctx: Context, statement: str, kinds: Kinds, keep: int) -> tuple[Fact, ...]:
-    if kinds == "text":
-        return ()
-    entities = await MentionLinker(graph_names(ctx)).link(ctx, statement, keep=keep)
-    found = await together(ctx.facts(entity) for entity in entities)
-    return await choose_facts(ctx, statement, found, keep=keep)

@@ -1,4 +1,4 @@
-"""What the passages that a question itself finds say, before any of its parts is looked at."""
+"""Read what a question itself finds: several readings of the same passages, or with the chains of a plan."""
 
 from __future__ import annotations
 
@@ -12,39 +12,33 @@ from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.grounding import guess_unless_supported
 
-GLANCES = ("the two best passages", "the three best passages", "all passages found")
+READINGS = ("the two best passages", "the three best passages", "all passages found")
 """What each of the readings is of."""
+MAX_CITED_PASSAGES = 2
+"""Passages that an answer to a part brings to the last reading."""
+MAX_FURTHER_PASSAGES = 3
+"""Passages that the last reading sees beyond those the question itself finds."""
+_WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part of the question
 
-_BEST, _FEW = 2, 3
-"""Passages of the readings that little distracts."""
-_WHOLE = 1000
-"""The order of an answer to the question itself, which counts more than one to any part of it."""
 
+async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
+    """Read the passages in three ways that err differently; the surest answer is proposed in case the budget ends.
 
-async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Three readings that err in different ways; the surest is proposed for the end.
-
-    They are of the best two, of the best three with the question before them too, and of all with the best one last,
-    next to the question.
+    The readings are of the best two, of the best three with the question before them too, and of all with the best one
+    last, next to the question.
     """
-    sure = "logprobs" in ctx.model_for("answer").capabilities
-    shown = ((passages[:_BEST], "read"), (passages[:_FEW], "read_asked_first"), (passages[::-1], "read"))
+    logprobs = "logprobs" in ctx.model_for("answer").capabilities
+    ways = ((passages[:2], "read"), (passages[:3], "read_asked_first"), (passages[::-1], "read"))
 
-    async def read(place: int, some: Sequence[Passage], prompt: str) -> Answer:
-        answer = await answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure)
-        # A budget may end before the others are read.
-        ctx.propose(guess_unless_supported(answer, some), order=_WHOLE - len(shown) + place)
+    async def read(place: int, shown: Sequence[Passage], prompt: str) -> Answer:
+        answer = await answer_from(ctx, question, shown, prompt=prompt, titles=True, logprobs=logprobs)
+        ctx.propose(guess_unless_supported(answer, shown), order=_WHOLE_QUESTION_ORDER - len(ways) + place)
         return answer
 
-    answers = await together(read(place, some, prompt) for place, (some, prompt) in enumerate(shown))
-    ctx.propose(guess_unless_supported(surest(ctx, answers, when="own", named=GLANCES), passages), order=_WHOLE)
+    answers = await together(read(place, shown, prompt) for place, (shown, prompt) in enumerate(ways))
+    best = surest(ctx, answers, when="own", named=READINGS)
+    ctx.propose(guess_unless_supported(best, passages), order=_WHOLE_QUESTION_ORDER)
     return answers
-
-
-CITED = 2
-"""Passages that an answer to a part brings to the last reading."""
-FURTHER = 3
-"""Passages that the last reading sees beyond those the question itself finds."""
 
 
 async def read_with_chains(
@@ -58,8 +52,8 @@ async def read_with_chains(
     k: int,
     logprobs: bool,
 ) -> tuple[Answer, list[Passage]]:
-    """The answer in the chains, in the `k` passages first `cited`, and in the question's `own`; with what was shown."""
+    """Answer from the chains, the `k` passages first `cited` and the question's `own`; return what was shown, too."""
     names = dict.fromkeys([*list(dict.fromkeys(cited))[:k], *(passage.id for passage in own)])
-    passages = [seen[name] for name in list(names)[: k + FURTHER]]
+    passages = [seen[name] for name in list(names)[: k + MAX_FURTHER_PASSAGES]]
     documents = show_passages(ctx, passages, titles=True)
     return await synthesise(ctx, question, [*chains, documents], logprobs=logprobs), passages

@@ -1,4 +1,4 @@
-"""The relations that a question asks for, ranked: by their words, by an encoder, or by the model."""
+"""Rank the relations that a question may ask for: by their words, by an encoder, or by the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hoptree.core.optional_import import import_optional
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.linking.relations import Relation, WordRanking
@@ -30,9 +31,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_SAMPLE = 3
-_LONG = 200
-"""Characters of values in one line."""
+_MAX_VALUES_SHOWN = 3
+_MAX_VALUES_CHARS = 200
+_RANKING_TOKENS = 40
+_MAX_RELATIONS = 60  # that one prompt shows
+_MAX_NAMES = 9  # of one relation that are encoded: its label and the first aliases
+_MAX_PART_CHARS = 200
+_MAX_VALUES_COMPARED = 20
+_MIN_STEM_CHARS = 4
+_IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
+_NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationsChosen(Decision):
+    """The relations that were kept, or pairs of entity and relation, of so many `candidates`."""
+
+    kind: ClassVar[str] = "relations"
+    value: list[str] | list[list[str]]
+    candidates: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +68,9 @@ class Edge:
 
     @property
     def line(self) -> str:
-        """The edge in one line, whatever the number of its values."""
-        more = f", and {len(self.facts) - _SAMPLE} more" if len(self.facts) > _SAMPLE else ""
-        return self._line(", ".join(end.text for end in self.ends[:_SAMPLE])[:_LONG] + more)
+        """The edge in one line, with its first values."""
+        more = f", and {len(self.facts) - _MAX_VALUES_SHOWN} more" if len(self.facts) > _MAX_VALUES_SHOWN else ""
+        return self._line(", ".join(end.text for end in self.ends[:_MAX_VALUES_SHOWN])[:_MAX_VALUES_CHARS] + more)
 
     @property
     def open_line(self) -> str:
@@ -66,7 +83,7 @@ class Edge:
 
 
 def edges_in(found: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) -> tuple[Edge, ...]:
-    """The edges of several entities, without facts that are known already."""
+    """Group facts around several entities by relation, without those that are known already."""
     groups: dict[tuple[str, str, bool], tuple[Entity, list[Fact]]] = {}
     for around in found:
         for fact in around.facts:
@@ -79,22 +96,8 @@ def edges_in(found: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) ->
     )
 
 
-_TOKENS = 40
-_SHOWN = 60
-"""Relations that one prompt shows."""
-_NAMES = 9
-"""Names of one relation that are encoded: its label and the first aliases."""
-_LONGEST = 200
-_VALUES = 20
-"""Values of one relation that are compared with the query."""
-_ALIKE = 4
-"""Letters with which words begin alike, at least."""
-_IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
-_NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
-
-
 class RelationRanking(Protocol):
-    """Puts relations in the order in which they may answer a query, `keep` of them at most."""
+    """Ranks relations by how likely they answer a query, and returns the `keep` best."""
 
     async def rank(
         self,
@@ -109,9 +112,9 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """The edges that a prompt has room for: all in their order, or else the best of each entity in turn.
+    """Return the edges that a prompt has room for: all in their order, or else the best of each entity in turn.
 
-    Of one entity those come first whose names, or values, share words with the query; identifiers of outside catalogues
+    Of one entity those come first whose names or values share words with the query. Identifiers of outside catalogues
     come last, unless the query asks for one.
     """
     if len(edges) <= most:
@@ -119,53 +122,55 @@ def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...
     of_entity: dict[str, list[Edge]] = {}
     for edge in edges:
         of_entity.setdefault(edge.entity.id, []).append(edge)
-    in_turn = chain.from_iterable(zip_longest(*(_ranked(some, query) for some in of_entity.values())))
+    in_turn = chain.from_iterable(zip_longest(*(_ranked(group, query) for group in of_entity.values())))
     return tuple(edge for edge in in_turn if edge)[:most]
 
 
 async def best_edges(
     ctx: Context, ranking: RelationRanking, query: str, edges: Sequence[Edge], *, keep: int, node: Node | None = None
 ) -> tuple[Edge, ...]:
-    """The edges whose relations a ranking puts first, `keep` at most."""
+    """Return the edges whose relations a ranking puts first, `keep` at most."""
     relations = [Relation(f"{place:06}", edge.relation, outward=edge.outward) for place, edge in enumerate(edges)]
     ranked = await ranking.rank(ctx, query, relations, keep=keep, node=node)
-    return tuple(edges[int(one.id)] for one in ranked)
+    return tuple(edges[int(relation.id)] for relation in ranked)
 
 
 def _ranked(edges: Sequence[Edge], query: str) -> list[Edge]:
-    """The edges of one entity for a query, equals by their names."""
+    """Rank the edges of one entity for a query, equals by their names."""
     entity = edges[0].entity
     names = (entity.label, *entity.aliases)
     relations = [Relation(str(place), edge.relation) for place, edge in enumerate(edges)]
-    by_name = {int(one.id): score for one, score in WordRanking(relations).rank(query, entity=names)}
-    known = FUNCTION_WORDS.union(*map(name_words, names))
-    said = {word.base for word in question_words(query)} - known
+    by_name = {int(match.id): score for match, score in WordRanking(relations).rank(query, entity=names)}
+    asked = {word.base for word in question_words(query)} - FUNCTION_WORDS.union(*map(name_words, names))
     ids_last = not _IDENTIFIER.search(query)
 
     def order(place: int) -> tuple[bool, float, str, bool]:
         edge = edges[place]
-        by_value = max((_share(name_words(end.text[:_LONGEST]), said) for end in edge.ends[:_VALUES]), default=0.0)
+        by_value = max(
+            (_share(name_words(end.text[:_MAX_PART_CHARS]), asked) for end in edge.ends[:_MAX_VALUES_COMPARED]),
+            default=0.0,
+        )
         words = [word for word in name_words(edge.relation.replace("_", " ")) if word not in FUNCTION_WORDS]
-        akin = _share(words, {word for word in words for one in said if _akin(word, one)})
+        akin = _share(words, {word for word in words for other in asked if _akin(word, other)})
         outside = ids_last and _IDENTIFIER.search(edge.relation) is not None
         return outside, -(by_name[place] + by_value + akin), edge.relation, not edge.outward
 
     return [edges[place] for place in sorted(range(len(edges)), key=order)]
 
 
-def _share(words: Sequence[str], said: Collection[str]) -> float:
-    """The share of words that are said."""
-    return sum(word in said for word in words) / len(words) if words else 0.0
+def _share(words: Sequence[str], asked: Collection[str]) -> float:
+    return sum(word in asked for word in words) / len(words) if words else 0.0
 
 
-def _akin(one: str, other: str) -> bool:
+def _akin(word: str, other: str) -> bool:
     """Whether two words begin alike, as "directed" and "director" do; stems of such differ."""
-    size = max(_ALIKE, ceil(0.7 * min(len(one), len(other))))
-    return min(len(one), len(other)) >= size and one[:size] == other[:size]
+    shorter = min(len(word), len(other))
+    size = max(_MIN_STEM_CHARS, ceil(0.7 * shorter))
+    return shorter >= size and word[:size] == other[:size]
 
 
 class ByWords:
-    """By the words that the names of a relation share with the query."""
+    """Ranks by the words that the names of a relation share with the query."""
 
     def __init__(self) -> None:
         self._last: WordRanking | None = None
@@ -184,11 +189,11 @@ class ByWords:
         if self._last is None or self._of is not relations:  # all relations of a graph are weighed once
             self._last, self._of = WordRanking(relations), relations
         names = (entity.label, *entity.aliases) if entity else ()
-        return tuple(one for one, _ in self._last.rank(query, keep, entity=names))
+        return tuple(relation for relation, _ in self._last.rank(query, keep, entity=names))
 
 
 class ByEncoder:
-    """By how near the name of a relation, the nearest of several, is to the query in meaning."""
+    """Ranks by how near the nearest name of a relation is to the query in meaning."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -211,10 +216,10 @@ class ByEncoder:
         if not relations:
             return ()
         numpy: Any = import_optional("numpy", "Ranking relations by an encoder", "dense")
-        names = [[name.replace("_", " ") for name in one.names[:_NAMES]] for one in relations]
-        await self._encode([name for some in names for name in some])
+        names = [[name.replace("_", " ") for name in relation.names[:_MAX_NAMES]] for relation in relations]
+        await self._encode([name for synonyms in names for name in synonyms])
         asked = (await self._encoder.encode([query], role="query"))[0]
-        near = [float(numpy.max(numpy.stack([self._vectors[name] for name in some]) @ asked)) for some in names]
+        near = [float(numpy.max(numpy.stack([self._vectors[name] for name in group]) @ asked)) for group in names]
         places = sorted(range(len(relations)), key=lambda place: (-round(near[place], 6), relations[place].id))
         return tuple(relations[place] for place in places[:keep])
 
@@ -226,7 +231,7 @@ class ByEncoder:
 
 
 class BySharedEncoder:
-    """By an encoder that all questions of this process share, opened when it is first needed."""
+    """Ranks by an encoder that all questions of this process share, opened when it is first needed."""
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
@@ -266,7 +271,7 @@ def _opened(spec: str) -> ByEncoder:
 
 
 class ByModel:
-    """By the model, which names the most helpful ones of a list; of a long one it sees what `first` puts in front."""
+    """Ranks by the model, which names the most helpful ones of a list: the best by `first` of many."""
 
     def __init__(self, first: RelationRanking) -> None:
         self._first = first
@@ -283,22 +288,22 @@ class ByModel:
     ) -> tuple[Relation, ...]:
         if len(relations) < 2:
             return tuple(relations)[:keep]
-        shown = await self._first.rank(ctx, query, relations, keep=_SHOWN, entity=entity, node=node)
+        shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity, node=node)
         about = entity.label if entity else "…"
-        lines = (show_line(ctx, _line(about, one), what="relations") for one in shown)
+        lines = (show_line(ctx, _line(about, relation), what="relations") for relation in shown)
         numbered = "\n".join(f"[{number}] {line}" for number, line in enumerate(lines, 1))
         prompt = prompt_for(ctx.method, "relations").fill(candidates=numbered, query=query, keep=str(keep))
-        reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_TOKENS, node=node)).text
+        reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_RANKING_TOKENS, node=node)).text
         numbers = read_numbers(reply, len(shown))[:keep]
         read = bool(numbers or _NONE.match(reply))
         note_reply(ctx, "relations", "" if read else "no number of the list")
         kept = tuple(shown[number - 1] for number in numbers) if read else shown[:keep]
-        ctx.decide("relations", [one.label for one in kept], node=node, candidates=len(relations))
+        ctx.emit(RelationsChosen(value=[relation.label for relation in kept], candidates=len(relations)), node=node)
         return kept
 
 
 def _line(entity: str, relation: Relation) -> str:
-    """A relation in one line: entity, relation, and values or else what it means."""
-    told = ", ".join(relation.values) or relation.description
-    parts = (entity, relation.label, told) if relation.outward else (told, relation.label, entity)
-    return " ".join(" | ".join(part[:_LONGEST] for part in parts).split())
+    """Return a relation in one line: entity, relation, and values or else what it means."""
+    values = ", ".join(relation.values) or relation.description
+    parts = (entity, relation.label, values) if relation.outward else (values, relation.label, entity)
+    return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())

@@ -1,23 +1,45 @@
-"""The loop of FLARE, DRAGIN and MIND: write on, keep what is sure, and write what is in doubt again with documents."""
+"""The loop of FLARE, DRAGIN and MIND: keep what is sure, and rewrite with documents what is in doubt."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Protocol
 
 from hoptree.engine.context import Context
-from hoptree.methods.steps.conclusion import gives_answer, read_conclusion, to_answer
-from hoptree.methods.steps.continuation import Draft, Pen
+from hoptree.engine.events import OMIT, Decision
+from hoptree.methods.steps.conclusion import cut_at_answer
+from hoptree.methods.steps.continuation import Draft, Generator, adds_text
 from hoptree.methods.steps.reply_notes import note_written
+from hoptree.text.conclusions import gives_answer, read_conclusion
 from hoptree.text.tokens import Span
 from hoptree.text.uncertainty import answer_lead_spans
 
-Stopped = Literal["answer", "end", "no growth", "length", "retrievals"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(Decision):
+    """Why a text that was written step by step ended, and the text."""
+
+    kind: ClassVar[str] = "stop"
+    value: str
+    tokens: int | None = field(default=None, metadata=OMIT)
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubQuery(Decision):
+    """What was searched for because of a sentence; `repeated` if it had been searched for before."""
+
+    kind: ClassVar[str] = "sub_query"
+    value: str
+    sentence: str
+    beta: float | None = field(default=None, metadata=OMIT)
+    repeated: bool | None = field(default=None, metadata=OMIT)
+    new: list[str] | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The sentence of a draft that is to be written again, and its words in doubt, by their places in the draft."""
+    """The sentence of a draft that is to be rewritten, and its words in doubt, by their places in the draft."""
 
     start: int
     end: int
@@ -34,7 +56,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What stands before the question when a sentence is written again."""
+    """What stands before the question when a sentence is rewritten."""
 
     context: str
 
@@ -45,7 +67,7 @@ class Judge(Protocol):
     async def judge(self, draft: Draft, written: Draft) -> Verdict: ...
 
     def accepts(self, sentence: Draft) -> bool:
-        """Whether a sentence that was written again takes the place of the one that was found in doubt last."""
+        """Whether a rewritten sentence replaces the one that was found in doubt last."""
 
 
 class Helper(Protocol):
@@ -55,35 +77,39 @@ class Helper(Protocol):
         """What stands before the question of a draft."""
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
-        """What helps with a doubt; None: nothing does, and the sentence stays as it is.
+        """Return what helps with a doubt in `draft`, which follows the text `written`.
 
-        `spent`: it would have to be searched for, and there were as many searches as there may be.
-
-        `written` is what was kept before, `draft` what the doubt is a part of; of a sentence that begins with "So the
-        answer is" the doubt is what stands behind that.
+        None: nothing helps, and the sentence stays. `spent`: it would take a search, and no more are allowed. Of a
+        sentence that begins with "So the answer is" the doubt is what stands behind that.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens of a stretch and of the whole text."""
+    """The most tokens of a draft and of the whole text."""
 
-    stretch: int
-    whole: int
+    draft_tokens: int
+    total_tokens: int
 
 
-async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, limits: Limits) -> Draft:
-    """The whole text: drafts, of which what is sure is kept, and sentences written again with what was looked up.
+async def write_with_help(ctx: Context, generator: Generator, judge: Judge, helper: Helper, limits: Limits) -> Draft:
+    """Write the whole text: keep of each draft what is sure, and rewrite a sentence in doubt with what is looked up.
 
-    Of what is written again only the first sentence is kept: what follows it has not been judged.
+    Of what is rewritten only the first sentence is kept: what follows it has not been judged.
     """
+
+    async def write(step: str, context: str) -> Draft:
+        draft = await generator.write(written.text, step=step, max_tokens=limits.draft_tokens, context=context)
+        draft = cut_at_answer(draft)
+        note_written(ctx, step, draft.text, written.text)
+        # The answer so far, in case the budget ends.
+        ctx.propose(read_conclusion(written.followed_by(draft).text, generator.question), order=0)
+        return draft
+
     written = Draft()
     while True:
         before = written
-        draft = await pen.write(written.text, step="draft", max_tokens=limits.stretch, context=helper.context())
-        draft = to_answer(draft)
-        note_written(ctx, "draft", draft.text, written.text)
-        _propose(ctx, pen, written.followed_by(draft))
+        draft = await write("draft", helper.context())
         verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
         doubt = verdict.doubt
         found = await helper.look_up(_behind_lead(doubt, draft), draft, written) if doubt else None
@@ -93,47 +119,33 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
             return _stop(ctx, written.followed_by(draft.until(doubt.start)), "retrievals")
         elif found:
             written = written.followed_by(draft.until(doubt.start))
-            again = await pen.write(written.text, step="rewrite", max_tokens=limits.stretch, context=found.context)
-            again = to_answer(again)
-            note_written(ctx, "rewrite", again.text, written.text)
-            _propose(ctx, pen, written.followed_by(again))
-            sentence = replace(again.first_sentence(), ended=False)
-            kept = written.followed_by(sentence)
-            written = kept if judge.accepts(sentence) else before.followed_by(draft.until(doubt.end))
+            rewritten = replace((await write("rewrite", found.context)).first_sentence(), ended=False)
+            kept = written.followed_by(rewritten)
+            written = kept if judge.accepts(rewritten) else before.followed_by(draft.until(doubt.end))
         else:
             written = written.followed_by(draft.until(doubt.end))
-        if stopped := _why_stop(written, before, limits):
-            return _stop(ctx, before if stopped == "no growth" else written, stopped)
+        if reason := _why_stop(written, before, limits):
+            return _stop(ctx, before if reason == "no growth" else written, reason)
 
 
 def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
-    """A doubt without the "So the answer is" that its sentence begins with, which is nothing to look up."""
+    """Return a doubt without the "So the answer is" that its sentence begins with, which is nothing to look up."""
     for first, last in answer_lead_spans(draft.text):
         if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
             return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))
     return doubt
 
 
-def _propose(ctx: Context, pen: Pen, written: Draft) -> None:
-    """Offer the answer that a text comes to, if the budget ends before more is known of it."""
-    ctx.propose(read_conclusion(written.text, pen.question), order=0)
-
-
-def _why_stop(written: Draft, before: Draft, limits: Limits) -> Stopped | None:
+def _why_stop(written: Draft, before: Draft, limits: Limits) -> str:
     if gives_answer(written.text) and not written.cut:
         return "answer"
-    if not adds(written.text[len(before.text) :], before.text):
+    if not adds_text(written.text[len(before.text) :], before.text):
         return "no growth"
     if written.ended:
         return "end"
-    return "length" if written.size >= limits.whole else None
+    return "length" if written.size >= limits.total_tokens else ""
 
 
-def adds(new: str, text: str) -> bool:
-    """Whether what was written says anything that a text does not say already: models that loop never end."""
-    return bool(new.strip()) and new.strip() not in text
-
-
-def _stop(ctx: Context, written: Draft, why: Stopped) -> Draft:
-    ctx.decide("stop", why, tokens=written.size, text=written.text)
+def _stop(ctx: Context, written: Draft, reason: str) -> Draft:
+    ctx.emit(Stopped(value=reason, tokens=written.size, text=written.text))
     return written

@@ -1,21 +1,17 @@
-"""Which sentence of a draft is in doubt: by improbable tokens (FLARE), unsure words (DRAGIN, MIND), or samples."""
+"""Find the sentence of a draft that is in doubt: by unsure words (DRAGIN, MIND), or by samples that differ."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from hoptree.engine.context import Context
-from hoptree.methods.steps.continuation import Draft, Pen
+from hoptree.engine.events import OMIT, Decision
+from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
-from hoptree.text.retrieval_triggers import (
-    FixedThreshold,
-    JudgedSentence,
-    Threshold,
-    improbable_sentence,
-    judge_sentences,
-)
+from hoptree.text.retrieval_triggers import FixedThreshold, JudgedSentence, Threshold, judge_sentences
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, disagreement, token_probability
@@ -24,13 +20,53 @@ from hoptree.text.word_classes import Tagger
 _SAMPLES = 5
 
 
-class Unsure:
-    """MIND's and DRAGIN's: the first sentence with a word whose doubt and weight exceed a threshold.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordsJudged(Decision):
+    """Whether a sentence is in doubt by its words: text, entropy, attention, score, and whether each carries content.
 
-    With `surer`, a sentence that was written again must be surer than the one it is to replace; none is not. `weigh`
-    tells anew how much attention the tokens of a draft get, where that with which it was written does not count. An
-    endpoint that gives tokens without their rivals tells no entropy: it loses the capability, and the method is begun
-    again.
+    `hits` are the places of the words in doubt.
+    """
+
+    kind: ClassVar[str] = "sentence"
+    value: bool
+    text: str
+    words: list[list[Any]]
+    theta: float | None
+    highest: float | None
+    hits: list[int]
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesJudged(Decision):
+    """Whether a sentence is in doubt by samples of it; a rewritten one is not judged. `hits` are words in doubt."""
+
+    kind: ClassVar[str] = "sentence"
+    value: bool
+    text: str
+    samples: list[str] | None = field(default=None, metadata=OMIT)
+    theta: float | None = field(default=None, metadata=OMIT)
+    highest: float | None = field(default=None, metadata=OMIT)
+    hits: list[str] | None = field(default=None, metadata=OMIT)
+    rewritten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteAccepted(Decision):
+    """Whether a rewritten sentence is surer than the one it is to replace, by their highest scores."""
+
+    kind: ClassVar[str] = "accepted"
+    value: bool
+    highest: float | None = None
+    before: float | None = None
+
+
+class Unsure:
+    """Doubts the first sentence with a word whose uncertainty and weight exceed a threshold (DRAGIN, MIND).
+
+    With `surer`, a rewritten sentence must be surer than the one it is to replace. `weigh` measures anew how much
+    attention the tokens of a draft get. An endpoint that gives tokens without alternatives tells no entropy: it loses
+    the capability, and the method is started again.
     """
 
     def __init__(
@@ -45,12 +81,12 @@ class Unsure:
         self._ctx, self._tagger, self._threshold, self._surer, self._weigh = ctx, tagger, threshold, surer, weigh
         self._before: list[ScoredWord] = []
         self._doubted: JudgedSentence | None = None
-        self._heard = False
+        self._entropy_given = False
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict:
         if self._doubted is not None:  # nothing was found to search with, and it stayed as it was
             self._keep(self._doubted.words)
-        self._hear(draft)
+        self._check_entropy(draft)
         draft = await self._weigh(self._ctx, draft) if self._weigh else draft
         for sentence in judge_sentences(draft.text, draft.tokens, self._tagger, self._threshold, before=self._before):
             self._record(draft, sentence, rewritten=False)
@@ -63,27 +99,28 @@ class Unsure:
 
     def accepts(self, sentence: Draft) -> bool:
         judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, FixedThreshold(float("inf")))
-        highest, doubted = _highest(judged), self._doubted
-        taken = not (self._surer and doubted) or (highest is not None and highest < doubted.highest)
-        for one in judged:
-            self._record(sentence, one, rewritten=True)
+        highest, doubted = _highest_score(judged), self._doubted
+        accepted = not (self._surer and doubted) or (highest is not None and highest < doubted.highest)
+        for part in judged:
+            self._record(sentence, part, rewritten=True)
         if self._surer and doubted:
-            self._ctx.decide("accepted", taken, highest=_rounded(highest), before=_rounded(doubted.highest))
-        self._keep([word for one in judged for word in one.words] if taken or not doubted else doubted.words)
-        return taken
+            before = _rounded(doubted.highest)
+            self._ctx.emit(RewriteAccepted(value=accepted, highest=_rounded(highest), before=before))
+        self._keep([word for part in judged for word in part.words] if accepted or not doubted else doubted.words)
+        return accepted
 
-    def _hear(self, draft: Draft) -> None:
+    def _check_entropy(self, draft: Draft) -> None:
         model = self._ctx.model_for("answer")
-        told = any(token.entropy is not None for token in draft.tokens)
-        if draft.tokens and not told and not self._heard and isinstance(model, LearnsCapabilities):
+        given = any(token.entropy is not None for token in draft.tokens)
+        if draft.tokens and not given and not self._entropy_given and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
             raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities but those of what it wrote.", "Choose another model."
             )
-        self._heard = self._heard or told
+        self._entropy_given = self._entropy_given or given
 
     def _keep(self, words: Sequence[ScoredWord]) -> None:
-        """Count words of the text that stays, whatever was in doubt before."""
+        """Add words to the text that stays."""
         self._before += words
         self._doubted = None
 
@@ -92,96 +129,75 @@ class Unsure:
             [word.word.text, _rounded(word.entropy), _rounded(word.attention), _rounded(word.score), word.content]
             for word in sentence.words
         ]
-        self._ctx.decide(
-            "sentence",
-            sentence.triggers,
-            text=draft.text[sentence.start : sentence.end],
-            words=words,
-            theta=None if rewritten else _rounded(sentence.theta),
-            highest=_rounded(sentence.highest),
-            hits=list(sentence.hits),
-            rewritten=rewritten,
+        self._ctx.emit(
+            WordsJudged(
+                value=sentence.triggers,
+                text=draft.text[sentence.start : sentence.end],
+                words=words,
+                theta=None if rewritten else _rounded(sentence.theta),
+                highest=_rounded(sentence.highest),
+                hits=list(sentence.hits),
+                rewritten=rewritten,
+            )
         )
 
 
-def _highest(sentences: Sequence[JudgedSentence]) -> float | None:
-    """The highest score of content words; where none carries content ("So the answer is: yes."), of those there are.
+def _highest_score(sentences: Sequence[JudgedSentence]) -> float | None:
+    """Return the highest score of content words, or of all words if none carries content ("the answer is: yes").
 
     None where nothing is said, or no more than that an answer follows.
     """
-    words = [word for one in sentences for word in one.words if not word.announces]
+    words = [word for sentence in sentences for word in sentence.words if not word.announces]
     weighed = [word for word in words if word.content] or [replace(word, content=True) for word in words]
     return max((word.score for word in weighed), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Improbable:
-    """FLARE's: the next sentence, if it has a token less probable than theta; only that sentence is judged and kept."""
-
-    ctx: Context
-    theta: float
-
-    async def judge(self, draft: Draft, written: Draft) -> Verdict:
-        start, end = sentence_spans(draft.text)[0]
-        first = draft.until(end)
-        doubted = improbable_sentence(first.text, first.tokens, theta=self.theta) is not None
-        self._record(first, doubted, rewritten=False)
-        return Verdict(end, Doubt(start, end) if doubted else None)
-
-    def accepts(self, sentence: Draft) -> bool:
-        self._record(sentence, False, rewritten=True)
-        return True
-
-    def _record(self, sentence: Draft, doubted: bool, *, rewritten: bool) -> None:
-        self.ctx.decide(
-            "sentence",
-            doubted,
-            text=sentence.text,
-            tokens=told_tokens(sentence),
-            theta=self.theta,
-            rewritten=rewritten,
-        )
-
-
 class Disagreeing:
-    """For models that tell nothing of their doubts: the next sentence, if several samples of it differ.
+    """Doubts the next sentence if several samples of it differ; for models without log-probabilities.
 
-    S is 1 less the mean agreement of every two samples in their content words; in doubt are those that less than half
-    of them have.
+    The score is 1 less the mean agreement of every two samples in their content words. Words in doubt are those that
+    less than half of the samples have.
     """
 
     def __init__(
-        self, ctx: Context, pen: Pen, tagger: Tagger, *, theta: float, stretch: int, context: Callable[[], str]
+        self,
+        ctx: Context,
+        generator: Generator,
+        tagger: Tagger,
+        *,
+        theta: float,
+        max_tokens: int,
+        context: Callable[[], str],
     ) -> None:
-        self._ctx, self._pen, self._tagger = ctx, pen, tagger
-        self._theta, self._stretch, self._context = theta, stretch, context
+        self._ctx, self._generator, self._tagger = ctx, generator, tagger
+        self._theta, self._max_tokens, self._context = theta, max_tokens, context
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict:
         start, end = sentence_spans(draft.text)[0]
-        said = await self._pen.sample(
-            written.text, _SAMPLES, step="sample", max_tokens=self._stretch, context=self._context()
+        texts = await self._generator.sample(
+            written.text, _SAMPLES, step="sample", max_tokens=self._max_tokens, context=self._context()
         )
-        samples = [Draft(text).first_sentence().text for text in said]
+        samples = [Draft(text).first_sentence().text for text in texts]
         score = disagreement(samples, self._tagger)
         doubted = score > self._theta
-        hits = self._rare(draft.text, end, samples) if doubted else ()
-        self._ctx.decide(
-            "sentence",
-            doubted,
-            text=draft.text[start:end],
-            samples=samples,
-            theta=self._theta,
-            highest=_rounded(score),
-            hits=[draft.text[first:last] for first, last in hits],
-            rewritten=False,
+        hits = self._rare_words(draft.text, end, samples) if doubted else ()
+        self._ctx.emit(
+            SamplesJudged(
+                value=doubted,
+                text=draft.text[start:end],
+                samples=samples,
+                theta=self._theta,
+                highest=_rounded(score),
+                hits=[draft.text[first:last] for first, last in hits],
+            )
         )
         return Verdict(end, Doubt(start, end, hits) if doubted else None)
 
     def accepts(self, sentence: Draft) -> bool:
-        self._ctx.decide("sentence", False, text=sentence.text, rewritten=True)
+        self._ctx.emit(SamplesJudged(value=False, text=sentence.text, rewritten=True))
         return True
 
-    def _rare(self, text: str, end: int, samples: list[str]) -> tuple[tuple[int, int], ...]:
+    def _rare_words(self, text: str, end: int, samples: list[str]) -> tuple[tuple[int, int], ...]:
         spans = [span for span in word_spans(text) if span[1] <= end]
         bags = [{sample[first:last].casefold() for first, last in word_spans(sample)} for sample in samples]
         return tuple(
@@ -191,8 +207,8 @@ class Disagreeing:
         )
 
 
-def told_tokens(draft: Draft) -> list[list[str | float | None]]:
-    """The tokens of a draft that wrote something visible, each with its probability, as they are recorded."""
+def token_probabilities(draft: Draft) -> list[list[str | float | None]]:
+    """Return the tokens of a draft that wrote something visible, each with its probability, as they are recorded."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     return [
         [token.text, _rounded(token_probability(token))]

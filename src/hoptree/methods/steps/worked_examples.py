@@ -1,4 +1,4 @@
-"""Worked examples of reasoning step by step, for methods that write such a text and look up what they doubt."""
+"""Worked examples of reasoning step by step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hoptree.core.values import Passage
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
-    """A question and its answer, step by step; the documents that the answer rests on, and how a prompt shows them."""
+class WorkedExample:
+    """A question and its answer, step by step; the documents it rests on, and how a prompt shows them."""
 
     question: str
     answer: str
@@ -24,22 +24,24 @@ class Worked:
 
 
 @cache
-def load_worked() -> tuple[Worked, ...]:
+def load_worked_examples() -> tuple[WorkedExample, ...]:
+    """Load all examples, in the order of the file."""
     text = (files("hoptree") / "prompts" / "shared" / "worked.jsonl").read_text(encoding="utf-8")
     return tuple(
-        Worked(
-            row["question"], row["answer"], tuple(Passage("", one["title"], one["text"]) for one in row["documents"])
+        WorkedExample(
+            row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
         )
         for row in map(json.loads, text.splitlines())
     )
 
 
-def draw_worked(count: int, draw: int = 0) -> tuple[Worked, ...]:
-    """The first examples, with the next draw the next ones, and so on: no two draws share any while there are others.
+def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
+    """Return `count` examples; no two draws share any while there are others.
 
-    Draws beyond that take them in another order, the same ones for the same draw.
+    Draw 0 has the first ones, draw 1 the next ones, and so on. Draws beyond that take them in another order, which is
+    the same for the same draw.
     """
-    bank = load_worked()
+    bank = load_worked_examples()
     if count > len(bank):
         raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")
     turn, place = divmod(draw, len(bank) // max(1, count))
@@ -47,23 +49,24 @@ def draw_worked(count: int, draw: int = 0) -> tuple[Worked, ...]:
     return tuple(ordered[place * count : (place + 1) * count])
 
 
-def draw_documented(count: int, draw: int = 0, *, titles: bool) -> tuple[Worked, ...]:
-    """The same examples, each behind its documents, as IRCoT's are.
+def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> tuple[WorkedExample, ...]:
+    """Return the same examples, each behind its documents, as IRCoT's are.
 
-    A model that has seen examples without documents reads the answer off the documents it then gets, in one sentence.
+    After examples without documents, a model answers from documents in one sentence instead of reasoning.
     """
-    drawn = draw_worked(count, draw)
     return tuple(
-        replace(one, context=as_context([f"{doc.title}: {doc.text}" if titles else doc.text for doc in one.documents]))
-        for one in drawn
+        replace(
+            shot, context=as_context([f"{doc.title}: {doc.text}" if titles else doc.text for doc in shot.documents])
+        )
+        for shot in draw_examples(count, draw)
     )
 
 
-def as_context(shown: Sequence[str], *, facts: str = "") -> str:
-    """Texts, numbered, and known facts as they stand before a question; "" of neither."""
+def as_context(texts: Sequence[str], *, facts: str = "") -> str:
+    """Return numbered texts and known facts as they stand before a question; "" of neither."""
     blocks = []
-    if shown:
-        blocks.append("Context:\n" + "\n".join(f"[{number}] {text}" for number, text in enumerate(shown, 1)))
+    if texts:
+        blocks.append("Context:\n" + "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1)))
     if facts:
         blocks.append("Known facts:\n" + facts)
     return "\n\n".join((*blocks, "Answer in the same format as before.\n")) if blocks else ""

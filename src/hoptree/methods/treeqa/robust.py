@@ -17,7 +17,7 @@ from hoptree.methods.steps.agreement import agree
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.link import choose_facts, names_in
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it
-from hoptree.methods.steps.mentions import Kinds
+from hoptree.methods.steps.mentions import EvidenceKinds
 from hoptree.methods.steps.verify import Verdict, held, validate, weigh
 from hoptree.methods.treeqa.hypotheses import Rebuilt, new_clue, rebuild
 from hoptree.methods.treeqa.sources import SEARCHED, Sources
@@ -89,7 +89,9 @@ class RobustProcess:
     without a hypothesis is answered from evidence.
     """
 
-    def __init__(self, ctx: Context, question: str, sources: Sources, *, max_attempts: int, evidence: Kinds) -> None:
+    def __init__(
+        self, ctx: Context, question: str, sources: Sources, *, max_attempts: int, evidence: EvidenceKinds
+    ) -> None:
         self._ctx, self._question, self._sources, self._evidence = ctx, question, sources, evidence
         self._max_clues = max_attempts
         self.max_attempts = max_attempts + 1  # following what is mentioned asks for no clue

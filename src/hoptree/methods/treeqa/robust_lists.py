@@ -24,8 +24,8 @@ from hoptree.methods.steps.compare import chooses, compare_pairs
 from hoptree.methods.steps.conditions import Listing, find_candidates, split_conditions
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.mentions import Kinds
-from hoptree.methods.steps.multi_read import GLANCES, glances
+from hoptree.methods.steps.mentions import EvidenceKinds
+from hoptree.methods.steps.multi_read import READINGS, read_several_ways
 from hoptree.methods.treeqa.robust import RobustProcess, VerdictOverruled
 from hoptree.methods.treeqa.robust_revision import moot_nodes
 from hoptree.methods.treeqa.sources import SEARCHED
@@ -203,7 +203,7 @@ async def _check_candidate(
     return outcome
 
 
-async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]:
+async def read_own(ctx: Context, question: str, evidence: EvidenceKinds) -> list[Answer]:
     """Read the passages that the question itself finds; an answer that they do not hold is a guess.
 
     Nothing is read where only facts are to be looked at.
@@ -211,7 +211,7 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
     if evidence == "graph":
         return []
     passages = await ctx.search(question, k=SEARCHED)
-    return [guess_unless_supported(reading, passages) for reading in await glances(ctx, question, passages)]
+    return [guess_unless_supported(reading, passages) for reading in await read_several_ways(ctx, question, passages)]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
@@ -235,7 +235,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     borne_out = said if all_verified else []
     known = [answer for answer in own if answer.known]
     if known and (not all_verified or _agree(known) or _only_restates(walk, question)):
-        return _checked(ctx, surest(ctx, own, when="final", named=GLANCES), borne_out)
+        return _checked(ctx, surest(ctx, own, when="final", named=READINGS), borne_out)
     cited = [passage for branch in verified for passage in _cited(walk, branch)]
     boxes = [attempt.box for branch in kept for attempt in walk.outcomes[branch.node.id].attempts]
     seen = [passage for box in boxes for passage in box.passages]
@@ -254,10 +254,10 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
             ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)
             last = replace(last, support=tuple(ids))
         elif known:  # a reading of passages is better than what stands nowhere
-            return _checked(ctx, surest(ctx, own, when="final", named=GLANCES), borne_out)
+            return _checked(ctx, surest(ctx, own, when="final", named=READINGS), borne_out)
         else:
             return _guess(ctx, last, verified=len(verified), of=len(branches))
-    taken = surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
+    taken = surest(ctx, [*own, last], when="final", named=(*(READINGS if own else ()), "the tree and what it cites"))
     return _checked(ctx, taken, borne_out)
 
 

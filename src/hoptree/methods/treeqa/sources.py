@@ -17,7 +17,7 @@ from hoptree.graph.linking.mention_models import MentionModel, MentionModelCandi
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import (
-    Kinds,
+    EvidenceKinds,
     MentionLinker,
     Titles,
     extract_mentions,
@@ -58,7 +58,7 @@ class Sources:
     def __init__(
         self,
         ctx: Context,
-        kinds: Kinds,
+        kinds: EvidenceKinds,
         kept: Kept,
         *,
         reader: MentionModel | None = None,

@@ -1,4 +1,4 @@
-"""Reading a reply in which a model asks itself one question after another, and answers them."""
+"""Read a reply in which a model asks itself one question after another, and answers them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from hoptree.core.values import Answer
-from hoptree.engine.context import Context
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
 
-_MARKS = "\"'“”‘’`*_ \t"
-_ITEM = re.compile(r"\A\d{1,2}[.)]\s+(?=\D)")
-_FROM_OUTSIDE = re.compile(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
+_QUOTES = "\"'“”‘’`*_ \t"
+_ITEM_NUMBER = re.compile(r"\A\d{1,2}[.)]\s+(?=\D)")
+_QUESTION_LABEL = re.compile(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
 _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unknown"))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DialogueTurn:
     """What a reply adds to a dialogue: questions that it answers itself, one that it leaves open, the final answer.
 
     `idle` is what it has in place of a new question: one that was asked before, or the word that there is none.
@@ -37,7 +36,7 @@ class Said:
 
     @property
     def first(self) -> str:
-        """The question that comes first; what a model writes behind it, unasked, rests on its own answer."""
+        """The first question; what a model writes behind it, unasked, rests on its own answer."""
         return self.pairs[0][0] if self.pairs else self.open
 
     @property
@@ -46,12 +45,12 @@ class Said:
         return self.pairs[0][1] if self.pairs else ""
 
 
-def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = ()) -> Said:
-    """What stands in a reply up to its final answer; questions that were `asked` before (as keys) are passed over.
+def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = ()) -> DialogueTurn:
+    """Read a reply up to its final answer; questions that were `asked` before (as keys) are passed over.
 
     `labels` finds what stands before a question (its group `ask`), an answer (`reply`) and the final one (`final`),
     anywhere in a line: some models write all on one. Of several questions without an answer between them the last
-    counts: the others were thought better of. A line that is a question counts where nothing but answers has a label.
+    counts. A line that is a question counts where nothing but answers has a label.
     """
     text = text[:MAX_REPLY_CHARS]
     marks = list(labels.finditer(text))
@@ -59,47 +58,40 @@ def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = (
     pairs: list[tuple[str, str]] = []
     pending = idle = ""
     if all(mark.lastgroup == "reply" for mark in marks):
-        pending, idle = _told_apart(_bare_question(text[: marks[0].start() if marks else len(text)]), known)
+        question = _bare_question(text[: marks[0].start() if marks else len(text)])
+        pending, idle = ("", question) if question_key(question) in known else (question, "")
     for mark, following in zip_longest(marks, marks[1:]):
         content = first_line(text[mark.end() : following.start() if following else len(text)])
         if mark.lastgroup == "ask":
-            new, old = _told_apart(_ITEM.sub("", content), known)
-            pending, idle = new or pending, old or idle
+            question = _ITEM_NUMBER.sub("", content)
+            if question_key(question) in known:
+                idle = question or idle
+            else:
+                pending = question
         elif mark.lastgroup == "reply" and pending and content:
             pairs.append((pending, content))
             known.add(question_key(pending))
             pending = ""
         elif mark.lastgroup == "final" and (answer := clean_answer(content)):
-            return Said(tuple(pairs), pending, answer, idle)
-    return Said(tuple(pairs), pending, "", idle)
-
-
-def _told_apart(question: str, known: Collection[str]) -> tuple[str, str]:
-    """A question that is new, or one that is not."""
-    return ("", question) if question_key(question) in known else (question, "")
+            return DialogueTurn(tuple(pairs), pending, answer, idle)
+    return DialogueTurn(tuple(pairs), pending, "", idle)
 
 
 def _bare_question(text: str) -> str:
-    """The first line that is a question; "Question: …" is one that the model puts to itself as if from outside."""
+    """Return the first line that is a question, without those the model labels as a new "Question:"."""
     lines = (first_line(line) for line in text.splitlines())
-    return next((_ITEM.sub("", line) for line in lines if line.endswith("?") and not _FROM_OUTSIDE.match(line)), "")
-
-
-def note_said(ctx: Context, step: str, said: Said) -> None:
-    """Record whether a reply could be read, and where it could but brings nothing new, what it says instead."""
-    ctx.trace.add("parse", step=step, ok=not said.error, repairs=[], error=said.error)
-    if not said.error and not said.first and not said.final:
-        ctx.decide("nothing_new", said.idle, step=step)
+    questions = (line for line in lines if line.endswith("?") and not _QUESTION_LABEL.match(line))
+    return next((_ITEM_NUMBER.sub("", line) for line in questions), "")
 
 
 def read_answer(text: str) -> Answer:
-    """A text as an answer from memory; unknown where it says that there is none."""
+    """Read a text as an answer from memory; unknown where it says that there is none."""
     answer = clean_answer(text)
     known = bool(answer) and not looks_unanswered(answer)
     return Answer(answer if known else "", text, "answered" if known else "unknown", "internal")
 
 
 def first_line(text: str) -> str:
-    """The first line that says something."""
-    lines = (line.strip(_MARKS) for line in text.splitlines())
+    """Return the first line that says something, without quotes and list marks."""
+    lines = (line.strip(_QUOTES) for line in text.splitlines())
     return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")
