@@ -10,7 +10,8 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import GUESS, Decision, Draft
+from hoptree.engine.explain import shorten
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant, spent_under, together
 from hoptree.methods.ra_isf_modules import (
@@ -108,6 +109,10 @@ class AnswerSoFar(Decision):
     support: list[str] = field(default_factory=list)
     branch: str
     why: str
+
+    def draft(self) -> Draft:
+        module = GUESS if self.source == "fallback" else self.branch
+        return Draft(shorten(self.value), self.source, tuple(self.support), module, self.why)
 
 
 class _PaperModules:

@@ -1,4 +1,4 @@
-"""Questions for the things that fulfil several conditions: their conditions, and the candidates for each of them."""
+"""Questions for things that fulfil several conditions: split into the conditions, with candidates for each."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
 Span = tuple[int, int]
-ASKS = re.compile(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
-_FIRST = re.compile(r"\W*(\w+)")
-_BEGIN = re.compile(
+_ASKING_WORD = re.compile(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
+_FIRST_WORD = re.compile(r"\W*(\w+)")
+_NEVER_A_NAME = re.compile(
     r"which|who|what|whom|whose|when|where|why|how|list|name|in|at|for|on|of|by|with|from|to|the|an?|it|is|are|was|were"
     r"|did|do|does|has|have|had|among|along|besides|after|before|between|during|into|this|that|these|those|there",
     re.IGNORECASE,
 )
 """Words that a question or a condition begins with, and no name does."""
-_LISTED = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
+_LIST_JOINT = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
 _BEFORE_RANK = re.compile(r",\s+(?:the\s+)?(?P<ordinal>\d{1,3}(?:st|nd|rd|th)\s+)?", re.IGNORECASE)
 _NOBLE = (
     r"(?:Grand\s+|Arch)?(?:Baron(?:ess|et)?|Duke|Duchess|Count(?:ess)?|Viscount(?:ess)?|Earl|Lord|Marque(?:ss|es|sa)"
@@ -40,105 +40,111 @@ _NOBLE = (
 _RANK = re.compile(rf"(?:Jr|Sr|I{{2,3}}|IV)\b|{_NOBLE}\s+(?:of|von|de)\b", re.IGNORECASE)
 _NUMBERED_RANK = re.compile(_NOBLE, re.IGNORECASE)
 _WORD = re.compile(r"[\w'’-]+")
-_SMALL = re.compile(
+_FUNCTION_WORD = re.compile(
     r"in|of|on|at|to|for|with|by|from|into|the|an?|that|those|this|these|his|her|its|their|ones?|both|and|or|also|as"
     r"|well|again|still|later|did|do|does|have|has|had|is|are|was|were|who|which|some|same|too|where|whom|can|vs?",
     re.IGNORECASE,
 )
 """Words that say nothing by themselves of what is asked of a name."""
-_JOINING = re.compile(
+_LEADING_JOINTS = re.compile(
     r"^(?:\W*\b(?:and|or|also|again|still|later|as well as|as well|did|do|does|have|has|had|is|are|was|were|who|that"
     r"|which|some|the same)\b)*\W*",
     re.IGNORECASE,
 )
 _BOTH = re.compile(r"\s*\b(?:both|in common|as well(?! as)|also|too)\b", re.IGNORECASE)
 _PREPOSITION = re.compile(r"^(?:of|in|on|at|from|by|with|for)\b", re.IGNORECASE)
-_TURNED = re.compile(r"\b(?:did|do|does|have|has|had|where|whom)\W*$", re.IGNORECASE)
+_ENDS_INVERTED = re.compile(r"\b(?:did|do|does|have|has|had|where|whom)\W*$", re.IGNORECASE)
 """Before a name of which the question says behind it what is asked: "films did Ann Low direct"."""
-_KIND = re.compile(r"(?:the|his|her|its|their|an?)(?:\s+[a-z-]+){1,2}", re.IGNORECASE)
+_KIND_PHRASE = re.compile(r"(?:the|his|her|its|their|an?)(?:\s+[a-z-]+){1,2}", re.IGNORECASE)
 """Before a name, what kind of thing it is: the pitcher, his brother."""
-_COUNTED = re.compile(r"\b(?:two|three|four|five|six)\s+(?:[\w'’-]+\s+){0,3}[\w'’-]+\s*[,:]\s*$", re.IGNORECASE)
+_COUNT_PHRASE = re.compile(r"\b(?:two|three|four|five|six)\s+(?:[\w'’-]+\s+){0,3}[\w'’-]+\s*[,:]\s*$", re.IGNORECASE)
 """What names behind it are counted by: "roles in two films of 1932, A and B"."""
 
 
-def named_spans(text: str) -> list[Span]:
-    """Where names and dates stand in a text, in their order; what asks is none, and a name behind a comma is a part of
-    the one before it unless the two are listed: "Ann Low, Countess of Ghent", but "Ann Low, Bob High and Cora Lind". A
-    rank is listed with nothing: "Ann Low, 3rd Baroness Low and Bob High" are two.
+def _named_spans(text: str) -> list[Span]:
+    """Return where names and dates stand in a text, in their order; words that ask are none.
+
+    A name behind a comma is a part of the one before it unless the two are listed: "Ann Low, Countess of Ghent", but
+    "Ann Low, Bob High and Cora Lind". A rank is never listed: "Ann Low, 3rd Baroness Low and Bob High" are two.
     """
-    first = _FIRST.match(text)
-    begin = first.end() if first and _BEGIN.fullmatch(first[1]) else 0
+    first = _FIRST_WORD.match(text)
+    begin = first.end() if first and _NEVER_A_NAME.fullmatch(first[1]) else 0
     spans: list[Span] = []
     for start, end in name_spans(text, begin):
-        if _BEGIN.fullmatch(text[start:end]):
+        if _NEVER_A_NAME.fullmatch(text[start:end]):
             continue
-        joined = spans and (_ranks(text, spans[-1][1], start) or _belongs(text, spans, (start, end)))
+        joined = spans and (_is_rank(text, spans[-1][1], start) or _continues_name(text, spans, (start, end)))
         spans.append((spans.pop()[0], end) if joined else (start, end))
     return sorted({*spans, *date_spans(text)})
 
 
-def _belongs(text: str, before: Sequence[Span], name: Span) -> bool:
-    """Whether a name behind a comma goes with the last of those before it, and is not listed with it."""
-    if text[before[-1][1] : name[0]] != ", " or _LISTED.match(text, name[1]):
+def _continues_name(text: str, before: Sequence[Span], name: Span) -> bool:
+    """Return whether a name behind a comma goes with the last of those before it, and is not listed with it."""
+    if text[before[-1][1] : name[0]] != ", " or _LIST_JOINT.match(text, name[1]):
         return False
-    return len(before) < 2 or not _LISTED.fullmatch(text, before[-2][1], before[-1][0])
+    return len(before) < 2 or not _LIST_JOINT.fullmatch(text, before[-2][1], before[-1][0])
 
 
-def _ranks(text: str, before: int, start: int) -> bool:
-    """Whether a name is the rank of the one that ends before it: Jr., Duke of Lund, 3rd Baron Low."""
+def _is_rank(text: str, before: int, start: int) -> bool:
+    """Return whether a name is the rank of the one that ends before it: Jr., Duke of Lund, 3rd Baron Low."""
     comma = _BEFORE_RANK.fullmatch(text, before, start)
     return comma is not None and bool((_NUMBERED_RANK if comma["ordinal"] else _RANK).match(text, start))
 
 
 def named(text: str) -> frozenset[str]:
-    """The names and dates in a text, folded."""
-    return frozenset(filter(None, (question_key(text[start:end]) for start, end in named_spans(text))))
+    """Return the names and dates in a text, folded."""
+    return frozenset(filter(None, (question_key(text[start:end]) for start, end in _named_spans(text))))
 
 
-def without_names(text: str) -> str:
+def _mask_names(text: str) -> str:
     dates = set(date_spans(text))
-    for start, end in reversed([span for span in named_spans(text) if span not in dates]):
+    for start, end in reversed([span for span in _named_spans(text) if span not in dates]):
         text = text[:start] + "…" + text[end:]
     return text
 
 
-def bare(text: str) -> bool:
-    """Whether a text is a name and nothing more."""
-    whole, outside = f"It {text}", ""
-    for start, end in reversed(named_spans(whole)):
-        outside, whole = f"{whole[end:]} {outside}", whole[:start]
-    return whole.strip().casefold() in ("it", "it the", "it a") and not _telling(outside)
+def _is_bare_name(text: str) -> bool:
+    """Return whether a text is a name and nothing more."""
+    before, behind = f"It {text}", ""
+    for start, end in reversed(_named_spans(before)):
+        behind, before = f"{before[end:]} {behind}", before[:start]
+    return before.strip().casefold() in ("it", "it the", "it a") and not _says_something(behind)
 
 
-def attributed(question: str, name: str, left: Iterable[str]) -> str:
-    """A name with the names left out that say which it is, and stand right before it: the 2011 comedy Night Train."""
-    at = _place(question, name)
-    for start, end in named_spans(question):
+def _with_attribute(question: str, name: str, left: Iterable[str]) -> str:
+    """Return a name with one of those `left` before it that says which it is: the 2011 comedy Night Train."""
+    at = _find(question, name)
+    for start, end in _named_spans(question):
         if at is None:
             break
         between = question[end : at[0]].split()
-        if question_key(question[start:end]) in left and end < at[0] and len(between) < 3 and _plain(between):
+        if (
+            question_key(question[start:end]) in left
+            and end < at[0]
+            and len(between) < 3
+            and _are_common_nouns(between)
+        ):
             return question[start : at[1]]
     return name
 
 
-def asked_of(question: str, name: str, names: Iterable[str], asked: str) -> str:
+def _with_words_asked(question: str, name: str, names: Iterable[str], asked: str) -> str:
     """A bare name with the words of the question that say what is asked of it; itself where there are none.
 
     They stand before it, or before the names that it is listed with, or behind these. `names` are those of all
     conditions, in whatever order.
     """
-    if _place(question, f"{name} {asked}"):
+    if _find(question, f"{name} {asked}"):
         return f"{name} {asked}"
-    places = sorted(place for one in names if (place := _place(question, one)))
+    places = sorted(place for one in names if (place := _find(question, one)))
     lead, kind = "", ""
     for number, (start, end) in enumerate(places):
-        gap = question[places[number - 1][1] if number else _end_of(question, asked) : start]
+        gap = question[places[number - 1][1] if number else _end_of_asked(question, asked) : start]
         before = _before(gap)
-        kind = f"{before} " if (is_kind := bool(_KIND.fullmatch(before))) else ""
-        if _TURNED.search(_BOTH.sub("", gap)) or (is_kind and _TURNED.search(gap[: gap.rfind(before)])):
+        kind = f"{before} " if (is_kind := bool(_KIND_PHRASE.fullmatch(before))) else ""
+        if _ENDS_INVERTED.search(_BOTH.sub("", gap)) or (is_kind and _ENDS_INVERTED.search(gap[: gap.rfind(before)])):
             lead = ""
-        elif not is_kind and (_telling(before) or (before and not number)):
+        elif not is_kind and (_says_something(before) or (before and not number)):
             lead = f"{asked} {before}" if not number and _PREPOSITION.match(before) else before
         if question[start:end].casefold() == name.casefold():
             behind = "" if lead else _behind(question, places[number:])
@@ -147,70 +153,71 @@ def asked_of(question: str, name: str, names: Iterable[str], asked: str) -> str:
 
 
 def _before(gap: str) -> str:
-    """What the words before a name say of it."""
-    return _BOTH.sub("", _JOINING.sub("", _COUNTED.sub("", gap))).strip(" ,:;")
+    """Return what the words before a name say of it."""
+    return _BOTH.sub("", _LEADING_JOINTS.sub("", _COUNT_PHRASE.sub("", gap))).strip(" ,:;")
 
 
 def _behind(question: str, places: list[Span]) -> str:
-    """What is said behind a name, or behind those that are listed with it."""
+    """Return what is said behind a name, or behind those that are listed with it."""
     for (_, end), other in zip_longest(places, places[1:]):
         words = question[end : other[0]] if other else question[end:]
-        words = _TURNED.sub("", _BOTH.sub("", words)).strip(" ,:;.?!")
-        if (other and not _telling(_before(words))) or _KIND.fullmatch(_before(words)):
+        words = _ENDS_INVERTED.sub("", _BOTH.sub("", words)).strip(" ,:;.?!")
+        if (other and not _says_something(_before(words))) or _KIND_PHRASE.fullmatch(_before(words)):
             continue
-        return words if _telling(words) and not ASKS.search(words) else ""
+        return words if _says_something(words) and not _ASKING_WORD.search(words) else ""
     return ""
 
 
-def _end_of(question: str, asked: str) -> int:
-    """Where the words begin that come behind what is asked for, or behind the word that asks."""
-    found = _place(question, asked)
-    asks = ASKS.search(question)
+def _end_of_asked(question: str, asked: str) -> int:
+    """Return where the words begin that come behind what is asked for, or behind the word that asks."""
+    found = _find(question, asked)
+    asks = _ASKING_WORD.search(question)
     return found[1] if found else asks.end() if asks else 0
 
 
-def _telling(words: str) -> bool:
-    return any(not _SMALL.fullmatch(word) for word in _WORD.findall(words))
+def _says_something(words: str) -> bool:
+    return any(not _FUNCTION_WORD.fullmatch(word) for word in _WORD.findall(words))
 
 
-def _plain(words: Iterable[str]) -> bool:
-    """Whether words are such as stand between an attribute and its name: comedy, thriller, bands."""
-    return all(word.isalpha() and word.islower() and not _SMALL.fullmatch(word) for word in words)
+def _are_common_nouns(words: Iterable[str]) -> bool:
+    """Return whether words may stand between an attribute and its name: comedy, thriller, bands."""
+    return all(word.isalpha() and word.islower() and not _FUNCTION_WORD.fullmatch(word) for word in words)
 
 
-def _place(question: str, words: str) -> Span | None:
+def _find(question: str, words: str) -> Span | None:
     found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", question, re.IGNORECASE)
     return found.span() if found else None
 
 
-_TOKENS, _LIST_TOKENS = 160, 256
-_MOST_CONDITIONS = 4
-_MOST_NAMES = 20
-_OTHERWISE = re.compile(
+_CONDITION_TOKENS, _CANDIDATE_TOKENS = 160, 256
+_MAX_CONDITIONS = 4
+_MAX_NAMES = 20
+_NOT_A_LISTING = re.compile(
     r"\b(?:not|never|no|none|neither|nor|or|except|without|unless|instead|how many|how much|other than"
     r"|most|least|more|less|only|[a-z]{3,}est"
     r"|(?:what|which|who)(?:\s+is|\s+was|\s+are|\s+were|['’]s)\s+the)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_ELSE = re.compile(
+_BESIDES = re.compile(
     r"\b(?:besides|apart from|aside from|excluding|except(?:ing)?)\s|\b(?:what|which|who|whom)\s+(?:other|else)\b",
     re.IGNORECASE,
 )
 """What is asked for beside what is named; a sentence may begin with these, so that they are taken for names."""
-# "his first … film" says which film; what is told before it is asked, as in "… in the same year. Who was in both?",
+# "his first … film" says which film; a preamble, as in "… in the same year. Who was in both?",
 # chooses nothing.
 _CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
-_TOLD = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
-_JOINS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:of|in|from|by|on|at|with|for|to)$", re.IGNORECASE)
+_PREAMBLE = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
+_JOINT_WORDS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:of|in|from|by|on|at|with|for|to)$", re.IGNORECASE)
 """In the words around a name, what says that they are not about it alone, or not all of what is said."""
-_LEADS = re.compile(r"\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
+_ENDS_WITH_PREPOSITION = re.compile(r"\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
 _OF = re.compile(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is asked for, the conditions that each of it fulfils, the names that each of these is about, and all names
-    of the question, none of which is asked for.
+    """What is asked for, its conditions, the names that each is about, and all names of the question.
+
+    None of the names of the question is what is asked for.
     """
 
     asked: str
@@ -229,21 +236,21 @@ class ConditionsSplit(Decision):
 
 
 def may_list(question: str) -> bool:
-    """Whether a question may ask for what fulfils several conditions: it asks which, and names two things or more.
+    """Return whether a question may ask for what fulfils several conditions: it asks which, and names several things.
 
     One that compares asks for neither's conditions; one that says not, or, most, besides, how many, or "what is the …
     of" asks for something else than the things that fulfil them.
     """
-    plain = without_names(question)
-    if not ASKS.search(plain) or _OTHERWISE.search(plain) or _ELSE.search(question):
+    plain = _mask_names(question)
+    if not _ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
         return False
-    if _CHOOSES.search(_TOLD.sub("", plain)):
+    if _CHOOSES.search(_PREAMBLE.sub("", plain)):
         return False
     return len(named(question)) > 1 and detect_comparison(question) is None
 
 
 def read_conditions(reply: str, question: str) -> Listing | None:
-    """The conditions in a reply; None where they are not two that each name something else of the question.
+    """Read the conditions in a reply; None where they are not two that each name something else of the question.
 
     Nor are they any where the words of the question cannot be parted between bare names. One that names nothing is left
     out: code could not check it. A bare name gets the words that the question has for it, and what is asked for is a
@@ -256,38 +263,38 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     listed = value.get("conditions")
     texts = [text_of(one) for one in listed] if isinstance(listed, list) else []
     asked = text_of(value.get("asked")) or "things"
-    said = f" {question_key(question)} "
+    question_words = f" {question_key(question)} "
     kept: dict[frozenset[str], str] = {}
-    as_told: dict[str, str] = {}
-    for told in texts:
-        text = _in_words_of(said, told)
-        as_told.setdefault(text, told)
+    as_written: dict[str, str] = {}
+    for written in texts:
+        text = _strip_added_words(question_words, written)
+        as_written.setdefault(text, written)
         names = named(f"It {text}")
-        if not all(f" {name} " in said for name in names):
+        if not all(f" {name} " in question_words for name in names):
             return None
         if names:
             kept.setdefault(names, text)
-    counted = _counted(question)
+    counted = _counting_dates(question)
     kept = {names: text for names, text in kept.items() if not names <= counted}
-    asked, kept = _with_asked(_whole(question, asked, kept), kept)
+    asked, kept = _split_asked(_with_missing_name(question, asked, kept), kept)
     about = tuple(kept.values())
-    worded = tuple(_worded(question, text, as_told.get(text, text), about, asked) for text in about)
+    worded = tuple(_word(question, text, as_written.get(text, text), about, asked) for text in about)
     if not all(worded):
         return None
     known = counted.union(named(f"It {asked}"), *(named(f"It {text}") for text in worded))
     if any(not any(name in one for one in known) for name in named(question)):
         return None
-    return Listing(asked, worded, about, named(question)) if 2 <= len(kept) <= _MOST_CONDITIONS else None
+    return Listing(asked, worded, about, named(question)) if 2 <= len(kept) <= _MAX_CONDITIONS else None
 
 
-def _whole(question: str, asked: str, kept: Mapping[frozenset[str], str]) -> str:
-    """What is asked for with a name right beside it that no condition has: Canadian provinces, towns in Aland."""
-    names = [name for text in kept.values() for name in _spelled(text)]
+def _with_missing_name(question: str, asked: str, kept: Mapping[frozenset[str], str]) -> str:
+    """Add to what is asked for a name right beside it that no condition has: Canadian provinces, towns in Aland."""
+    names = [name for text in kept.values() for name in _names_as_written(text)]
     dates = date_spans(question)
-    for name in (question[start:end] for start, end in named_spans(question) if (start, end) not in dates):
+    for name in (question[start:end] for start, end in _named_spans(question) if (start, end) not in dates):
         key = question_key(name)
-        said = any(key in one for about in kept for one in about)
-        if said or any(attributed(question, one, [key]) != one for one in names):
+        mentioned = any(key in one for about in kept for one in about)
+        if mentioned or any(_with_attribute(question, one, [key]) != one for one in names):
             continue
         before, behind = re.escape(name), rf"(?:of|in|from)\s+(?:the\s+)?{re.escape(name)}"
         if found := re.search(rf"{before}\s+{re.escape(asked)}\b|\b{re.escape(asked)}\s+{behind}", question):
@@ -295,56 +302,56 @@ def _whole(question: str, asked: str, kept: Mapping[frozenset[str], str]) -> str
     return asked
 
 
-def _with_asked(asked: str, kept: dict[frozenset[str], str]) -> tuple[str, dict[frozenset[str], str]]:
-    """What is asked for without its names, and these as a condition: members of a band are members, and of the band."""
+def _split_asked(asked: str, kept: dict[frozenset[str], str]) -> tuple[str, dict[frozenset[str], str]]:
+    """Turn names in what is asked for into a condition: members of a band are members, and of the band."""
     of = _OF.search(asked)
     names = named(f"It {asked[of.start() :]}") if of else frozenset()
     if not of or not names:
         return asked, kept
-    said = " ".join(names)
-    others = {about: text for about, text in kept.items() if not all(one in said for one in about)}
+    joined = " ".join(names)
+    others = {about: text for about, text in kept.items() if not all(name in joined for name in about)}
     return asked[: of.start()], {names: asked, **others}
 
 
-def _counted(question: str) -> frozenset[str]:
-    """The dates that only say which names follow them: "two films of 1932, A and B"."""
+def _counting_dates(question: str) -> frozenset[str]:
+    """Return the dates that only say which names follow them: "two films of 1932, A and B"."""
     dates = set(date_spans(question))
     return frozenset(
         question_key(question[one[0] : one[1]])
-        for one, other in pairwise(named_spans(question))
+        for one, other in pairwise(_named_spans(question))
         if one in dates and question[one[1] : other[0]].strip() in (",", ":")
     )
 
 
-def _spelled(text: str) -> list[str]:
-    """The names of a condition as they are written."""
-    whole = f"It {text}"
-    return [whole[start:end] for start, end in named_spans(whole)]
+def _names_as_written(text: str) -> list[str]:
+    """Return the names of a condition as they are written."""
+    sentence = f"It {text}"
+    return [sentence[start:end] for start, end in _named_spans(sentence)]
 
 
-def _worded(question: str, text: str, told: str, others: Sequence[str], asked: str) -> str:
-    """A condition in the words of the question, where it is but a name, and with what says which thing that is.
+def _word(question: str, text: str, written: str, others: Sequence[str], asked: str) -> str:
+    """Put a condition that is but a name into the words of the question, with what says which thing that is.
 
-    Where these join several things ("did A write and B sing"), it stays as it was `told`; "" if that is but the name.
+    Where these join several things ("did A write and B sing"), it stays as in the reply; "" if that is but the name.
     """
-    names = [name for one in others for name in ([one] if bare(one) else _spelled(one))]
-    if bare(text):
-        said = asked_of(question, text, names, asked)
-        around = said.replace(text, "…")
-        garbled = _JOINS.search(around)
-        if (garbled or _LEADS.search(around)) and not bare(told):
-            return told
+    names = [name for one in others for name in ([one] if _is_bare_name(one) else _names_as_written(one))]
+    if _is_bare_name(text):
+        worded = _with_words_asked(question, text, names, asked)
+        around = worded.replace(text, "…")
+        garbled = _JOINT_WORDS.search(around)
+        if (garbled or _ENDS_WITH_PREPOSITION.search(around)) and not _is_bare_name(written):
+            return written
         if garbled:
             return ""
-        return f"connected with {said}" if bare(said) else said
-    left = named(question).difference(*(map(question_key, _spelled(one)) for one in others))
-    for name in _spelled(text):
-        text = text.replace(name, attributed(question, name, left))
+        return f"connected with {worded}" if _is_bare_name(worded) else worded
+    left = named(question).difference(*(map(question_key, _names_as_written(one)) for one in others))
+    for name in _names_as_written(text):
+        text = text.replace(name, _with_attribute(question, name, left))
     return text
 
 
-def _in_words_of(question: str, condition: str) -> str:
-    """The condition without words in front that the question does not have: models put in verbs of their own."""
+def _strip_added_words(question: str, condition: str) -> str:
+    """Remove words in front that the question does not have: models put in verbs of their own."""
     words = condition.split()
     while words and f" {question_key(words[0])} " not in question:
         words = words[1:]
@@ -352,11 +359,11 @@ def _in_words_of(question: str, condition: str) -> str:
 
 
 async def split_conditions(ctx: Context, question: str) -> Listing | None:
-    """The conditions of a question that asks for what fulfils all of them; None for any other question."""
+    """Ask for the conditions of a question that asks for what fulfils all of them; None for any other question."""
     if not may_list(question):
         return None
     prompt = prompt_for(ctx.method, "conditions").fill(question=question)
-    reply = await ctx.generate("conditions", prompt, role="decompose", max_tokens=_TOKENS)
+    reply = await ctx.generate("conditions", prompt, role="decompose", max_tokens=_CONDITION_TOKENS)
     found = read_conditions(reply.text, question)
     note_reply(ctx, "conditions", "" if isinstance(read_json(reply.text).value, Mapping) else "no object")
     ctx.emit(ConditionsSplit(value=list(found.conditions) if found else [], asked=found.asked if found else ""))
@@ -366,7 +373,7 @@ async def split_conditions(ctx: Context, question: str) -> Listing | None:
 async def find_candidates(
     ctx: Context, listing: Listing, number: int, box: EvidenceBox, *, node: Node
 ) -> tuple[str, ...]:
-    """The names that evidence gives for one condition, each of which stands there together with a name of it.
+    """Ask for the names that evidence gives for a condition; each must stand there together with a name of it.
 
     What the question names is what the conditions are about, and fulfils none.
     """
@@ -376,8 +383,8 @@ async def find_candidates(
     prompt = prompt_for(ctx.method, "candidates").fill(
         asked=listing.asked, condition=listing.conditions[number], texts=texts, facts=facts
     )
-    reply = await ctx.generate("candidates", prompt, role="verify", max_tokens=_LIST_TOKENS, node=node)
-    names = read_mentions(reply.text, most=_MOST_NAMES)
+    reply = await ctx.generate("candidates", prompt, role="verify", max_tokens=_CANDIDATE_TOKENS, node=node)
+    names = read_mentions(reply.text, most=_MAX_NAMES)
     note_reply(ctx, "candidates", "" if names or read_json(reply.text).ok else "no name")
     others = (name for name in names if not {question_key(name), question_key(f"{name}'s")} & listing.named)
     return tuple(name for name in others if box.supporting(name, f"It {listing.about[number]}"))

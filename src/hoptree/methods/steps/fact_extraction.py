@@ -1,4 +1,4 @@
-"""Asking a model for the facts of one passage, and keeping those that the passage itself can vouch for."""
+"""Extract the facts of one passage with a model, and keep those that the passage itself states."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.names import fold
 from hoptree.text.parse_triples import Triple, read_triples
 from hoptree.text.sentences import sentences
+from hoptree.text.word_classes import word_set
 
 # Scripts that write words without spaces: each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-_ABBREVIATED = re.compile(r"(?:^|[\s.])(?:[^\W\d_]|jr|sr|inc|ltd|co|corp|bros|st|no|vol)\.\Z", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"(?:^|[\s.])(?:[^\W\d_]|jr|sr|inc|ltd|co|corp|bros|st|no|vol)\.\Z", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
-
-_SHORT, _STEM = 3, 5
-
-Held = Literal[0, 1, 2]
-"""How a text holds a name: not at all, its words here and there, or in a row."""
+_MIN_STEMMED_CHARS, _STEM_CHARS = 4, 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One text with its words as they are compared, and where each of them stands."""
+    """A text with its folded words, and where each of them stands."""
 
     text: str
     words: tuple[str, ...]
@@ -42,70 +39,73 @@ class _Line:
         return cls(text, tuple(word for word, _ in found), tuple(span for _, span in found))
 
     def find(self, wanted: Sequence[str]) -> int | None:
-        """The number of the word from which on the wanted ones stand in a row."""
+        """Return the index of the word from which on the wanted ones stand in a row."""
         count = len(wanted)
         places = range(len(self.words) - count + 1) if count else range(0)
         return next((at for at in places if self.words[at : at + count] == tuple(wanted)), None)
 
 
 class Wording:
-    """A passage, to be asked for names: its title, its sentences, and all of it in a row."""
+    """The words of a passage: its title, its sentences, and all of it in a row."""
 
     def __init__(self, title: str, text: str) -> None:
         self.sentences = sentences(text)
-        whole = " ".join(text.split())
-        self._title, self._whole = _Line.of(title), _Line.of(whole)
+        self._title, self._text = _Line.of(title), _Line.of(" ".join(text.split()))
         self._lines = tuple(_Line.of(sentence) for sentence in self.sentences)
         of_title = Counter(self._title.words)
         self._bags = tuple(of_title | Counter(line.words) for line in self._lines) or (of_title,)
 
     def spelled(self, name: str) -> str:
-        """The name as the passage spells it, "" if its words do not stand there.
+        """Return the name as the passage spells it, "" if its words do not stand there.
 
         Words in a row are looked for in the title, then in the text; without an article before them if need be. Words
         that stand apart count if one sentence has them all as often, together with the title: the name stays as it is.
         """
-        name = _without_stop(" ".join(name.split()))
+        name = " ".join(name.split())
+        if name.endswith(".") and not _ABBREVIATION.search(name):  # the stop that ends the model's line
+            name = name[:-1].rstrip()
         if not (wanted := _Line.of(name).words):
             return ""
-        if _stands(name, self._title.text) or _stands(name, self._whole.text):
+        if _stands(name, self._title.text) or _stands(name, self._text.text):
             return name
-        for tried in dict.fromkeys((name, _ARTICLE.sub("", name, count=1) if _ARTICLE.match(name) else name)):
-            for line in (self._title, self._whole):
-                if found := _as_written(line, tried):
-                    return found
+        for variant in (name, _ARTICLE.sub("", name, count=1) if _ARTICLE.match(name) else name):
+            for line in (self._title, self._text):
+                if spelled := _as_written(line, variant):
+                    return spelled
         return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
 
-    def sentence(self, subject: str, relation: str, said: str) -> str:
-        """The first sentence that states it best: with the object and the subject, then with words of the relation.
+    def sentence(self, subject: str, relation: str, value: str) -> str:
+        """Return the first sentence that states it best: with object and subject, then with words of the relation.
 
         What the title names is the subject of any sentence, under whatever pronoun. "" if no sentence holds a name.
         """
-        pair = (_Line.of(subject).words, _Line.of(said).words)
-        between = _stems(_Line.of(relation).words)
-        titled = bool(pair[0]) and set(pair[0]) <= set(self._title.words)
-        best, found = (False, 0, 0, 0), ""
+        subject_words, value_words = _Line.of(subject).words, _Line.of(value).words
+        relation_stems = _stems(_Line.of(relation).words)
+        titled = bool(subject_words) and set(subject_words) <= set(self._title.words)
+        best, sentence = (False, 0, 0, 0), ""
         for line in self._lines:
-            of_subject, of_object = (_held(line, words) for words in pair)
-            both = bool(of_object and (of_subject or titled))
-            if (rank := (both, both * len(between & _stems(line.words)), int(of_object), int(of_subject))) > best:
-                best, found = rank, line.text
-        return found
+            of_subject, of_value = _match_level(line, subject_words), _match_level(line, value_words)
+            both = bool(of_value and (of_subject or titled))
+            rank = (both, both * len(relation_stems & _stems(line.words)), of_value, of_subject)
+            if rank > best:
+                best, sentence = rank, line.text
+        return sentence
 
 
 def _stems(words: Sequence[str]) -> set[str]:
-    """The beginnings of words that are long enough to tell something: "published" for "publisher"."""
-    return {word[:_STEM] for word in words if len(word) > _SHORT}
+    """Return the beginnings of words that are long enough to tell something: "published" for "publisher"."""
+    return {word[:_STEM_CHARS] for word in words if len(word) >= _MIN_STEMMED_CHARS}
 
 
-def _held(line: _Line, words: Sequence[str]) -> Held:
+def _match_level(line: _Line, words: Sequence[str]) -> int:
+    """Return 0 where words are not in a line, 1 where they stand here and there, 2 in a row."""
     if not words or not set(words) <= set(line.words):
         return 0
     return 1 if line.find(words) is None else 2
 
 
 def _stands(name: str, text: str) -> bool:
-    """Whether a text has the name letter by letter, and not inside a longer word."""
+    """Return whether a text has the name letter by letter, and not inside a longer word."""
     at = text.find(name)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
@@ -116,13 +116,12 @@ def _stands(name: str, text: str) -> bool:
 
 
 def _inside(left: str, right: str) -> bool:
-    """Whether two neighbouring characters belong to one word."""
-    pair = left + right
-    return len(pair) == 2 and _WORD.match(pair) is not None and _WORD.match(pair).end() == 2  # type: ignore[union-attr]
+    """Return whether two neighbouring characters belong to one word."""
+    return len(left + right) == 2 and _WORD.fullmatch(left + right) is not None
 
 
 def _as_written(line: _Line, name: str) -> str:
-    """The place of a line that reads as the name, with the marks around it that the name has too."""
+    """Return the name as a line writes it, with the marks around it that the name has too."""
     wanted = _Line.of(name)
     at = line.find(wanted.words)
     if at is None:
@@ -139,30 +138,22 @@ def _as_written(line: _Line, name: str) -> str:
     return line.text[start:end].strip()
 
 
-def _without_stop(name: str) -> str:
-    """The name without a full stop that ends the model's line; that of an abbreviation stays."""
-    return name[:-1].rstrip() if name.endswith(".") and not _ABBREVIATED.search(name) else name
-
-
 MAX_TOKENS = 512
 """About thirty facts; a small model that has begun to repeat itself goes on to the end."""
-_PROMPTS, _STEP = "graph", "facts"
+_PROMPT_SET, _STEP = "graph", "facts"
 
 LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]
-"""Why something that a model wrote as a fact is none."""
+"""Why a triple that a model wrote is no fact."""
 
-_NO_NAMES = frozenset(
-    (
-        *("he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "theirs", "i", "we", "you"),
-        *("me", "us", "who", "whom", "whose", "which", "that", "this", "these", "those", "there", "someone", "one"),
-        *("somebody", "something", "himself", "herself", "itself", "themselves", "the", "a", "an", "none", "unknown"),
-    )
+_NO_NAMES = word_set(
+    "he she it they him her them his hers its their theirs i we you me us who whom whose which that this these those "
+    "there someone one somebody something himself herself itself themselves the a an none unknown"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFact:
-    """A fact that a passage states; `sentence` is where, "" if nothing but its title holds both names."""
+    """A fact that a passage states, and the sentence; "" if nothing but its title holds both names."""
 
     subject: str
     relation: str
@@ -172,10 +163,10 @@ class StatedFact:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What came of one passage.
+    """The facts of one passage, and how many triples were left out for each reason.
 
-    `readable` is False for a reply that holds neither facts nor the word that there are none, `cut_off` says that it
-    ended for its length; what it had said until then counts.
+    `readable` is False for a reply that holds neither facts nor the word that there are none. `cut_off` says that it
+    reached the token limit; the facts until then count.
     """
 
     facts: tuple[StatedFact, ...] = ()
@@ -185,13 +176,13 @@ class Extracted:
 
 
 def facts_template() -> str:
-    """The name and digest of the prompt."""
-    prompt = prompt_for(_PROMPTS, _STEP)
+    """Return the name and digest of the prompt."""
+    prompt = prompt_for(_PROMPT_SET, _STEP)
     return f"{prompt.name}@{prompt.digest}"
 
 
 async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """The facts that a model finds in a passage, names as the passage spells them.
+    """Ask for the facts of a passage, with names as the passage spells them.
 
     Sentences of the passage that give orders to a model are neither shown nor taken for evidence.
     """
@@ -199,7 +190,7 @@ async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
     text = _shown(ctx, replace(passage, title=""))
     if not text:
         return Extracted()
-    prompt = prompt_for(_PROMPTS, _STEP).fill(title=title or "(none)", passage=text)
+    prompt = prompt_for(_PROMPT_SET, _STEP).fill(title=title or "(none)", passage=text)
     reply = await ctx.generate(_STEP, prompt, role="extract", max_tokens=MAX_TOKENS)
     cut_off = reply.finish == "length"
     read = read_triples(reply.text, cut=cut_off)
@@ -212,24 +203,24 @@ async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
 def ground_triples(
     triples: Sequence[Triple], title: str, text: str
 ) -> tuple[tuple[StatedFact, ...], dict[LeftOut, int]]:
-    """The triples whose subject and object stand in a passage, each once with its sentence; and how many do not."""
+    """Return the triples whose subject and object a passage has, each once, and count those left out."""
     wording = Wording(title, text)
     facts: dict[tuple[str, ...], StatedFact] = {}
     left_out: Counter[LeftOut] = Counter()
-    for subject, relation, said in triples:
-        if _nameless(subject) or _nameless(said) or fold(subject) == fold(said):
+    for subject, relation, value in triples:
+        if _is_nameless(subject) or _is_nameless(value) or fold(subject) == fold(value):
             left_out["no name"] += 1
             continue
-        of, about = wording.spelled(subject), wording.spelled(said)
-        if not of or not about:
+        subject, value = wording.spelled(subject), wording.spelled(value)
+        if not subject or not value:
             left_out["not in the passage"] += 1
             continue
-        between = _relation(relation)
-        key = (fold(of), fold(between), fold(about))
+        relation = " ".join(relation.replace("_", " ").rstrip(".:").split()) or relation  # models write date_of_birth
+        key = (fold(subject), fold(relation), fold(value))
         if key in facts:
             left_out["repeated"] += 1
         else:
-            facts[key] = StatedFact(of, between, about, wording.sentence(of, between, about))
+            facts[key] = StatedFact(subject, relation, value, wording.sentence(subject, relation, value))
     return tuple(facts.values()), dict(left_out)
 
 
@@ -237,11 +228,5 @@ def _shown(ctx: Context, passage: Passage) -> str:
     return show_passages(ctx, [passage], titles=False).removeprefix("passage:").strip()
 
 
-def _nameless(name: str) -> bool:
+def _is_nameless(name: str) -> bool:
     return all(word in _NO_NAMES for word in fold(name).split())
-
-
-def _relation(relation: str) -> str:
-    """A relation in words: models write date_of_birth, too."""
-    words = relation.replace("_", " ").rstrip(".:")
-    return " ".join(words.split()) or relation
