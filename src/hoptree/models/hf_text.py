@@ -1,4 +1,4 @@
-"""The text around a model of transformers: from a request to tokens, and from tokens to a reply."""
+"""Text of transformers models: from a request to tokens, and from tokens to a reply."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hoptree.core.values import Attended, Token
 from hoptree.models.batching.rows import OF_TOKENS, Logprobs, Row
 from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage, close_thought, opens_thought, read_choice
 
-# What a tokenizer writes for bytes that are no whole character yet.
-_UNFINISHED = "\ufffd"
+# What a tokenizer writes for an incomplete character.
+_REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What comes before a reply, and how many tokens that can have; `begin` is for a decoder beside an encoder.
+    """What comes before a reply, and the `room` for its tokens; `begin` is for the decoder of an encoder-decoder.
 
-    `forced` is a prefix that is only looked at, as tokens; `text` is all that is read, and `spans` the characters of
-    its tokens, of which the last are the forced ones.
+    `forced` are the tokens of a prefix that is only scored; `text` is all that is read, and `spans` are the characters
+    of its tokens, the forced ones last.
     """
 
     prompt: list[int]
@@ -32,19 +32,19 @@ class Opening:
 
 
 class Prompts(Protocol):
-    """How a request becomes the tokens that a model reads."""
+    """Turns requests into the tokens that a model reads."""
 
     def opening(self, request: Request) -> Opening: ...
 
     def leaves_thinking(self, request: Request) -> bool:
-        """Whether the opening ends in a thought, so that the reply begins in it."""
+        """Whether the opening ends in reasoning, so that the reply begins with it."""
 
 
-class OneSequence:
-    """The prompts of a model with a chat template that reads and writes in one sequence of `context` positions.
+class DecoderPrompts:
+    """Prompts of a decoder-only model with a chat template and `context` positions.
 
-    A thought that the template opens is closed before a prefix, which was said and not thought, and where signals are
-    asked for: they are to tell how sure the words are that count.
+    Reasoning that the template opens is closed before a prefix, and if signals are requested: they are about the
+    visible words.
     """
 
     def __init__(self, tokenizer: Any, context: int) -> None:
@@ -54,19 +54,19 @@ class OneSequence:
 
     def leaves_thinking(self, request: Request) -> bool:
         if self._opens_thought is None:  # a template does so whatever the messages are
-            self._opens_thought = opens_thought(_templated(self._tokenizer, request.messages))
-        return self._opens_thought and not _says(request)
+            self._opens_thought = opens_thought(_apply_template(self._tokenizer, request.messages))
+        return self._opens_thought and not _starts_visible(request)
 
     def opening(self, request: Request) -> Opening:
-        before = _templated(self._tokenizer, request.messages)
-        if _says(request):
+        before = _apply_template(self._tokenizer, request.messages)
+        if _starts_visible(request):
             before = close_thought(before)
         text = before + request.prefix
         if not request.max_tokens:
-            tokens, spans = _spelled(self._tokenizer, text)
+            tokens, spans = _tokenize_with_spans(self._tokenizer, text)
             if len(tokens) > self._context:
                 raise _too_long(len(tokens), self._context)
-            # A token with characters of both is the prefix's.
+            # A token with characters of both belongs to the prefix.
             first = sum(end <= len(before) for _, end in spans)
             return Opening(tokens[:first], 0, forced=tokens[first:], text=text, spans=spans)
         prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
@@ -75,10 +75,10 @@ class OneSequence:
         return Opening(prompt, self._context - len(prompt))
 
 
-class SourceAndTarget:
-    """The prompts of a model with an encoder: it reads the messages, and the decoder begins with `start`.
+class EncoderDecoderPrompts:
+    """Prompts of an encoder-decoder: the encoder reads the messages, the decoder begins with `start`.
 
-    Both know `context` positions. Without a chat template the messages are plain text.
+    Both have `context` positions. Without a chat template the messages are plain text.
     """
 
     def __init__(self, tokenizer: Any, context: int, start: Sequence[int]) -> None:
@@ -87,17 +87,17 @@ class SourceAndTarget:
         self._start = list(start)
 
     def leaves_thinking(self, request: Request) -> bool:
-        return False  # the decoder begins with what it is given, not with the template's end
+        return False  # the decoder does not begin with the template's end
 
     def opening(self, request: Request) -> Opening:
         templated = bool(self._tokenizer.chat_template)
-        text = _templated(self._tokenizer, request.messages) if templated else plain_chat(request.messages)
+        text = _apply_template(self._tokenizer, request.messages) if templated else _join_messages(request.messages)
         # A template writes the special tokens of its model itself.
         prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=not templated)
         if not prompt:
             raise EndpointError("The prompt is empty.", "Ask something.", exit_code=2)
         if not request.max_tokens:
-            forced, spans = _spelled(self._tokenizer, request.prefix)
+            forced, spans = _tokenize_with_spans(self._tokenizer, request.prefix)
             longest = max(len(prompt), len(self._start) + len(forced))
             if longest > self._context:
                 raise _too_long(longest, self._context)
@@ -109,20 +109,20 @@ class SourceAndTarget:
         return Opening(prompt, self._context - len(begin), begin)
 
 
-def _says(request: Request) -> bool:
-    """Whether what comes first is said and not thought."""
+def _starts_visible(request: Request) -> bool:
+    """Whether the reply must begin with visible text."""
     return bool(request.prefix or request.signals)
 
 
-def plain_chat(messages: Sequence[Message]) -> str:
-    """A chat for a model that knows none: what is said, without saying by whom, in paragraphs."""
+def _join_messages(messages: Sequence[Message]) -> str:
+    """Join messages to paragraphs, for a model without a chat template."""
     return "\n\n".join(message.content for message in messages)
 
 
-def _templated(tokenizer: Any, messages: Sequence[Message]) -> str:
-    said = [{"role": message.role, "content": message.content} for message in messages]
+def _apply_template(tokenizer: Any, messages: Sequence[Message]) -> str:
+    chat = [{"role": message.role, "content": message.content} for message in messages]
     try:
-        return str(tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+        return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
     except Exception as error:  # the template is a program of the model's makers
         raise EndpointError(
             f"The model's chat template refused the messages: {error}.",
@@ -131,8 +131,8 @@ def _templated(tokenizer: Any, messages: Sequence[Message]) -> str:
         ) from error
 
 
-def _spelled(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """The tokens of a text, and the characters of each."""
+def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the tokens of a text with their character spans."""
     try:
         done = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     except NotImplementedError as error:
@@ -152,7 +152,7 @@ def _too_long(tokens: int, context: int) -> EndpointError:
 
 
 class Text:
-    """A tokenizer, and the form in which its model takes `prompts`; the model knows the tokens below `known`."""
+    """A tokenizer with the prompts of its model, which knows the tokens below `known`."""
 
     def __init__(self, tokenizer: Any, prompts: Prompts, known: int) -> None:
         self._tokenizer = tokenizer
@@ -161,7 +161,7 @@ class Text:
         self._pieces: dict[int, str] = {}
 
     def rows(self, request: Request) -> list[Row]:
-        """One row a sample, with seeds counted up from the request's."""
+        """Return one row for each sample, with consecutive seeds."""
         opening = self._prompts.opening(request)
         self._check(max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0))
         if opening.forced is not None:
@@ -186,9 +186,9 @@ class Text:
 
     def _check(self, highest: int) -> None:
         if highest >= self._known:
-            said = self._tokenizer.decode([highest])
+            decoded = self._tokenizer.decode([highest])
             raise EndpointError(
-                f"The tokenizer writes token {highest} ('{said}') and the model knows {self._known} tokens.",
+                f"The tokenizer writes token {highest} ('{decoded}') and the model knows {self._known} tokens.",
                 "They do not belong together: save the model with its own tokenizer, or leave this word out.",
                 exit_code=2,
             )
@@ -203,12 +203,12 @@ class Text:
             top=request.top_logprobs,
             signals=request.signals,
             forced=forced,
-            looking=[_covering(spans, start, end) for start, end in request.attention_of],
+            looking=[_tokens_in(spans, start, end) for start, end in request.attention_of],
             finish="stop",
         )
 
     def reply(self, request: Request, rows: Sequence[Row]) -> Reply:
-        # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
+        # The samples share one prompt: it is counted once, as endpoints count it.
         if rows[0].forced is not None:
             return self._forced_reply(request, rows[0])
         written = sum(len(row.output) for row in rows)
@@ -216,21 +216,21 @@ class Text:
         return Reply(tuple(self._choice(request, row) for row in rows), usage)
 
     def _forced_reply(self, request: Request, row: Row) -> Reply:
-        """A reply that says nothing: its tokens are those of the prefix."""
+        """Return an empty reply with the tokens of the prefix."""
         assert row.forced is not None
         opening = self._prompts.opening(request)
         tokens: list[Token] = []
-        attention = _attention(row)
-        told = len(opening.text) - len(request.prefix)
+        attention = _attention_per_token(row)
+        start = len(opening.text) - len(request.prefix)
         for number, (_, end) in enumerate(opening.spans[len(opening.spans) - len(row.forced) :]):
             # Some tokenizers leave the space before a word out of its span.
-            tokens.append(self._token(row.logprobs[number], opening.text[told:end], attention[number]))
-            told = max(told, end)
+            tokens.append(self._token(row.logprobs[number], opening.text[start:end], attention[number]))
+            start = max(start, end)
         attended = None
         if row.looking:
-            weights = tuple(_numbers(look) for look in row.looks)
+            weights = tuple(_to_floats(look) for look in row.looks)
             attended = Attended(opening.text, tuple(opening.spans), weights)
-        choice = Choice("", tokens=tuple(tokens), hidden=_numbers(row.hidden), attended=attended)
+        choice = Choice("", tokens=tuple(tokens), hidden=_to_floats(row.hidden), attended=attended)
         return Reply((choice,), TokenUsage(row.read + len(row.forced), row.cached))
 
     def _decode(self, tokens: Sequence[int]) -> str:
@@ -243,9 +243,9 @@ class Text:
 
     def _ends(self, stop: tuple[str, ...]) -> Callable[[list[int]], bool]:
         stop = tuple(filter(None, stop))
-        # The last characters tell cheaply that a token completes nothing. Some tokenizers drop the space before a
-        # token that stands alone, so a text that ends in one is looked for every time.
-        last = {text[-1] for text in stop} | {_UNFINISHED}
+        # A cheap test of the last characters first. Some tokenizers drop the space before a single token, so a stop
+        # text that ends in a space is searched every time.
+        last = {text[-1] for text in stop} | {_REPLACEMENT}
         always = any(character.isspace() and character != "\n" for character in last)
 
         def ends(tokens: list[int]) -> bool:
@@ -257,43 +257,45 @@ class Text:
         return ends
 
     def _choice(self, request: Request, row: Row) -> Choice:
-        said = self._decode(row.output)
-        end = min((place for text in filter(None, request.stop) if (place := said.find(text)) >= 0), default=len(said))
+        decoded = self._decode(row.output)
+        end = min(
+            (place for text in filter(None, request.stop) if (place := decoded.find(text)) >= 0), default=len(decoded)
+        )
         tokens = self._tokens(row, end) if request.top_logprobs or request.signals & OF_TOKENS else ()
         opened = self._prompts.leaves_thinking(request)
-        choice = read_choice(said[:end], finish=row.finish, tokens=tokens, opened=opened)
-        return replace(choice, hidden=_numbers(row.hidden)) if row.hidden is not None else choice
+        choice = read_choice(decoded[:end], finish=row.finish, tokens=tokens, opened=opened)
+        return replace(choice, hidden=_to_floats(row.hidden)) if row.hidden is not None else choice
 
     def _tokens(self, row: Row, end: int) -> tuple[Token, ...]:
-        """The tokens of the first `end` characters, each with the text it adds to those before it."""
-        found: list[Token] = []
+        """Return the tokens of the first `end` characters, each with the text it adds."""
+        tokens: list[Token] = []
         length = 0
-        attention = _attention(row)
+        attention = _attention_per_token(row)
         for number, logprobs in enumerate(row.logprobs, start=1):
-            whole = self._decode(row.output[:number]).rstrip(_UNFINISHED)
-            text = whole[length:]
+            decoded = self._decode(row.output[:number]).rstrip(_REPLACEMENT)
+            text = decoded[length:]
             if length >= end or (number == len(row.output) and row.finish == "stop" and not text):
                 break
-            length = max(length, len(whole))
-            found.append(self._token(logprobs, text, attention[number - 1]))
-        return tuple(found)
+            length = max(length, len(decoded))
+            tokens.append(self._token(logprobs, text, attention[number - 1]))
+        return tuple(tokens)
 
     def _token(self, noted: Logprobs, text: str, attention: float | None) -> Token:
         top = tuple((self._piece(rival), logprob) for rival, logprob in noted.top)
         return Token(text, noted.chosen, top, noted.entropy, attention)
 
 
-def _attention(row: Row) -> list[float | None]:
-    """What later tokens pay to each token of a row."""
-    told: list[float | None] = [*row.attention] if "attention" in row.signals else []
-    return told + [None] * (len(row.logprobs) - len(told))
+def _attention_per_token(row: Row) -> list[float | None]:
+    """Return the attention that later tokens pay to each token of a row."""
+    values: list[float | None] = [*row.attention] if "attention" in row.signals else []
+    return values + [None] * (len(row.logprobs) - len(values))
 
 
-def _covering(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:
-    """The tokens with characters in a span of the text."""
-    found = [number for number, (first, last) in enumerate(spans) if first < end and last > start]
-    return range(found[0], found[-1] + 1) if found else range(0)
+def _tokens_in(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:
+    """Return the tokens with characters in a span of the text."""
+    numbers = [number for number, (first, last) in enumerate(spans) if first < end and last > start]
+    return range(numbers[0], numbers[-1] + 1) if numbers else range(0)
 
 
-def _numbers(found: Any) -> tuple[float, ...]:
-    return () if found is None else tuple(found.float().tolist())
+def _to_floats(values: Any) -> tuple[float, ...]:
+    return () if values is None else tuple(values.float().tolist())

@@ -1,4 +1,4 @@
-"""Weights for transformers: from a name to files, what they are, and the model they make."""
+"""Weights for transformers: find, identify and load models and adapters."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, Missin
 from hoptree.models.batching.kv_cache import ATTENTION, is_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 
-WEIGHTS = ".safetensors"
-# Those whose decoders tell positions by distance, and those that look them up in a table.
-ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
-# The first of what a GGUF file says of itself: a name, the number of the kind "text", and its length before it.
+_WEIGHTS_SUFFIX = ".safetensors"
+# T5s have relative positions, the others learned ones.
+_ENCODER_DECODER_TYPES = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
+# The first metadata of a GGUF file: key, type "string", length, value.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
-_PATIENCE = 5.0
-"""Seconds in which a hub has to answer."""
-# What besides the weights decides what a model says: its configuration, tokenizer and chat template.
-_BESIDE = ("*.json", "*.jinja", "*.txt", "*.model")
+_HUB_TIMEOUT_S = 5.0
+# Configuration, tokenizer and chat template decide the replies too.
+_TEXT_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where weights come from: a GGUF file, a folder, or neither and then a name for a hub."""
+    """Where weights come from: a GGUF file, a folder, or else a hub."""
 
     name: str
     file: Path | None = None
@@ -40,9 +39,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A tokenizer and a model of transformers, ready for the batch, and the most tokens its positions allow.
+    """A tokenizer and a model, ready for the batch, and the most tokens its positions allow.
 
-    With an encoder, these are the most that it reads, and the most that the decoder writes.
+    For an encoder-decoder `context` limits what the encoder reads and what the decoder writes.
     """
 
     tokenizer: Any
@@ -51,7 +50,7 @@ class Loaded:
 
 
 def resolve_source(name: str, folder: Path | None = None) -> Source:
-    """What a name means: a folder of transformers, a GGUF file, a model of the catalogue, else a name on a hub."""
+    """Resolve a name: a folder of transformers, a GGUF file, a catalogue entry, else a name on a hub."""
     path = Path(name).expanduser()
     known = {word for entry in CATALOGUE for word in (entry.name, entry.alias)}
     if name.lower().endswith(".gguf") or name.lower() in known:
@@ -68,9 +67,9 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
 
 
 def has_encoder(source: Source, *, here: bool = False) -> bool:
-    """Whether an encoder reads the prompt, as far as can be told without loading the weights.
+    """Whether a model is an encoder-decoder, without loading the weights.
 
-    With `here`, no hub is asked, and it is an error where nothing of the model is on this machine.
+    With `here`, no hub is asked, and a model that is not on this machine is an error.
     """
     if source.file is not None:
         with source.file.open("rb") as file:
@@ -81,18 +80,18 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
             config = json.loads((source.folder / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False  # loading it says what is wrong
-        return config.get("model_type") in ENCODER_DECODERS
-    if here and not _is_here(source.name):
+        return config.get("model_type") in _ENCODER_DECODER_TYPES
+    if here and not _is_cached(source.name):
         raise MissingModel(f"{source.name} is not on this machine.", "Its first call takes it from the hub.")
     transformers: Any = importlib.import_module("transformers")
-    reach = {"local_files_only": True} if here else _reach(source)
+    reach = {"local_files_only": True} if here else _hub_options(source)
     with _quiet(transformers), _loading(source.name):
         config = transformers.AutoConfig.from_pretrained(source.name, **reach)
         return bool(config.is_encoder_decoder)
 
 
-def _is_here(name: str) -> bool:
-    """Whether a hub's model was taken from there before."""
+def _is_cached(name: str) -> bool:
+    """Whether a hub's model is in the local cache."""
     hub: Any = importlib.import_module("huggingface_hub")
     try:
         return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
@@ -101,7 +100,7 @@ def _is_here(name: str) -> bool:
 
 
 def weights_digest(source: Source) -> str:
-    """What tells these weights, and the text around them, from all others."""
+    """Return what identifies the weights, tokenizer and template."""
     if source.file is not None:
         return file_digest(source.file)
     if source.folder is not None:
@@ -110,13 +109,15 @@ def weights_digest(source: Source) -> str:
 
 
 def _folder_digest(folder: Path) -> str:
-    weights = sorted(folder.glob(f"*{WEIGHTS}"))
+    weights = sorted(folder.glob(f"*{_WEIGHTS_SUFFIX}"))
     if not weights:
-        raise ConfigError(f"{folder} holds no {WEIGHTS} file.", "Save the model again: save_pretrained writes them.")
+        raise ConfigError(
+            f"{folder} holds no {_WEIGHTS_SUFFIX} file.", "Save the model again: save_pretrained writes them."
+        )
     digest = hashlib.sha256()
     for path in weights:
         digest.update(f"{path.name}:{file_digest(path)}\n".encode())
-    beside = {path for pattern in _BESIDE for path in folder.glob(pattern)}
+    beside = {path for pattern in _TEXT_FILES for path in folder.glob(pattern)}
     for path in sorted(path for path in beside if not path.name.endswith(".digest.json")):
         digest.update(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
@@ -124,22 +125,22 @@ def _folder_digest(folder: Path) -> str:
 
 def _commit(source: Source) -> str:
     transformers: Any = importlib.import_module("transformers")
-    reach = _reach(source)
+    reach = _hub_options(source)
     with _quiet(transformers), _loading(source.name):
         return str(transformers.AutoConfig.from_pretrained(source.name, **reach)._commit_hash)
 
 
-def _reach(source: Source) -> dict[str, bool]:
-    """Options with which transformers asks no hub that does not answer: it would try for half a minute, aloud.
+def _hub_options(source: Source) -> dict[str, bool]:
+    """Return options that keep transformers from asking a hub that does not answer; cached files are used then.
 
-    What such a hub gave before is used.
+    Otherwise it would try for half a minute.
     """
     if source.file is not None or source.folder is not None:
         return {}
     hub: Any = importlib.import_module("huggingface_hub")
-    if _answers(hub):
+    if _hub_answers(hub):
         return {}
-    if not _is_here(source.name):
+    if not _is_cached(source.name):
         raise MissingModel(
             f"{source.name} is not on this machine, and {hub.constants.ENDPOINT} does not answer.",
             f"Choose {', '.join(f'hf/{entry.alias}' for entry in CATALOGUE)}, a folder that transformers saved a model "
@@ -148,16 +149,16 @@ def _reach(source: Source) -> dict[str, bool]:
     return {"local_files_only": True}
 
 
-def _answers(hub: Any) -> bool:
+def _hub_answers(hub: Any) -> bool:
     try:
-        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_PATIENCE)
+        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
     except Exception:  # whatever keeps it from answering, in whichever library of HTTP it has
         return False
     return True
 
 
 def adapter_folder(name: str) -> Path:
-    """The folder of a LoRA adapter; only safetensors, since the older form runs code when it is read."""
+    """Return the folder of a LoRA adapter; only safetensors, since the older format runs code."""
     folder = Path(name).expanduser().resolve()
     for file in ADAPTER_FILES:
         if not (folder / file).is_file():
@@ -170,10 +171,10 @@ def adapter_digest(folder: Path) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def card_on(adapter: Path, source: Source) -> dict[str, Any] | None:
-    """What an adapter says of its training; None for one that peft saved without us.
+def read_adapter_card(adapter: Path, source: Source) -> dict[str, Any] | None:
+    """Read the card of an adapter; None for one that was not trained by Hoptree.
 
-    One that was trained on other weights is refused: what it adds would mean nothing.
+    An adapter that was trained on other weights is refused.
     """
     path = adapter / ADAPTER_CARD
     if not path.is_file():
@@ -197,7 +198,7 @@ def card_on(adapter: Path, source: Source) -> dict[str, Any] | None:
 
 
 def end_tokens(loaded: Loaded) -> frozenset[int]:
-    """The tokens that end a reply: those the model's makers list, and the tokenizer's own."""
+    """Return the tokens that end a reply: those of the generation config and the tokenizer."""
     listed = getattr(loaded.model.generation_config, "eos_token_id", None)
     tokens = listed if isinstance(listed, list) else [listed]
     return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
@@ -206,16 +207,16 @@ def end_tokens(loaded: Loaded) -> frozenset[int]:
 def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None) -> Loaded:
     """Load a model to run in batches; `dtype` is torch's name of a number type."""
     if adapter is not None:
-        card_on(adapter, source)
+        read_adapter_card(adapter, source)
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
-    options: dict[str, Any] = {"trust_remote_code": False, **_reach(source)}
+    options: dict[str, Any] = {"trust_remote_code": False, **_hub_options(source)}
     if source.file is not None:
         where = str(source.file.parent)
         options["gguf_file"] = source.file.name
     else:
         where = str(source.folder or source.name)
-    with _quiet(transformers), _loading(source.name), _read_once() if source.file else contextlib.nullcontext():
+    with _quiet(transformers), _loading(source.name), _gguf_read_once() if source.file else contextlib.nullcontext():
         config = transformers.AutoConfig.from_pretrained(where, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
         if not (tokenizer.chat_template or config.is_encoder_decoder):
@@ -229,16 +230,16 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
         make = _encoder_decoder if config.is_encoder_decoder else _decoder_only
         model = make(source.name, where, options)
         if adapter is not None:
-            model = adapted(model, adapter, merge=dtype == "float32")
+            model = _with_adapter(model, adapter, merge=dtype == "float32")
         model = model.to(device).eval()
     return Loaded(tokenizer, model, _context(model.config.get_text_config()))
 
 
 @contextlib.contextmanager
-def _read_once() -> Iterator[None]:
-    """Have a GGUF file read once: transformers does it anew for configuration, tokenizer and weights.
+def _gguf_read_once() -> Iterator[None]:
+    """Have a GGUF file read once instead of for configuration, tokenizer and weights each.
 
-    To read what a file says of 150,000 words takes most of the time that a small model is loaded in.
+    Reading the vocabulary takes most of the time of loading a small model.
     """
     gguf: Any = importlib.import_module("gguf")
     plain = gguf.GGUFReader
@@ -250,7 +251,7 @@ def _read_once() -> Iterator[None]:
 
 
 def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
-    """Words that were added behind those of the model may never be used; its ordinary ones are."""
+    """Refuse a tokenizer with more ordinary tokens than the model knows; added ones may never be used."""
     known = getattr(config, "vocab_size", None)
     if isinstance(known, int) and tokenizer.vocab_size > known:
         raise ConfigError(
@@ -259,13 +260,13 @@ def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
         )
 
 
-def adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
+def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
     try:
         peft: Any = importlib.import_module("peft")
     except ImportError as error:
         raise MissingExtra("A LoRA adapter", "whitebox") from error
     wrapped = peft.PeftModel.from_pretrained(model, str(adapter))
-    # With fewer digits than 32 bits hold, what the adapter adds would be rounded away in part.
+    # Merged into shorter number types, the adapter would be rounded away in part.
     return wrapped.merge_and_unload() if merge else wrapped.get_base_model()
 
 
@@ -292,19 +293,19 @@ def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
 def _encoder_decoder(name: str, where: str, options: dict[str, Any]) -> Any:
     transformers: Any = importlib.import_module("transformers")
     kind = options["config"].model_type
-    if kind not in ENCODER_DECODERS:
+    if kind not in _ENCODER_DECODER_TYPES:
         raise ConfigError(
             f"{name} is an encoder-decoder model of the kind {kind}, which cannot be batched here.",
-            f"Choose one of the kinds {', '.join(ENCODER_DECODERS)}, or serve it with another program and use "
+            f"Choose one of the kinds {', '.join(_ENCODER_DECODER_TYPES)}, or serve it with another program and use "
             "--model openai/NAME with --base-url.",
         )
     return transformers.AutoModelForSeq2SeqLM.from_pretrained(where, **options)
 
 
 def _context(config: Any) -> int:
-    """The positions the model knows; where rotations change with the longest text, only those before the change.
+    """Return the positions that the model knows; with dynamic RoPE only the original ones.
 
-    T5 tells positions by distance, and so reads prompts longer than the `n_positions` it was trained with.
+    T5 has relative positions, and so reads prompts longer than its `n_positions`.
     """
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     most = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
@@ -315,10 +316,10 @@ def _context(config: Any) -> int:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without progress bars and remarks, which would come between what Hoptree prints."""
+    """Silence progress bars and log messages of transformers."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    # The reader of GGUF files has a bar of its own, which knows no switch.
+    # The reader of GGUF files has a progress bar without a switch.
     gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
     bar = getattr(gguf, "tqdm", None)
     logging.set_verbosity_error()
@@ -335,7 +336,7 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loading(name: str) -> Iterator[None]:
-    """Turn what transformers says when it cannot load something into an error with a remedy."""
+    """Turn errors of transformers into errors with a remedy."""
     try:
         yield
     except (ConfigError, MissingExtra):
@@ -349,9 +350,9 @@ def _loading(name: str) -> Iterator[None]:
                 "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",
                 exit_code=2,
             ) from error
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise EndpointError(
-            f"transformers could not load {name}: {said}.",
+            f"transformers could not load {name}: {message}.",
             "Check the name, the files and the memory that is free.",
             exit_code=2,
         ) from error

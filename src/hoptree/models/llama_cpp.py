@@ -1,4 +1,4 @@
-"""What llama.cpp's server is asked and what it answers: translation to and from its words, and nothing else."""
+"""Requests and replies of llama.cpp's server, and the choice of its KV slots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from hoptree.core.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
 from hoptree.core.values import Token
@@ -15,7 +15,7 @@ from hoptree.models.model import Choice, Reply, Request, TokenUsage, read_choice
 
 @dataclass(slots=True)
 class Completion:
-    """What the pieces of one streamed completion add up to."""
+    """One streamed completion, put together."""
 
     text: str = ""
     reasoning: str = ""
@@ -32,7 +32,7 @@ def request_body(request: Request, seed: int) -> dict[str, Any]:
         "messages": messages,
         "max_tokens": request.max_tokens,
         "seed": seed,
-        # Streaming is what lets a call be stopped, and progress what lets it be stopped while a long prompt is read.
+        # Streaming lets a call be stopped, progress also while a long prompt is read.
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
@@ -52,13 +52,13 @@ def request_body(request: Request, seed: int) -> dict[str, Any]:
 
 
 def sampling(temperature: float, top_p: float = 1.0, top_k: int = 0) -> dict[str, Any]:
-    """What the request says and nothing besides: llama.cpp, or a model's file, would cut the distribution off."""
+    """Return sampling parameters without the cut-offs that llama.cpp or a model's file add."""
     plain = {"temperature": temperature, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
     if temperature == 0:
         return {**plain, "top_k": 1}
     if top_p == 1 and not top_k:
         return {**plain, "top_k": 0}
-    # In this order, as elsewhere: llama.cpp would cut off before the temperature counts.
+    # llama.cpp would cut off before applying the temperature.
     return {**plain, "top_p": top_p, "top_k": top_k, "samplers": ["temperature", "top_k", "top_p"]}
 
 
@@ -92,24 +92,24 @@ def _usage(usage: dict[str, Any]) -> TokenUsage:
 
 
 def refusal_error(chunk: dict[str, Any]) -> ModelError:
-    told = chunk.get("error")
-    if not isinstance(told, dict):
+    detail = chunk.get("error")
+    if not isinstance(detail, dict):
         return UnusableReply(
             f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}.", "Try again."
         )
-    status = told.get("code") if isinstance(told.get("code"), int) else None
-    if told.get("type") == "exceed_context_size_error":
+    status = detail.get("code") if isinstance(detail.get("code"), int) else None
+    if detail.get("type") == "exceed_context_size_error":
         return RequestTooLong(
-            f"The prompt has {told.get('n_prompt_tokens')} tokens and the model's context {told.get('n_ctx')}.",
+            f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}.",
             "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
             status=status,
         )
-    message = str(told.get("message", told)).rstrip(".")
+    message = str(detail.get("message", detail)).rstrip(".")
     return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
 
 
 def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
-    # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
+    # The samples share one prompt: it is counted once, as endpoints count it.
     first = completions[0].usage
     usage = TokenUsage(
         first.prompt,
@@ -123,18 +123,15 @@ def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
 def _choice(done: Completion, prefix: str) -> Choice:
     # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
     text = done.text.removeprefix(prefix)
-    return read_choice(text, reasoning=done.reasoning, finish=_finish(done.finish), tokens=done.tokens)
-
-
-def _finish(reason: str) -> Literal["stop", "length", "other"]:
-    if reason == "stop":
-        return "stop"
-    return "length" if reason == "length" else "other"
+    finish: Literal["stop", "length", "other"] = "other"
+    if done.finish in ("stop", "length"):
+        finish = cast(Literal["stop", "length"], done.finish)
+    return read_choice(text, reasoning=done.reasoning, finish=finish, tokens=done.tokens)
 
 
 @dataclass(slots=True)
 class Slot:
-    """One sequence of llama.cpp's memory, and the prompt it read last."""
+    """One KV slot of llama.cpp, and the prompt it read last."""
 
     number: int
     step: str = ""
@@ -144,35 +141,35 @@ class Slot:
 
 
 class SlotPool:
-    """Which lane a call takes: one that its step used before, else the one that was idle longest.
+    """Chooses the slot of a call: one that its step used before, else the one idle longest.
 
-    llama.cpp would choose by itself, by how much of the prompt matches; but then the few words with which every prompt
-    of a chat template begins are enough to give one step's lane away to another while others lie empty.
+    llama.cpp would choose by how much of the prompt matches; the few words that all prompts of a chat template share
+    would be enough to give one step's slot to another.
     """
 
     def __init__(self, count: int) -> None:
-        self._lanes = [Slot(number) for number in range(count)]
+        self._slots = [Slot(number) for number in range(count)]
         self._lock = threading.Lock()
         self._clock = 0
 
     def take(self, step: str, prompt: str) -> Slot:
         with self._lock:
-            idle = [lane for lane in self._lanes if not lane.busy]
-            if same := [lane for lane in idle if lane.step == step]:
-                lane = max(same, key=lambda lane: _shared(lane.prompt, prompt))
+            idle = [slot for slot in self._slots if not slot.busy]
+            if same := [slot for slot in idle if slot.step == step]:
+                slot = max(same, key=lambda slot: _common_prefix_length(slot.prompt, prompt))
             else:
-                lane = min(idle, key=lambda lane: lane.used)
+                slot = min(idle, key=lambda slot: slot.used)
             self._clock += 1
-            lane.step, lane.prompt, lane.used, lane.busy = step, prompt, self._clock, True
-            return lane
+            slot.step, slot.prompt, slot.used, slot.busy = step, prompt, self._clock, True
+            return slot
 
-    def give_back(self, lane: Slot) -> None:
+    def give_back(self, slot: Slot) -> None:
         with self._lock:
-            lane.busy = False
+            slot.busy = False
 
 
-def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+def _common_prefix_length(left: str, right: str) -> int:
+    """Return how many characters two texts have in common at the start."""
     return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (place for place, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )

@@ -1,4 +1,4 @@
-"""A language model inside this process: llama.cpp through xllamacpp, which is spoken to in this file alone."""
+"""Models inside this process through xllamacpp (llama.cpp), which only this module uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hoptree.models.model import Capability, Reply, Request
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
-    """The processor's features as Linux names them, or None where the system does not say."""
+    """Return the processor's features as Linux names them; None if unknown."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -34,7 +34,7 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
 
 
 def physical_cores() -> int:
-    """The cores this process may use, hyper-threads counted once: llama.cpp gains nothing from the second ones."""
+    """Return the cores this process may use without hyper-threads, which llama.cpp cannot use well."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         blocks = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")
@@ -49,7 +49,7 @@ def physical_cores() -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that can be had without swapping, where the system says so."""
+    """Return the bytes of memory that are available without swapping; None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -59,14 +59,13 @@ def available_memory() -> int | None:
 
 
 LIBRARY = "xllamacpp"
-MAGIC = b"GGUF"
-# A prompt is read in batches of this many tokens; a cancelled call stops at the end of one.
-BATCH = 256
+_GGUF_MAGIC = b"GGUF"
+_PROMPT_BATCH_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What makes two models share one server: the file, and how it is loaded."""
+class _Settings:
+    """The file and how it is loaded; models with equal settings share one server."""
 
     path: Path
     n_ctx: int
@@ -77,16 +76,14 @@ class Settings:
 
 
 class LocalModel:
-    """A GGUF file as a model: `local/NAME` for one of the catalogue, `local/PATH.gguf` for any other.
+    """A GGUF file as a model: `local/NAME` of the catalogue, or `local/PATH.gguf`.
 
-    The file is loaded by the first call. `slots` calls run at once; there are more `lanes` than that, each holding the
-    prompt it read last, so that the beginning which the prompts of one step share is read once and not for every call.
-    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file
-    of its own, as `hoptree align gguf` writes it.
+    The first call loads the file. `slots` calls run at once; there are more `lanes` (KV slots), each holding the prompt
+    it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
+    in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it.
 
-    Sums are rounded differently when a prompt is read in other portions or beside another call, so where two tokens
-    are almost equally likely a greedy reply can depend on the calls before and beside it. `exact` rules that out, at
-    the price of reading every prompt from its start and one call at a time.
+    Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
+    tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.
     """
 
     def __init__(
@@ -112,7 +109,7 @@ class LocalModel:
         self._name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
         if beside is not None and not beside.is_file():
             raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
-        self._settings = Settings(locate_weights(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
+        self._settings = _Settings(locate_weights(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
         self._exact = exact
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -123,7 +120,7 @@ class LocalModel:
 
     @property
     def identity(self) -> str:
-        """Weights, context, library and its build; slots, lanes and threads change speed and rounding only."""
+        """Weights, context and build of the library; slots, lanes and threads change only speed and rounding."""
         if not self._identity:
             digest = _digest(self._settings.path)
             if self._settings.adapter is not None:
@@ -151,7 +148,7 @@ class LocalModel:
             await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
-        """Answer one request; its samples are separate completions with seeds counted up from the request's."""
+        """Answer one request; samples are separate completions with consecutive seeds."""
         engine = self._engine
         if engine is None:
             raise EndpointError(f"{self._name} was closed.", "Open the model again before calling it.")
@@ -166,7 +163,7 @@ class LocalModel:
                 *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop) for body in bodies)
             )
         finally:
-            # Cancelled or failed: what still runs gives its slot back at its next token.
+            # Cancelled or failed: what still runs stops at its next token.
             stop.set()
         return build_reply(completions, request.prefix)
 
@@ -177,12 +174,12 @@ class LocalModel:
 
 
 class _Engine:
-    """One loaded file with its threads, shared by every model with the same settings."""
+    """One loaded file with its threads, shared by all models with the same settings."""
 
-    _open: ClassVar[dict[Settings, _Engine]] = {}
+    _open: ClassVar[dict[_Settings, _Engine]] = {}
     _open_lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: _Settings) -> None:
         self._settings = settings
         self._users = 0
         self._server: Any = None
@@ -192,7 +189,7 @@ class _Engine:
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
     @classmethod
-    def shared(cls, settings: Settings) -> _Engine:
+    def shared(cls, settings: _Settings) -> _Engine:
         with cls._open_lock:
             engine = cls._open.setdefault(settings, cls(settings))
             engine._users += 1
@@ -204,7 +201,7 @@ class _Engine:
             if self._users:
                 return
             self._open.pop(self._settings, None)
-        # Not waited for: a slow machine may be in the middle of reading a prompt, and nobody wants the reply any more.
+        # Not waited for: a slow machine may be reading a prompt, and nobody wants the reply any more.
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
@@ -216,12 +213,12 @@ class _Engine:
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         chunks: list[dict[str, Any]] = []
 
-        def heard(chunk: dict[str, Any]) -> bool:
+        def on_chunk(chunk: dict[str, Any]) -> bool:
             chunks.append(chunk)
             return stop.is_set()
 
         try:
-            server.handle_chat_completions({**body, "id_slot": lane.number}, heard)
+            server.handle_chat_completions({**body, "id_slot": lane.number}, on_chunk)
         except (ValueError, RuntimeError) as error:
             raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
         finally:
@@ -235,14 +232,14 @@ class _Engine:
             return self._server
 
 
-def _load(settings: Settings) -> Any:
+def _load(settings: _Settings) -> Any:
     for path in filter(None, (settings.path, settings.adapter)):
         try:
             with path.open("rb") as file:
-                magic = file.read(len(MAGIC))
+                magic = file.read(len(_GGUF_MAGIC))
         except OSError as error:
             raise _unreadable(path, error) from error
-        if magic != MAGIC:
+        if magic != _GGUF_MAGIC:
             raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
     try:
@@ -274,7 +271,7 @@ def _library() -> Any:
         raise MissingExtra("An embedded model", "local") from error
 
 
-def _parameters(library: Any, settings: Settings) -> Any:
+def _parameters(library: Any, settings: _Settings) -> Any:
     parameters = library.CommonParams()
     parameters.model.path = str(settings.path)
     if settings.adapter is not None:
@@ -282,7 +279,7 @@ def _parameters(library: Any, settings: Settings) -> Any:
     parameters.n_parallel = settings.lanes
     # llama.cpp divides the context by the number of sequences.
     parameters.n_ctx = settings.n_ctx * settings.lanes
-    parameters.n_batch = parameters.n_ubatch = BATCH
+    parameters.n_batch = parameters.n_ubatch = _PROMPT_BATCH_TOKENS
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings.threads
     # Lanes do the work of the second cache, which copies every prompt, grows to 8 GB, and lends each copy once.
     parameters.cache_ram_mib = 0
@@ -297,7 +294,7 @@ def _parameters(library: Any, settings: Settings) -> Any:
     return parameters
 
 
-def _load_error(settings: Settings, error: Exception) -> ModelError:
+def _load_error(settings: _Settings, error: Exception) -> ModelError:
     # llama.cpp tells its reason to stderr only; what can be found out about it is the room there was.
     size, room = settings.path.stat().st_size, available_memory()
     if room is not None and room < size:
@@ -322,7 +319,7 @@ def _first_line(error: Exception) -> str:
 
 
 def library_version() -> str:
-    """The installed version of the embedded runtime, or nothing."""
+    """Return the installed version of the embedded runtime, or ""."""
     try:
         return importlib.metadata.version(LIBRARY)
     except importlib.metadata.PackageNotFoundError:
@@ -330,15 +327,15 @@ def library_version() -> str:
 
 
 def library_features() -> frozenset[str]:
-    """The processor features the installed runtime was built for, as llama.cpp names them (NEON, DOTPROD, AVX2, …)."""
-    said = str(_library().get_system_info())
-    pairs = (part.rpartition(":")[2].split("=") for part in said.split("|"))
+    """Return the processor features that the runtime was built for (NEON, DOTPROD, AVX2, …)."""
+    info = str(_library().get_system_info())
+    pairs = (part.rpartition(":")[2].split("=") for part in info.split("|"))
     return frozenset(pair[0].strip() for pair in pairs if len(pair) == 2 and pair[1].strip() not in ("0", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Tokens a second: of a prompt read, and of a reply written."""
+    """Tokens per second of reading a prompt and writing a reply."""
 
     read: float
     write: float
@@ -346,7 +343,7 @@ class Speed:
 
 def speed(path: Path, *, prompt_words: int = 120, max_tokens: int = 24, threads: int | None = None) -> Speed:
     """Measure one call alone on a freshly loaded model."""
-    settings = Settings(path, 1024, 1, 1, threads or physical_cores())
+    settings = _Settings(path, 1024, 1, 1, threads or physical_cores())
     server = _load(settings)
     # The first call touches every page of the weights; the second one, which shares no beginning, is the measure.
     _timings(server, "Hello", 1)

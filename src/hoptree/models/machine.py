@@ -1,4 +1,4 @@
-"""What this machine brings for embedded models and endpoints: the findings of `hoptree doctor`."""
+"""Checks of this machine for embedded models and endpoints: `hoptree doctor`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hoptree.models import local
 from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags
 
-OLDEST_PYTHON = (3, 11)
+_MIN_PYTHON = (3, 11)
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
-BUILD_COMMAND = (
+_BUILD_COMMAND = (
     'CMAKE_ARGS="-DLLAMA_BUILD_BORINGSSL=OFF -DLLAMA_LLGUIDANCE=OFF" '
     f"{shlex.quote(sys.executable)} -m pip install "
     "--force-reinstall --no-deps --no-cache-dir --no-binary xllamacpp xllamacpp"
 )
 # What the processor calls a feature, what llama.cpp calls it, and what it is.
-FEATURES = {
+_FEATURES = {
     "asimddp": ("DOTPROD", "dot-product instructions"),
     "i8mm": ("MATMUL_INT8", "8-bit matrix instructions"),
     "avx2": ("AVX2", "AVX2 instructions"),
 }
 # Without these a model is several times slower; the others add a little.
-ESSENTIAL = ("asimddp", "avx2")
+_ESSENTIAL = ("asimddp", "avx2")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `ok` is None where there is nothing to be right or wrong about."""
+    """One finding; `ok` is None if it is neither right nor wrong."""
 
     name: str
     ok: bool | None
@@ -45,7 +45,7 @@ class Check:
 
 
 def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NAME) -> tuple[Check, ...]:
-    """Everything that can be told without loading a model."""
+    """Run all checks that need no model."""
     version = local.library_version()
     return (
         check_python(sys.version_info[:3]),
@@ -59,17 +59,17 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NA
 
 
 def measure(model_path: Path) -> tuple[float, float]:
-    """Tokens a second this machine reads and writes with a model, alone; takes some seconds and the model's memory."""
+    """Measure the tokens per second that this machine reads and writes with a model."""
     speed = local.speed(model_path)
     return speed.read, speed.write
 
 
 def check_python(version: tuple[int, ...]) -> Check:
-    said = ".".join(map(str, version))
-    if version[:2] >= OLDEST_PYTHON:
-        return Check("Python", True, said)
-    oldest = ".".join(map(str, OLDEST_PYTHON))
-    return Check("Python", False, f"{said} is too old.", f"Install Python {oldest} or newer.")
+    shown = ".".join(map(str, version))
+    if version[:2] >= _MIN_PYTHON:
+        return Check("Python", True, shown)
+    oldest = ".".join(map(str, _MIN_PYTHON))
+    return Check("Python", False, f"{shown} is too old.", f"Install Python {oldest} or newer.")
 
 
 def check_library(version: str) -> Check:
@@ -80,28 +80,32 @@ def check_library(version: str) -> Check:
 
 
 def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | None) -> Check:
-    """Whether the runtime uses what the processor can do; a wheel made for every processor may not."""
+    """Whether the runtime uses the processor's features; a generic wheel may not."""
     name = "Processor"
     if flags is None:
         return Check(name, None, f"{platform.machine()}; its features are not known.")
-    here = [flag for flag in FEATURES if flag in flags]
-    said = f"{platform.machine()} with {' and '.join(FEATURES[flag][1] for flag in here) or 'no fast instructions'}"
+    here = [flag for flag in _FEATURES if flag in flags]
+    processor = (
+        f"{platform.machine()} with {' and '.join(_FEATURES[flag][1] for flag in here) or 'no fast instructions'}"
+    )
     if built_for is None:
-        return Check(name, None, f"{said}.")
-    unused = [flag for flag in here if flag in ESSENTIAL and FEATURES[flag][0] not in built_for]
+        return Check(name, None, f"{processor}.")
+    unused = [flag for flag in here if flag in _ESSENTIAL and _FEATURES[flag][0] not in built_for]
     if not unused:
-        return Check(name, True if here else None, f"{said}; the embedded runtime uses them." if here else f"{said}.")
+        return Check(
+            name, True if here else None, f"{processor}; the embedded runtime uses them." if here else f"{processor}."
+        )
     return Check(
         name,
         False,
-        f"{said}, but the installed xllamacpp does not use the {FEATURES[unused[0]][1]}.",
+        f"{processor}, but the installed xllamacpp does not use the {_FEATURES[unused[0]][1]}.",
         "Several times faster is a build made on this machine (it takes a C++ compiler, cmake and some minutes; "
-        f"hoptree doctor --speed measures before and after): {BUILD_COMMAND}",
+        f"hoptree doctor --speed measures before and after): {_BUILD_COMMAND}",
     )
 
 
 def check_model(name: str, folder: Path | None = None) -> Check:
-    """Whether the weights are here and whole; reads the file only if it changed since it was last read."""
+    """Whether the weights are complete; the file is read only if it changed."""
     title = "Model"
     fetch = f"Fetch it: hoptree models pull {name}"
     try:

@@ -1,4 +1,4 @@
-"""What a language model is to the rest of the house: one Protocol, a request and a reply."""
+"""The Protocol of language models, with their requests and replies."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from hoptree.core.errors import ConfigError, ModelError
 from hoptree.core.values import Attended, Token
 
 Capability = Literal[
-    "logprobs",
-    "entropy",
-    "attention",
-    "hidden_states",
-    "prefix",
-    "n_samples",
-    "json_schema",
-    "top_p",
-    "top_k",
+    "logprobs", "entropy", "attention", "hidden_states", "prefix", "n_samples", "json_schema", "top_p", "top_k"
 ]
 MAX_TOP_LOGPROBS = 20
-"""Likeliest tokens that can be asked for a step; endpoints give no more."""
+"""Alternatives that can be requested for a token; endpoints give no more."""
 Signal = Literal["entropy", "attention", "hidden"]
-"""What a model can tell of its inside; the capabilities of these are entropy, attention and hidden_states."""
+"""Internal signals of a model; the capabilities are entropy, attention and hidden_states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +30,15 @@ class Message:
 class Request:
     """Everything the caller decides about a reply.
 
-    `top_logprobs` asks for that many alternatives a token (0: no log-probabilities). `json_schema` is the schema
-    as JSON text, so that a request stays hashable. `prefix` is the beginning of the reply, to be continued.
+    `top_logprobs` is the number of alternatives a token (0: no log-probabilities). `json_schema` is JSON text, so that
+    a request stays hashable. `prefix` is the beginning of the reply, to be continued.
 
-    Where a temperature above 0 has tokens drawn, `top_k` leaves only that many of the likeliest (0: all), and `top_p`
-    of these the fewest that have this probability together, at that temperature. A model without the capability of
-    that name draws from all.
+    At a temperature above 0, `top_k` keeps that many of the likeliest tokens (0: all), and `top_p` of these the fewest
+    with this probability together. A model without that capability draws from all.
 
-    `signals` asks for what goes on inside the model while it writes; models without the capability leave it out. With
-    `max_tokens=0` such a model writes nothing and the reply's tokens are those of the prefix, with their signals.
-    `attention_of` then names spans of characters of the prefix whose attention to all before them is asked for.
+    `signals` requests internal signals; models without the capability ignore it. With `max_tokens=0` nothing is
+    written, and the reply's tokens are those of the prefix with their signals. `attention_of` then names character
+    spans of the prefix whose attention to all before them is wanted.
     """
 
     messages: tuple[Message, ...]
@@ -75,9 +66,9 @@ class Request:
             raise ConfigError(f"{self.n} replies are asked for.", "Give 1 or more.")
         if self.top_logprobs < 0:
             raise ConfigError(f"top_logprobs is {self.top_logprobs}.", "Give 0 (none) or more.")
-        # Without a token to write, only what is there already can be told of.
-        told = self.prefix or self.signals or self.attention_of
-        if self.max_tokens < (0 if told else 1):
+        # Without a token to write, only the signals of the prefix are left.
+        has_prefix_output = self.prefix or self.signals or self.attention_of
+        if self.max_tokens < (0 if has_prefix_output else 1):
             raise ConfigError(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
 
 
@@ -91,10 +82,10 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One sampled continuation: what was said, what was only thought, and why it ended.
+    """One sampled continuation: visible text, reasoning, and why it ended.
 
-    `hidden` is the state of the last token after the first half of the layers (16 of 32: `hidden_states[16]` in
-    transformers' count), where it was asked for; a token that ended the reply is not the last one.
+    `hidden` is the state of the last token after half of the layers (16 of 32: `hidden_states[16]` in transformers), if
+    requested; a token that ended the reply is not the last one.
     """
 
     text: str
@@ -120,35 +111,35 @@ class Reply:
 
 
 class SignalNotGiven(ModelError):
-    """A model turned out not to give what it was asked for, and says so from now on: beginning again may help."""
+    """A model lacks a signal it was asked for, and reports that from now on: starting over may help."""
 
 
 @runtime_checkable
 class LearnsCapabilities(Protocol):
-    """A model behind somebody else's endpoint: what that gives, only its replies tell."""
+    """A model behind an endpoint whose capabilities only its replies show."""
 
     def lacks(self, capability: Capability) -> None:
-        """Take a capability back."""
+        """Withdraw a capability."""
 
 
 class LoadableModel(Protocol):
-    """A model inside this process, which has to be loaded before its first call."""
+    """A model inside this process that is loaded before its first call."""
 
     async def load(self) -> None:
-        """Load it, unless it is: what that takes is no part of any reply."""
+        """Load it once, so that no reply includes the time for it."""
 
 
 def is_loadable(model: object) -> TypeGuard[LoadableModel]:
-    """Whether a model is one of these; asked before every call, and so in the quickest way."""
+    """Whether a model must be loaded; checked before every call, so it is quick."""
     return hasattr(model, "load")
 
 
 class Model(Protocol):
     """A language model behind some endpoint.
 
-    `identity` is everything besides the request that determines a reply (endpoint, weights), and so part of the
-    cache key. `endpoint` names what is shared by a concurrency limit, `slots` how many requests it takes at once at
-    most. `generate` sends exactly one request: it never retries, caches or counts; failures are `ModelError`s.
+    `identity` is everything besides the request that determines a reply (endpoint, weights); it is part of the cache
+    key. Models with the same `endpoint` share a concurrency limit of at most `slots` requests. `generate` sends exactly
+    one request: it never retries, caches or counts; failures are `ModelError`s.
     """
 
     @property
@@ -177,12 +168,12 @@ _OPENED = re.compile(rf"{_OPEN.pattern}\s*\Z", re.IGNORECASE)
 
 
 def opens_thought(prompt: str) -> bool:
-    """Whether a prompt ends in a tag that opens a thought, as some chat templates let it."""
+    """Whether a prompt ends in a tag that opens reasoning, as with some chat templates."""
     return _OPENED.search(prompt) is not None
 
 
 def close_thought(prompt: str) -> str:
-    """A prompt behind which words are said: a thought that it opens stays empty."""
+    """Close the reasoning that a prompt opens, so that the reply begins with visible text."""
     opened = _OPENED.search(prompt)
     return f"{prompt.rstrip()}\n\n</{opened[1]}>\n\n" if opened else prompt
 
@@ -195,37 +186,36 @@ def read_choice(
     tokens: Sequence[Token] = (),
     opened: bool = False,
 ) -> Choice:
-    """Build a choice whose text and tokens hold only what was said.
+    """Build a choice whose text and tokens are without reasoning.
 
-    `reasoning` is what the server itself kept apart. Thought inside the text counts up to the last closing tag, since
-    some chat templates open the tag in the prompt; after a tag that is never closed everything was thought, also where
-    the prompt is known to have `opened` it.
+    `reasoning` is what the server kept apart. Everything up to the last closing tag is reasoning, since some chat
+    templates open the tag in the prompt (`opened`); so is everything after a tag that is never closed.
     """
     if not (reasoning or opened or "<" in raw):
         return Choice(raw.strip(), "", finish, tuple(tokens))
-    said_from = 0
+    start = 0
     for closing in _CLOSE.finditer(raw):
-        said_from = closing.end()
-    said_to = 0 if opened and not said_from else len(raw)
-    if opening := _OPEN.search(raw, said_from, said_to):
-        said_to = opening.start()
-    said = raw[said_from:said_to].strip()
-    thought = "\n".join(part for part in (reasoning, raw[:said_from], raw[said_to:]) if part)
+        start = closing.end()
+    end = 0 if opened and not start else len(raw)
+    if opening := _OPEN.search(raw, start, end):
+        end = opening.start()
+    text = raw[start:end].strip()
+    thought = "\n".join(part for part in (reasoning, raw[:start], raw[end:]) if part)
     thought = _CLOSE.sub("", _OPEN.sub("", thought)).strip()
-    return Choice(said, thought, finish, _tokens_of(said, tokens) if thought else tuple(tokens))
+    return Choice(text, thought, finish, _visible_tokens(text, tokens) if thought else tuple(tokens))
 
 
-def _tokens_of(said: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The last tokens that spell what was said: servers list those of the thought before them, or leave them out.
+def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the last run of tokens that spells the visible text; () if there is none.
 
-    None where no run of tokens spells it, since a signal from thought would be a false one.
+    Some servers list the tokens of the reasoning before them.
     """
     for end in range(len(tokens), 0, -1):
         text = ""
         for start in range(end - 1, -1, -1):
             text = tokens[start].text + text
-            if len(text.strip()) >= len(said):
-                if text.strip() == said:
+            if len(text.strip()) >= len(visible):
+                if text.strip() == visible:
                     return tuple(tokens[start:end])
                 break
     return ()

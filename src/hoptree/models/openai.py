@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp, LM Studio and others."""
+"""Endpoints with OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp, LM Studio and others."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
-_FEWER = (5, 1)
-"""Rivals of a token to ask for where an endpoint refuses more, and does not say how many it gives."""
-_PAGE = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_FALLBACK_LOGPROBS = (5, 1)
+"""Alternatives a token to request if an endpoint refuses more without naming its limit."""
+_HTML = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
 class OpenAIModel:
-    """A model at an OpenAI-compatible base URL, over one keep-alive client.
+    """A model at an OpenAI-compatible base URL.
 
-    It adapts to endpoints that refuse a parameter (`max_tokens`, `temperature`, `seed`, `top_p`) by leaving it out from
-    then on, and asks for fewer log-probabilities where they are capped; every other failure becomes a typed error.
+    Parameters that an endpoint refuses (`max_tokens`, `temperature`, `seed`, `top_p`) are renamed or left out from then
+    on, and fewer log-probabilities are requested if they are capped; every other failure becomes a typed error.
     """
 
     capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "top_p"})
@@ -51,7 +51,7 @@ class OpenAIModel:
         self.slots = slots
         self._model = name
         self._refused: set[str] = set()
-        self._most_logprobs: int | None = None
+        self._max_logprobs: int | None = None
 
     def lacks(self, capability: Capability) -> None:
         self.capabilities = self.capabilities - {capability}
@@ -64,10 +64,10 @@ class OpenAIModel:
             )
             if status == 200:
                 return self._read(body)
-            if status in (400, 422) and (most := _capped(body, sent)):
-                self._most_logprobs = most
+            if status in (400, 422) and (cap := _logprobs_cap(body, sent)):
+                self._max_logprobs = cap
                 continue
-            if status in (400, 422) and (parameters := _complained_of(body, sent)):
+            if status in (400, 422) and (parameters := _refused_parameters(body, sent)):
                 self._refused.update(parameters)
                 continue
             raise self._failure(status, headers, body)
@@ -87,8 +87,8 @@ class OpenAIModel:
         if request.top_p < 1:
             body["top_p"] = request.top_p
         if request.top_logprobs:
-            most = request.top_logprobs if self._most_logprobs is None else self._most_logprobs
-            body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, most)}
+            cap = request.top_logprobs if self._max_logprobs is None else self._max_logprobs
+            body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, cap)}
         if request.json_schema:
             schema = {"name": "reply", "schema": json.loads(request.json_schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -102,9 +102,9 @@ class OpenAIModel:
         data: Any = None
         try:
             data = json.loads(body)
-            if "choices" not in data and (said := error_text(body)):
+            if "choices" not in data and (message := error_text(body)):
                 raise EndpointError(
-                    f"{self._http.shown} answered with an error: {said[:300]}.", "Check model and options."
+                    f"{self._http.shown} answered with an error: {message[:300]}.", "Check model and options."
                 )
             choices = tuple(_read_choice(choice) for choice in data["choices"])
             if not choices:
@@ -112,14 +112,14 @@ class OpenAIModel:
             usage = _read_usage(data.get("usage") or {}, choices)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             raise UnusableReply(
-                f"{self._http.shown} answered with {_kind(body, data, error)} instead of a chat completion.",
+                f"{self._http.shown} answered with {_describe(body, data, error)} instead of a chat completion.",
                 "Check that --base-url ends where /chat/completions begins (often /v1).",
             ) from error
         return Reply(choices, usage)
 
     def _failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
-        said = error_text(body)
-        quoted = f": {said[:300]}" if said else ""
+        message = error_text(body)
+        quoted = f": {message[:300]}" if message else ""
         if status == 429 or status >= 500 or status in (408, 409, 425):
             return self._http.failure(status, headers, body)
         if status in (401, 403):
@@ -129,7 +129,7 @@ class OpenAIModel:
             remedy = "Check the model's name and that --base-url is complete (often …/v1)."
         else:
             cause = f"refused the request (HTTP {status}{quoted})"
-            too_long = "context" in said
+            too_long = "context" in message
             remedy = "Shorten the question or the passages (--set k=…)." if too_long else "Check model and options."
         return EndpointError(f"{self._http.shown} {cause}.", remedy, status=status, exit_code=2)
 
@@ -137,37 +137,39 @@ class OpenAIModel:
         await self._http.aclose()
 
 
-def _capped(body: bytes, sent: Mapping[str, Any]) -> int:
-    """How many rivals of a token to ask for after a 400 about log-probabilities; 0 where fewer would not help.
+def _logprobs_cap(body: bytes, sent: Mapping[str, Any]) -> int:
+    """Return how many alternatives to request after a 400 about log-probabilities; 0 if fewer would not help.
 
-    It is the largest number below the one sent that the error names, else a smaller one: each try asks for fewer, so
-    that a number that meant something else does no harm.
+    It is the largest number in the error below the one sent, else a fallback; each try requests fewer.
     """
-    said, asked = error_text(body), int(sent.get("top_logprobs", 0))
-    if "logprob" not in said:
+    message, requested = error_text(body), int(sent.get("top_logprobs", 0))
+    if "logprob" not in message:
         return 0
-    named = (int(number) for number in re.findall(r"(?<![\w.-])\d{1,3}(?![\w-])", said))
-    return max((number for number in named if 0 < number < asked), default=next((n for n in _FEWER if n < asked), 0))
+    named = (int(number) for number in re.findall(r"(?<![\w.-])\d{1,3}(?![\w-])", message))
+    return max(
+        (number for number in named if 0 < number < requested),
+        default=next((n for n in _FALLBACK_LOGPROBS if n < requested), 0),
+    )
 
 
-def _complained_of(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters of the request that a 400 complains of, if leaving them out or renaming them may help.
+def _refused_parameters(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parameters that a 400 complains about, if leaving them out or renaming them may help.
 
-    A reply without log-probabilities is a reply all the same: whoever cannot do without finds none in it.
+    Without log-probabilities there is still a reply; callers that need them notice.
     """
-    said = error_text(body)
-    if "logprobs" in sent and "logprob" in said:
+    message = error_text(body)
+    if "logprobs" in sent and "logprob" in message:
         return _LOGPROBS
-    return tuple(name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent)[:1]
+    return tuple(name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in message and name in sent)[:1]
 
 
-class _NoReply(ValueError):
-    """What has the form of a completion, and is none: its one argument says what it is, in words."""
+class _NotACompletion(ValueError):
+    """Something in the form of a completion that is none; the message says what it is."""
 
 
-def _kind(body: bytes, data: Any, error: Exception) -> str:
-    """What a body is that holds no completion, in words."""
-    if isinstance(error, _NoReply):
+def _describe(body: bytes, data: Any, error: Exception) -> str:
+    """Say in words what a body is that holds no completion."""
+    if isinstance(error, _NotACompletion):
         return str(error)
     return describe_body(body) if data is None else "JSON of another kind"
 
@@ -179,15 +181,15 @@ def _read_choice(data: dict[str, Any]) -> Choice:
         content = "".join(part.get("text", "") for part in content)
     if not isinstance(content, str | None):
         raise TypeError("content that is no text")
-    if content and _PAGE.match(content):
-        raise _NoReply("a web page")  # of some server on the way
-    told = (message.get(name) for name in ("reasoning_content", "reasoning"))
-    reasoning = next((thought for thought in told if isinstance(thought, str) and thought), "")
-    finish: Literal["stop", "length", "other"] = (
-        data["finish_reason"] if data.get("finish_reason") in ("stop", "length") else "other"
-    )
+    if content and _HTML.match(content):
+        raise _NotACompletion("a web page")  # of some server on the way
+    reasonings = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    reasoning = next((thought for thought in reasonings if isinstance(thought, str) and thought), "")
+    finish: Literal["stop", "length", "other"] = "other"
+    if data.get("finish_reason") in ("stop", "length"):
+        finish = data["finish_reason"]
     if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
-        raise _NoReply("an empty message")
+        raise _NotACompletion("an empty message")
     entries = (data.get("logprobs") or {}).get("content") or []
     tokens = tuple(
         Token(
@@ -201,7 +203,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
 
 
 def _read_usage(usage: dict[str, Any], choices: tuple[Choice, ...]) -> TokenUsage:
-    """The server's counts; thought that it does not count apart is estimated by its share of the characters."""
+    """Read the server's counts; reasoning that it does not count is estimated by its share of characters."""
     completion = int(usage.get("completion_tokens") or 0)
     reasoning = int((usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0)
     thought = sum(len(choice.reasoning) for choice in choices)

@@ -1,4 +1,4 @@
-"""A model that says what a file tells it to: for tests, tutorials, and measuring everything but the model."""
+"""A model that replies from a script: for tests, tutorials, and measuring everything else."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ _GROUP = re.compile(r"\$(\d)(?!\d)")
 
 @dataclass(slots=True)
 class Rule:
-    """Says `reply` (each of several in turn, the last one from then on) to a request that fits.
+    """Gives `reply` (of a list each in turn, then always the last) to a request that matches.
 
-    `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it: `$1` in a reply
-    is then what its first group matched, and so on. `fault` is a failure instead of a reply, for the first `times`
-    requests. `logprob` is that of every token, or of each in turn (the last one from then on); so are `entropy` and
-    `attention`. `attended` is what words get of the attention of a span that was asked for, `hidden` the state of the
-    last token.
+    `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it, and `$1` in a reply
+    is its first group. `fault` is a failure instead of a reply, for the first `times` requests. `logprob`, `entropy`
+    and `attention` hold for every token, or in turn. `attended` is the attention that words get from a requested span,
+    `hidden` the state of the last token.
     """
 
     reply: str | list[str] = ""
@@ -60,18 +59,18 @@ class Rule:
             return False
         return self.contains in text and (not self.regex or re.search(self.regex, text) is not None)
 
-    def said(self, turn: int, text: str) -> str:
-        """The reply to a text that fits, when so many were given before."""
+    def render(self, turn: int, text: str) -> str:
+        """Return the reply of this turn to a text that matches."""
         reply = self.reply if isinstance(self.reply, str) else self.reply[min(turn, len(self.reply) - 1)]
-        found = re.search(self.regex, text) if self.regex else None
-        groups = {str(number): group for number, group in enumerate(found.groups("") if found else (), 1)}
+        match = re.search(self.regex, text) if self.regex else None
+        groups = {str(number): group for number, group in enumerate(match.groups("") if match else (), 1)}
         return _GROUP.sub(lambda place: groups.get(place[1], place[0]), reply) if groups else reply
 
 
 class ScriptedModel:
-    """Replies by step and pattern, first rule that fits; tokens are words with the spaces before them.
+    """Replies by the first rule that matches; tokens are words with the spaces before them.
 
-    One that is made of rules keeps the `requests` it got, for tests to look at; one of a file may serve for days.
+    A model made of rules keeps its `requests` for tests; one of a file may run for days.
     """
 
     def __init__(
@@ -93,14 +92,14 @@ class ScriptedModel:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Of the inside, what some rule tells."""
-        inside: dict[Capability, bool] = {
+        """The fixed ones, and the signals that some rule has."""
+        internal: dict[Capability, bool] = {
             "entropy": any(rule.entropy is not None for rule in self.rules),
             "attention": any(rule.attention is not None or rule.attended is not None for rule in self.rules),
             "hidden_states": any(rule.hidden is not None for rule in self.rules),
         }
-        told = (capability for capability, there in inside.items() if there)
-        return frozenset(("logprobs", "n_samples", "json_schema", "prefix", "top_p", "top_k", *told))
+        signals = (capability for capability, there in internal.items() if there)
+        return frozenset(("logprobs", "n_samples", "json_schema", "prefix", "top_p", "top_k", *signals))
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         text = request.messages[-1].content
@@ -117,15 +116,15 @@ class ScriptedModel:
         await asyncio.sleep(self._latency if rule.latency is None else rule.latency)
         if rule.fault:
             raise _FAULTS[rule.fault]
-        said = rule.said(turn, text)
+        reply = rule.render(turn, text)
         prompt = sum(message.content.count(" ") + 1 for message in request.messages)
         if not request.max_tokens:
-            return Reply((_looked_at(rule, request),), TokenUsage(prompt + len(request.prefix.split())))
-        tokens = _tokens(rule, request, said) if request.top_logprobs or request.signals else ()
-        choice = read_choice(said, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
+            return Reply((_prefix_choice(rule, request),), TokenUsage(prompt + len(request.prefix.split())))
+        tokens = _tokens(rule, request, reply) if request.top_logprobs or request.signals else ()
+        choice = read_choice(reply, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
         if "hidden" in request.signals:
             choice = replace(choice, hidden=tuple(rule.hidden or ()))
-        usage = TokenUsage(prompt, 0, len(said.split()), len(choice.reasoning.split()))
+        usage = TokenUsage(prompt, 0, len(reply.split()), len(choice.reasoning.split()))
         return Reply((choice,) * request.n, usage)
 
     async def aclose(self) -> None:
@@ -139,20 +138,20 @@ def _tokens(rule: Rule, request: Request, text: str) -> tuple[Token, ...]:
     return tuple(
         Token(
             word,
-            _turn(rule.logprob, number),
-            entropy=None if entropy is None else _turn(entropy, number),
-            attention=None if attention is None or number + 1 == len(words) else _turn(attention, number),
+            _nth(rule.logprob, number),
+            entropy=None if entropy is None else _nth(entropy, number),
+            attention=None if attention is None or number + 1 == len(words) else _nth(attention, number),
         )
         for number, word in enumerate(words)
     )
 
 
-def _turn(given: float | Sequence[float], number: int) -> float:
+def _nth(given: float | Sequence[float], number: int) -> float:
     return float(given) if isinstance(given, int | float) else float(given[min(number, len(given) - 1)])
 
 
-def _looked_at(rule: Rule, request: Request) -> Choice:
-    """The prefix word by word, and what is before each span that was asked for."""
+def _prefix_choice(rule: Rule, request: Request) -> Choice:
+    """Return the prefix word by word, with the attention of the requested spans."""
     tokens = _tokens(rule, request, request.prefix) if request.top_logprobs or request.signals else ()
     hidden = tuple(rule.hidden or ()) if "hidden" in request.signals else ()
     if not request.attention_of or rule.attended is None:
@@ -177,14 +176,14 @@ def _read_file(path: Path) -> str:
 
 
 def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
-    """A JSON object with `replies` (a list of rules) and optionally `latency` in seconds."""
+    """Read a JSON object with `replies` (a list of rules) and optional `latency` in seconds."""
     try:
         data: dict[str, Any] = json.loads(text)
         rules = [Rule(**row) for row in data["replies"]]
         for rule in rules:
             re.compile(rule.regex)
-            said = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
-            if not said or not all(isinstance(text, str) for text in said):
+            replies = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
+            if not replies or not all(isinstance(text, str) for text in replies):
                 raise ValueError("a reply is a text or a list of texts")
             _check_numbers(rule)
             if not isinstance(rule.latency, int | float | None):
@@ -199,8 +198,8 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
 
 
 def _check_numbers(rule: Rule) -> None:
-    for told in (rule.logprob, rule.entropy, rule.attention):
-        if not (isinstance(told, int | float | None) or _is_numbers(told)):
+    for value in (rule.logprob, rule.entropy, rule.attention):
+        if not (isinstance(value, int | float | None) or _is_numbers(value)):
             raise ValueError("logprob, entropy and attention are numbers, or lists of one for each token")
     if not (rule.hidden is None or _is_numbers(rule.hidden)):
         raise ValueError("hidden is a list of numbers")
@@ -208,5 +207,5 @@ def _check_numbers(rule: Rule) -> None:
         raise ValueError("attended gives words numbers")
 
 
-def _is_numbers(told: object) -> bool:
-    return isinstance(told, list) and bool(told) and all(isinstance(number, int | float) for number in told)
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(number, int | float) for number in value)

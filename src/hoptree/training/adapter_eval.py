@@ -64,11 +64,11 @@ def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
     weights, _, settings = name.partition("?")
     if any(setting.startswith("adapter=") for setting in settings.split("&")):
         raise ConfigError(f"{model} has an adapter already, and so is no base.", _USAGE)
-    from hoptree.models.hf_weights import adapter_folder, card_on, resolve_source
+    from hoptree.models.hf_weights import adapter_folder, read_adapter_card, resolve_source
 
     versions = [Version(BASE, model)]
     for folder, version_name in zip(adapters, _version_names(adapters), strict=True):
-        card = card_on(adapter_folder(str(folder)), resolve_source(weights))
+        card = read_adapter_card(adapter_folder(str(folder)), resolve_source(weights))
         versions.append(Version(version_name, f"{model}{'&' if settings else '?'}adapter={folder}", folder, card))
     return versions
 

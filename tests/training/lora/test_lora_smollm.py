@@ -47,7 +47,7 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = load(source, dtype=dtype, device=device)
         model = copy.deepcopy(whole.model)
         if adapter is not None:
-            weights.card_on(adapter, source)
+            weights.read_adapter_card(adapter, source)
             model = weights.adapted(model, adapter, merge=dtype == "float32").eval()
         return weights.Loaded(whole.tokenizer, model, whole.context)
 

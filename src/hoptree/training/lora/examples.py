@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, InputError
-from hoptree.models.hf_text import OneSequence
+from hoptree.models.hf_text import DecoderPrompts
 from hoptree.models.hf_weights import Loaded, end_tokens
 from hoptree.models.model import Message, Request
 from hoptree.training.taikc_rows import REFUSAL
@@ -275,7 +275,7 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
         shorter = "give --max-length more, or take out what is longer"
     refused = RefusedRows()
     end, ends = end_of_turn(loaded), end_tokens(loaded)
-    prompts = OneSequence(loaded.tokenizer, _ANY_LENGTH)
+    prompts = DecoderPrompts(loaded.tokenizer, _ANY_LENGTH)
     known = int(loaded.model.get_input_embeddings().weight.shape[0])
     found = []
     for row in rows:
