@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from pydantic import TypeAdapter
 from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
@@ -42,7 +41,6 @@ from hoptree.server.uploads import Names, UploadFolder, check_file_name
 Args = TypeVarTuple("Args")
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.server")
-_JOB_JSON = TypeAdapter(Job)
 _MAKE_ROOM = "Remove some, or make another corpus."
 _MAX_UNPACKING = 2
 """Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
@@ -75,7 +73,7 @@ async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: C
 def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
     """Write down how a job has ended; otherwise it is known until the server's next start only."""
     try:
-        atomic_write(corpus.outcome, [_JOB_JSON.dump_json(job, exclude={"left_out"}).decode()])
+        atomic_write(corpus.outcome, [job.to_json()])
     except OSError as error:
         _LOG.warning("the outcome of a job of corpus %s cannot be kept: %s", corpus.name, error.strerror)
 
@@ -83,7 +81,7 @@ def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
 def read_outcome(corpus: ManagedCorpus) -> Job | None:
     """Return the last job of a corpus that has ended, as far as that is known."""
     try:
-        job = _JOB_JSON.validate_json(corpus.outcome.read_bytes())
+        job = Job.from_json(corpus.outcome.read_bytes())
     except (OSError, ValueError):
         return None
     return job if job.corpus == corpus.name else None  # a corpus that was copied brings the file along

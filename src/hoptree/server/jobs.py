@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError
@@ -80,19 +81,20 @@ class Job:
         return replace(self, state="failed", message=error.cause, error=error)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "corpus": self.corpus,
-            "state": self.state,
-            "done": self.done,
-            "total": self.total,
-            "message": self.message,
-            "passed_over": self.passed_over,
-            "error": error_body(self.error.refusal())["error"] if self.error else None,
-        }
+        """Return the job as clients see it."""
+        error = error_body(self.error.refusal())["error"] if self.error else None
+        return {**_JOB_JSON.dump_python(self, exclude={"left_out"}), "error": error}
+
+    def to_json(self) -> str:
+        """Return the job as it is kept in a file."""
+        return _JOB_JSON.dump_json(self, exclude={"left_out"}).decode()
+
+    @staticmethod
+    def from_json(text: bytes) -> Job:
+        return _JOB_JSON.validate_json(text)
 
 
+_JOB_JSON = TypeAdapter(Job)
 JobReply = dataclass_schema(
     "JobReply",
     "A change of a corpus, and how far it is.",

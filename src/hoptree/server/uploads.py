@@ -81,31 +81,22 @@ def _is_visible(name: str, place: int) -> bool:
     return unicodedata.category(name[place])[0] != "C"
 
 
-class Names:
+class Names(dict[str, None]):
     """The names of files that lie together, in their order, and the folders that they lie in."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._files: dict[str, None] = {}
+        super().__init__()
         self._folders: set[str] = set()
         for name in names:
             self.add(name)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._files
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
     def add(self, name: str) -> None:
-        self._files[name] = None
+        self[name] = None
         self._folders.update(_folders(name))
 
     def check_beside(self, name: str) -> None:
         """Refuse a file that would have to be a folder as well, beside these."""
-        if name in self._folders or any(folder in self._files for folder in _folders(name)):
+        if name in self._folders or any(folder in self for folder in _folders(name)):
             cause = f"'{printable_name(name)}' is a file and a folder at once."
             raise Refusal(400, "BadFileName", cause, "Rename one of them.")
 

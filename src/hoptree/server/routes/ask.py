@@ -91,8 +91,8 @@ def ask_routes(state: ServerState) -> APIRouter:
     )
     async def search(body: SearchBody, request: Request) -> Response:
         state.running.check()
-        if not body.query.strip() or not _is_encodable(body.query):
-            raise Refusal(400, "InputError", "The query is empty, or no valid text.", "Search for words.")
+        if not body.query.strip():
+            raise Refusal(400, "InputError", "The query is empty.", "Search for words.")
         corpus = body.corpus or state.corpora.default
         if corpus is None:
             raise unknown("corpus", "", ())
@@ -175,11 +175,3 @@ async def _search(state: ServerState, body: SearchBody, corpus: str, kind: str) 
         if not isinstance(error, Refusal):
             log_failure(error, what=f"a search ({kind} in {corpus})")
         raise
-
-
-def _is_encodable(query: str) -> bool:
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

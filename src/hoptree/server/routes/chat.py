@@ -67,20 +67,12 @@ class Choice(TypedDict):
     finish_reason: Literal["stop", "length"]
 
 
-class PromptDetails(TypedDict):
-    cached_tokens: int
-
-
-class CompletionDetails(TypedDict):
-    reasoning_tokens: int
-
-
 class CompletionUsage(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
+    prompt_tokens_details: dict[Literal["cached_tokens"], int]
+    completion_tokens_details: dict[Literal["reasoning_tokens"], int]
 
 
 class Completion(TypedDict):
@@ -225,8 +217,8 @@ def _usage(result: Result) -> CompletionUsage:
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        prompt_tokens_details=PromptDetails(cached_tokens=usage.cached_tokens),
-        completion_tokens_details=CompletionDetails(reasoning_tokens=usage.reasoning_tokens),
+        prompt_tokens_details={"cached_tokens": usage.cached_tokens},
+        completion_tokens_details={"reasoning_tokens": usage.reasoning_tokens},
     )
 
 
