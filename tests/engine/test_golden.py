@@ -9,7 +9,7 @@ from tests.traced import event
 
 from hoptree.core.errors import TraceError
 from hoptree.engine.result import read_result
-from hoptree.methods.treeqa.golden_tree import golden_tree
+from hoptree.methods.treeqa.method import golden_tree
 
 
 def planned(number: int, parent: int | None, hypothesis: str = "") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import LANDING, NIXON, PAGES, PRESIDENT, Run, node, rules, tree, verdict
 
 from hoptree.core.values import Passage
-from hoptree.methods.treeqa.golden_tree import golden_tree
+from hoptree.methods.treeqa.method import golden_tree
 from hoptree.models.scripted import Rule
 
 BEYOND = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]

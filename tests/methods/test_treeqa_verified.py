@@ -11,7 +11,7 @@ from tests.methods.treeqa_asked import Run, node, rules, tree, verdict
 
 from hoptree.core.values import Passage
 from hoptree.engine.result import UNSUPPORTED
-from hoptree.methods.treeqa.golden_tree import golden_tree
+from hoptree.methods.treeqa.method import golden_tree
 from hoptree.models.scripted import Rule
 
 MADE = "Who made Film Alpha?"

@@ -84,7 +84,7 @@ def show(
         if html:
             _write(html, _PAGE.format(picture), "--html")
     if golden or as_json:
-        from hoptree.methods.treeqa.golden_tree import golden_tree
+        from hoptree.methods.treeqa.method import golden_tree
 
         objects = [golden_tree(one.result) if golden else {**one.more, **one.result.as_dict()} for one in shown]
         print_json(objects if len(objects) > 1 else objects[0])

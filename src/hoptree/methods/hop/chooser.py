@@ -138,8 +138,10 @@ def read_chooser(text: str, name: str) -> Chooser:
     if not isinstance(value, dict) or not isinstance(value.get("weights"), dict):
         raise wrong
     if value.get("format") != FORMAT or (unknown := sorted(value["weights"].keys() - FEATURES.keys())):
-        said = f"it weighs {', '.join(unknown)}" if value.get("format") == FORMAT else "its format is another"
-        raise ConfigError(f"{name} is of another version: {said}.", "Fit it anew with hoptree methods chooser fit.")
+        difference = f"it weighs {', '.join(unknown)}" if value.get("format") == FORMAT else "its format is another"
+        raise ConfigError(
+            f"{name} is of another version: {difference}.", "Fit it anew with hoptree methods chooser fit."
+        )
     try:
         weights = {feature: _number(weight) for feature, weight in value["weights"].items()}
         outlooks = {move: Outlook(*map(_number, pair)) for move, pair in value.get("outlooks", {}).items()}

@@ -110,10 +110,10 @@ def next_move(
 
 def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
     """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
-    found = {"chooser": _open_chooser(str(options.get("chooser") or "")).digest}
+    inputs = {"chooser": _open_chooser(str(options.get("chooser") or "")).digest}
     if path := str(options.get("boundary") or ""):
-        found["boundary"] = str(read_boundary(path))
-    return found
+        inputs["boundary"] = str(read_boundary(path))
+    return inputs
 
 
 def _open_chooser(path: str) -> Chooser:
@@ -212,7 +212,7 @@ class _Run:
         self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
         self._pool = Pool(question, chooser, operated=self._operator in OPERATED, trusted=boundary.usable)
         self._recorded = 0
-        self._found: tuple[Passage, ...] = ()
+        self._passages: tuple[Passage, ...] = ()
         self._seen: dict[str, Passage] = {}
         ctx.emit(OperatorFound(value=self._operator))
 
@@ -303,13 +303,13 @@ class _Run:
 
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
-        self._found = await self._ctx.search(self._question, k=self._options.k)
-        self._seen |= {passage.id: passage for passage in self._found}
-        self._pool.add(await self._answer_from(self._found, "read"), "read", self._found)
+        self._passages = await self._ctx.search(self._question, k=self._options.k)
+        self._seen |= {passage.id: passage for passage in self._passages}
+        self._pool.add(await self._answer_from(self._passages, "read"), "read", self._passages)
 
     async def _read_again(self) -> None:
         """Read the best passages alone, with the question before them too: this errs in other ways."""
-        best = self._found[:_BEST_PASSAGES]
+        best = self._passages[:_BEST_PASSAGES]
         prompt = "read" if self._options.plain else "read_asked_first"
         self._pool.add(await self._answer_from(best, prompt), "again", best)
 
@@ -330,7 +330,7 @@ class _Run:
         pair = self._pool.standings()[:2]
         texts = (pair[0].answer.text, pair[1].answer.text)
         cited = {passage_id for standing in pair for passage_id in standing.answer.support}
-        behind = [passage for passage in self._seen.values() if passage.id in cited] or list(self._found)
+        behind = [passage for passage in self._seen.values() if passage.id in cited] or list(self._passages)
         place = await which_of_two(self._ctx, self._question, texts, behind)
         if place is not None:
             self._pool.checked |= {text: 1.0 if number == place else -1.0 for number, text in enumerate(texts)}
@@ -340,7 +340,7 @@ class _Run:
         if self._operator == "both":
             checked = await both_hold(self._ctx, self._question, self._search, propose=False)
             if checked:
-                self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
+                self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
         worded = plan_by_words(self._ctx, self._question) if self._options.worded else None
         plan = worded or await self._decompose()
@@ -348,7 +348,7 @@ class _Run:
             self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
             record_plan(self._ctx, Plan(()))
             return
-        parts = Parts(self._ctx, self._found, self._options)
+        parts = Parts(self._ctx, self._passages, self._options)
         solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
         self._seen |= parts.seen
         await self._put_together(plan, solved, parts)
@@ -356,7 +356,7 @@ class _Run:
     async def _decompose(self) -> Plan:
         plain = self._options.plain
         shots = fixed_demonstrations() if plain else nearest_demonstrations(self._question)
-        seen = dict.fromkeys(passage.title for passage in self._found) if self._titles and not plain else ()
+        seen = dict.fromkeys(passage.title for passage in self._passages) if self._titles and not plain else ()
         plan = await decompose_tree(
             self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
         )
@@ -390,7 +390,7 @@ class _Run:
                 self._question,
                 chains,
                 cited=cited,
-                own=self._found,
+                own=self._passages,
                 seen=parts.seen,
                 k=self._options.k,
                 logprobs=self._logprobs,

@@ -142,11 +142,11 @@ class Solved:
 class Parts:
     """Solves the nodes of a plan, and of the plans of its nodes; `seen` is every passage that was found."""
 
-    def __init__(self, ctx: Context, found: tuple[Passage, ...], options: PartOptions) -> None:
-        self._ctx, self._found, self._options = ctx, found, options
+    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], options: PartOptions) -> None:
+        self._ctx, self._main_passages, self._options = ctx, main_passages, options
         self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
         self._guesses: dict[int, Answer] = {}
-        self.seen: dict[str, Passage] = {passage.id: passage for passage in found}
+        self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
 
     async def solve(self, plan: Plan, node: Node, done: Mapping[int, Solved]) -> Solved:
         """Answer a node; what rests on an unsupported answer is unsupported, too."""
@@ -225,9 +225,9 @@ class Parts:
             if part.answer.known:
                 where = {TITLE: part.answer.text}
                 pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
-        found = await self._ctx.search(query, k=self._options.k, node=node)
-        named = [one for one in self._found if f" {question_key(one.title)} " in f" {question_key(asked)} "]
-        passages = {passage.id: passage for passage in (*pages, *found, *named[:_SHARED_PASSAGES])}
+        searched = await self._ctx.search(query, k=self._options.k, node=node)
+        named = [one for one in self._main_passages if f" {question_key(one.title)} " in f" {question_key(asked)} "]
+        passages = {passage.id: passage for passage in (*pages, *searched, *named[:_SHARED_PASSAGES])}
         self.seen |= passages
         return tuple(passages.values())
 

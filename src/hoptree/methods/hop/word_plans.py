@@ -225,8 +225,8 @@ def chain_of(question: str) -> tuple[str, ...]:
             f"Who is the {second} of {_PLACEHOLDER}?",
         )
     asked: list[str] = []
-    while len(asked) < _MAX_CHAIN_QUESTIONS - 1 and (found := _take_innermost(text)):
-        inner, text = found
+    while len(asked) < _MAX_CHAIN_QUESTIONS - 1 and (pair := _take_innermost(text)):
+        inner, text = pair
         asked.append(inner)
     last = f"{text}?"
     proper = asked and _is_question(last, before=asked) and all(map(_is_description, asked))
@@ -292,8 +292,8 @@ def _clause_verb(joint: str, description: str, after: str) -> str:
     """Return the verb that a clause lacks, at the beginning of what follows its name: "where Ada Moor" + "lived"."""
     if joint not in ("that", "which", "who", "whom", "where") and not joint.endswith((" which", " whom")):
         return ""
-    found = None if _NO_CLAUSE.sub("", description) else _CLAUSE_VERB.match(after)
-    return found[0] if found else ""
+    match = None if _NO_CLAUSE.sub("", description) else _CLAUSE_VERB.match(after)
+    return match[0] if match else ""
 
 
 def _is_question(asked: str, *, before: Sequence[str]) -> bool:
@@ -308,12 +308,12 @@ def _is_question(asked: str, *, before: Sequence[str]) -> bool:
 
 def _is_description(asked: str) -> bool:
     """Return whether a question for a described thing describes one, and no more; other shapes pass."""
-    found = _DESCRIPTION.fullmatch(asked)
+    match = _DESCRIPTION.fullmatch(asked)
     if _INCOMPLETE.search(asked):
         return False
-    if found is None:
+    if match is None:
         return True
-    noun, joint, description = found["noun"], found["joint"], found["description"]
+    noun, joint, description = match["noun"], match["joint"], match["description"]
     head = noun.split()[-1]
     if _PLURAL.fullmatch(head) or re.fullmatch(_PARTICIPLE, head) or _BY_OTHERS.search(noun):
         return False

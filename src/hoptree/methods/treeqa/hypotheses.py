@@ -76,13 +76,13 @@ async def _ask_twice(
         reply = (await ctx.generate(step, prompt, role="decompose", max_tokens=max_tokens, node=node)).text
         reading = read_json(reply)
         note_reply(ctx, step, reading.error, reading.repairs)
-        found = read(reading.value)
-        wrong = complaint(found)
+        parsed = read(reading.value)
+        wrong = complaint(parsed)
         if not wrong:
             break
         wrong = wrong if reading.ok else f"it is not valid JSON ({reading.error})"
         prompt = prompt.follow_up(reply, f"That cannot be used: {wrong}. Write the whole JSON again, corrected.")
-    return found
+    return parsed
 
 
 @dataclass(slots=True)
@@ -126,8 +126,8 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
     value = reading.value
     if not isinstance(value, Mapping):
         return "", ()
-    hypotheses = (answer_of(said, question) for name, said in value.items() if "hypo" in name.casefold())
-    listed: object = next((said for name, said in value.items() if "sub" in name.casefold() or name == "children"), [])
+    hypotheses = (answer_of(item, question) for name, item in value.items() if "hypo" in name.casefold())
+    listed: object = next((item for name, item in value.items() if "sub" in name.casefold() or name == "children"), [])
     texts = [text_of(item) for item in listed] if isinstance(listed, list) else read_questions(text_of(listed))
     return next(filter(None, hypotheses), ""), list(dict.fromkeys(filter(None, texts)))
 
@@ -178,7 +178,7 @@ async def rebuild(
         "rebuild",
         prompt,
         lambda value: read_subtree(value, refuted, levels=levels),
-        lambda found: "" if found[0] else "a node needs both of its texts",
+        lambda parsed: "" if parsed[0] else "a node needs both of its texts",
         max_tokens=_REBUILD_TOKENS,
         node=node,
     )

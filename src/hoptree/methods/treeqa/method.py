@@ -10,7 +10,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.engine.result import UNSUPPORTED
+from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.engine.schedule import both, together
 from hoptree.graph.linking.mention_models import parse_linker, shared_mention_model
 from hoptree.methods.steps.agreement import tells
@@ -155,8 +155,8 @@ async def treeqa(
         await align_ancestors(ctx, walk, question.text)
         answer = await conclude(ctx, question.text, walk, own_readings)
     else:
-        golden_tree = list(render_tree(ctx, walk.tops, walk.outcomes))
-        answer = strip_certainty(await synthesise(ctx, question.text, golden_tree, prompt="final"))
+        tree_lines = list(render_tree(ctx, walk.tops, walk.outcomes))
+        answer = strip_certainty(await synthesise(ctx, question.text, tree_lines, prompt="final"))
         cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
         answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
         answer = _with_guess_marked(ctx, walk, answer)
@@ -269,3 +269,35 @@ def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
     elif judged.source == "fallback":
         ctx.warn("unsupported", UNSUPPORTED)
     return replace(answer, source=judged.source)
+
+
+def golden_tree(result: Result) -> dict[str, Any]:
+    """Return a result as the JSON of Appendix B: texts as `ID||TEXT`, facts as `ENTITY-RELATION-VALUE`.
+
+    The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
+    `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not its `ref`.
+    `stopped_by` says what ended a run early.
+    """
+    passages = {passage.id: passage for passage in (*result.evidence, *result.cited)}
+
+    def as_json(node: TreeNode) -> dict[str, Any]:
+        unverified = node.unverified
+        entry: dict[str, Any] = {
+            "sub_question": node.resolved or node.question,
+            "hypothesis_answer": node.answer or ("unknown" if node.verdict else node.hypothesis),
+            **({"verdict": unverified} if unverified else {}),
+        }
+        if node.children:
+            entry["children"] = [as_json(child) for child in node.children]
+        texts = [f"{name}||{passages[name].text}" for name in node.evidence if name in passages]
+        facts = ["-".join(fact) for fact in node.facts]
+        cites = (texts or facts) and unverified != "unknown"
+        return entry | ({"ref": {"Wikipedia": texts, "Wikidata": facts}} if cites else {})
+
+    tops = [child for node in result.tree for child in (node.children if node.id == 0 else [node])]
+    return {
+        "input_question": result.question,
+        "logic_tree": {"children": [as_json(node) for node in tops]},
+        "answer": result.answer,
+        **({"stopped_by": result.stopped_by} if result.stopped_by else {}),
+    }

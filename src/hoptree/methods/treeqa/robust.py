@@ -166,10 +166,10 @@ class RobustProcess:
         return _checked(verdict, claim, box)
 
     async def _judge_kind(self, claim: Claim, box: EvidenceBox, number: int, node: Node) -> Verdict:
-        said = await validate(self._ctx, claim.question, claim.hypothesis, box, attempt=number, node=node)
-        verdict = _checked(said, claim, box)
-        if verdict.label != said.label:
-            self._ctx.emit(VerdictOverruled(value=verdict.label, said=said.label, why=verdict.reason), node=node)
+        reply = await validate(self._ctx, claim.question, claim.hypothesis, box, attempt=number, node=node)
+        verdict = _checked(reply, claim, box)
+        if verdict.label != reply.label:
+            self._ctx.emit(VerdictOverruled(value=verdict.label, said=reply.label, why=verdict.reason), node=node)
         return verdict
 
     async def _correct(
@@ -233,7 +233,7 @@ def _is_word_of_another(name: str, names: Collection[str]) -> bool:
     return " " not in name and any(word in f" {question_key(other)} " for other in names if len(other) > len(name))
 
 
-def _checked(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
+def _checked(reply: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     """Return the verdict as far as code agrees; without a hypothesis, an answer that the evidence holds is supported.
 
     An answer that stands there, but beside no name from the question, is stated and nothing more; so is one of the
@@ -241,16 +241,16 @@ def _checked(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     kind than is asked for is none.
     """
     if claim.hypothesis:
-        return held(said, claim.question, claim.hypothesis, box)
-    if misfit := explain_type_mismatch(claim.question, said.stated):
+        return held(reply, claim.question, claim.hypothesis, box)
+    if misfit := explain_type_mismatch(claim.question, reply.stated):
         return Verdict(reason=misfit, doubt=misfit)
-    grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
+    grounds = set(box.supporting(reply.stated, claim.question)) if reply.stated else set()
     if not grounds:
-        stated = said.stated if said.stated and box.supporting(said.stated) else ""
-        return Verdict(reason=said.reason, stated=stated)
+        stated = reply.stated if reply.stated and box.supporting(reply.stated) else ""
+        return Verdict(reason=reply.reason, stated=stated)
     passages = tuple(passage for passage in box.passages if passage.id in grounds)
     cited = Cited(passages, tuple(fact for fact in box.facts if fact.text in grounds))
-    return replace(said, label="supported", cited=cited)
+    return replace(reply, label="supported", cited=cited)
 
 
 def _answered(claim: Claim, attempts: tuple[Attempt, ...], *, may_rebuild: bool) -> Outcome:
