@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.comparison_plans import expected_answer_type
 from hoptree.text.dates import date_spans, read_dates
 from hoptree.text.names import name_spans
 from hoptree.text.numbers import read_number
 
-_DIGIT = re.compile(r"\d")
-_LETTER = re.compile(r"[^\W\d_]")
-_WHEN = re.compile(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
-_LEAD = re.compile(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
+_DIGIT = lazy_re(r"\d")
+_LETTER = lazy_re(r"[^\W\d_]")
+_WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
+_LEAD = lazy_re(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
 # Names of times: the Middle Ages, World War II, Easter, the Jurassic; of months and days some are people's too.
-_OF_TIME = re.compile(
+_OF_TIME = lazy_re(
     r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
     r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
     r"|christmas|easter|ramadan|january|february|march|april|may|june|july|august|september|october|november"

@@ -9,22 +9,23 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
 from hoptree.text.countries import countries
 from hoptree.text.dates import Date, read_date, read_dates
 from hoptree.text.numbers import Quantity, read_quantity
 
-_SEPARATOR = re.compile(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
-_LEAD = re.compile(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
+_SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
+_LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE_CHARS = " .!?\"'“”‘’()[]"
 _MAX_COUNTRY_WORDS = 6
 _MAX_LIST_WORDS = 6
 """A longer text is a sentence and no list of countries."""
-_NEGATION = re.compile(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
-_YES = re.compile(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
-_NO = re.compile(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
-_UNSURE = re.compile(
+_NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
+_YES = lazy_re(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
+_NO = lazy_re(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
+_UNSURE = lazy_re(
     r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
 )
 _UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}

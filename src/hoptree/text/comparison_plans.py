@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.comparison import holds_fact
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.comparison_words import COMPARING
@@ -41,7 +42,7 @@ _DONE = (
     "incorporated introduced written recorded produced made aired invented designed"
 )
 _EVENTS = tuple(
-    (re.compile(rf"(?<![\w-])(?:{words})(?![\w-])"), question)
+    (lazy_re(rf"(?<![\w-])(?:{words})(?![\w-])"), question)
     for words, question in (
         (r"born|date\s+of\s+birth|birth\s+date", "When was {} born?"),
         (r"die|dies|died|dead|passed\s+away|date\s+of\s+death", "When did {} die?"),
@@ -54,13 +55,13 @@ _EVENTS = tuple(
         *((done, f"When was {{}} {done}?") for done in _DONE.split()),
     )
 )
-_COMPARING = re.compile(
+_COMPARING = lazy_re(
     rf"\b(?:more|most|less|least)\s+recent(?:ly)?\b|\b(?:before|after|prior\s+to)\b|{COMPARING.pattern}", re.IGNORECASE
 )
 _FUNCTION = (
     "which|what|who|is|are|was|were|be|been|will|do|does|did|has|have|had|the|a|an|and|or|than|that|one|two|both|each"
 )
-_FILLING = re.compile(
+_FILLING = lazy_re(
     r"\bof\s+(?:the|these)\s+two\b|\bout\s+of\b|\b(?:in\s+)?between\b|\bamong(?:st)?\b|\bthan\s+the\s+other\b|"
     r"\bin\s+(?:the\s+same|a\s+different|different)\s+years?\b",
     re.IGNORECASE,
@@ -73,28 +74,26 @@ _WORD = (
 _CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{_ROLE_NOUN})(?!['’\w-])))"
 _FOLLOWED = rf"(?=\s*[,:{_GAP}{_EVENT}\"“'‘]|\s+(?:is|was|are|were|has|have|had|will|whose|with)\b)"
 _THINGS = tuple(
-    re.compile(form, re.IGNORECASE)
+    lazy_re(form, re.IGNORECASE)
     for form in (
         rf"\b(?:which|what)\s+(?:of\s+(?:the|these)\s+(?:two\s+)?)?{_CALLED}{_FOLLOWED}",
         rf"^(?:who|which|what)\s+(?:is|was)\s+(?:the|a)\s+{_MORE}\s+{_CALLED}(?=\s*[,:{_GAP}])",
     )
 )
-_HAS = re.compile(
-    rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|{_MORE})\s+)*(?P<role>{_ROLE_NOUN})(?!['’\w-])", re.I
-)
-_ROLES_OF = re.compile(
+_HAS = lazy_re(rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|{_MORE})\s+)*(?P<role>{_ROLE_NOUN})(?!['’\w-])", re.I)
+_ROLES_OF = lazy_re(
     rf"\b(?P<role>(?:{_ROLE_NOUN})(?<=s))\s+of\s+(?:(?:the|both|two)\s+)*(?P<thing>{_WORD})?\s*[,:]?\s*(?={_GAP})"
 )
-_ROLES = re.compile(rf"\b(?:{_ROLE_NOUN})\b")
+_ROLES = lazy_re(rf"\b(?:{_ROLE_NOUN})\b")
 _QUOTE = "\"“”'‘’"
-_NOUN = re.compile(rf"(?<=\s)(?:the|or|and|than|two)\s+(?:{_WORD}\s+){{1,2}}(?=[{_QUOTE}]?{_GAP})")
-_NOUN_FIRST = re.compile(
+_NOUN = lazy_re(rf"(?<=\s)(?:the|or|and|than|two)\s+(?:{_WORD}\s+){{1,2}}(?=[{_QUOTE}]?{_GAP})")
+_NOUN_FIRST = lazy_re(
     rf"^(?:are|were|is|was|do|did|does)\s+(?:(?:both|the|two)\s+)+(?:{_WORD}\s*){{1,2}}[,:]?\s*(?=[{_QUOTE}]?{_GAP})",
     re.I,
 )
-_NOUN_AFTER = re.compile(rf"(?<={_GAP})\s+[a-z]+s(?=\s+(?:have|are|were|both|share|do|did)\b)")
+_NOUN_AFTER = lazy_re(rf"(?<={_GAP})\s+[a-z]+s(?=\s+(?:have|are|were|both|share|do|did)\b)")
 _COUNTRY = r"countr(?:y|ies)|nations?|nationalit(?:y|ies)|citizenships?|homeland"
-_SAME = re.compile(
+_SAME = lazy_re(
     r"(?:\b(?P<place>located|situated|based|found)\s+|\b(?:originated?|hail(?:ed)?|c[ao]me|shared?|shares)\s+)?"
     r"(?:\b(?:(?P<within>in)|from|of)\s+)?(?:\b(?:the|a|an|that|their)\s+)?(?:\b(?:same|different|common)\s+)?"
     rf"\b(?P<noun>{_COUNTRY})(?:\s+of\s+origin)?(?:\s+(?:as|with)\s+(?:the\s+)?[{_QUOTE}]?{_GAP}[{_QUOTE}]?)?\W*$"
@@ -166,7 +165,7 @@ def _singular(word: str) -> str:
 
 def _any_of(words: str) -> re.Pattern[str]:
     """Match lower-case words only, since a name may hold any of them: "The Death Kiss"."""
-    return re.compile(rf"\b(?:{'|'.join(words.split())})\b")
+    return lazy_re(rf"\b(?:{'|'.join(words.split())})\b")
 
 
 _ASKING_EVENTS = {
@@ -186,15 +185,15 @@ _SIMILAR_EVENTS = {"founding": {"origin"}, "release": {"origin"}, "origin": {"fo
 """Events that may be the same day: a magazine is founded, or first published."""
 _OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
 """Events that give the age of something that is no person."""
-PERSON_WORDS = re.compile(
+PERSON_WORDS = lazy_re(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
     r"parents?|husband|wife|spouse|son|daughter|child|kings?|queens?|presidents?|politicians?)\b",
     re.IGNORECASE,
 )
-_LEAD = re.compile(r"^(?:(?:and|so|then|also)\s+)?(?:(?:in|on|at|by|to|for|from|of|with|during|since|until)\s+)?", re.I)
+_LEAD = lazy_re(r"^(?:(?:and|so|then|also)\s+)?(?:(?:in|on|at|by|to|for|from|of|with|during|since|until)\s+)?", re.I)
 _KINDS = tuple(
-    (kind, re.compile(form, re.IGNORECASE))
+    (kind, lazy_re(form, re.IGNORECASE))
     for kind, form in (
         ("date", r"when\b|(?:what|which)\s+(?:\w+\s+)?(?:year|date|day|month|decade|century)\b"),
         ("date", r"(?:what|which)\b.{0,80}\b(?-i:year|years|date|dates|birthday|birthdate|lifespan)\b"),
@@ -204,7 +203,7 @@ _KINDS = tuple(
         ("yes or no", r"(?:is|are|was|were|do|does|did|has|have|had|will|would|can|could)\b"),
     )
 )
-_TWO_IN_ONE = re.compile(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", re.IGNORECASE)
+_TWO_IN_ONE = lazy_re(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", re.IGNORECASE)
 _ASKED_FOR: dict[str, frozenset[str]] = {
     "date": frozenset(("date",)),
     "span": frozenset(("date", "number")),
@@ -272,8 +271,8 @@ def expected_answer_type(asked: str) -> str:
     return next((kind for kind, form in _KINDS if form.match(text)), "")
 
 
-_ROLE_OF = re.compile(rf"^(?:the\s+)?(?P<role>{_ROLE_NOUN})\s+of\s+(?=\S)", re.IGNORECASE)
-_OF = re.compile(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
+_ROLE_OF = lazy_re(rf"^(?:the\s+)?(?P<role>{_ROLE_NOUN})\s+of\s+(?=\S)", re.IGNORECASE)
+_OF = lazy_re(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
 _RELEASED = ("film", "movie", "documentary", "album", "song", "_singular", "series", "show", "game")
 _PUBLISHED = ("book", "novel", "magazine", "newspaper", "journal", "comic")
 _FOUNDED = ("university", "college", "school", "company", "band", "club", "organization", "organisation", "brand")
@@ -283,7 +282,7 @@ _ORIGIN_VERBS = {
     **dict.fromkeys(_FOUNDED, "founded"),
 }
 """The event from which the age of a thing is counted."""
-_MEASURED = re.compile(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
+_MEASURED = lazy_re(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
 _SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi": "heavy", "wid": "wide"}
 _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.comparison_words import (
     About,
     Comparative,
@@ -52,27 +53,27 @@ class Comparison:
     claim: str = ""
 
 
-_ASKING = re.compile(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re.IGNORECASE)
-_OPEN = re.compile(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
-_HELPING = re.compile(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
-_NOT_PLAIN = re.compile(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
-_CLAUSE = re.compile(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
+_ASKING = lazy_re(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re.IGNORECASE)
+_OPEN = lazy_re(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
+_HELPING = lazy_re(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
+_NOT_PLAIN = lazy_re(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
+_CLAUSE = lazy_re(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
 """A clause after an operand: "Bob Ray, when they died"."""
 _NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
-_NOT_IN_A_NAME = re.compile(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
-_TURNED = re.compile(
+_NOT_IN_A_NAME = lazy_re(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
+_TURNED = lazy_re(
     rf"{_NEGATION}|\b(?:before|earlier|sooner|older|more|[a-z]+er)\s+or\s+(?:after|later|less|fewer|[a-z]+er)\b"
 )
-_POOL = re.compile(r"^(?:in\s+between|between|out\s+of|among|of|from)\s+", re.IGNORECASE)
-_POOLED = re.compile(r"\b(?:out of|in between|between|among|amongst)\s+(?:the\s+two\s+)?(?=\S)", re.IGNORECASE)
-_TWO_OF = re.compile(r"\s+of\s+(?:the\s+)?(?=[A-Z\"“])")
-_BREAK = re.compile(r"\s*[,:;]\s*|\s+[-–—]+\s+|\s*(?:--|—)\s*")
-_SAME = re.compile(
+_POOL = lazy_re(r"^(?:in\s+between|between|out\s+of|among|of|from)\s+", re.IGNORECASE)
+_POOLED = lazy_re(r"\b(?:out of|in between|between|among|amongst)\s+(?:the\s+two\s+)?(?=\S)", re.IGNORECASE)
+_TWO_OF = lazy_re(r"\s+of\s+(?:the\s+)?(?=[A-Z\"“])")
+_BREAK = lazy_re(r"\s*[,:;]\s*|\s+[-–—]+\s+|\s*(?:--|—)\s*")
+_SAME = lazy_re(
     r"\b(?:(?P<same>(?:the|a|that|this)\s+same|same|a\s+common|identical)|(?P<different>(?:a\s+)?different))\s+(?P<what>.+)$"
     r"|\bshare[ds]?\s+(?:a|an|their|the|any)?\s*(?P<shared>.+)$"
 )
-_THAN = re.compile(r"\s+than\s+")
-_BEFORE = re.compile(
+_THAN = lazy_re(r"\s+than\s+")
+_BEFORE = lazy_re(
     r"\s+(?P<verb>born|die|died|founded|built|made|written|formed|begun|begin|start|open|come out|\w+ed)\s+"
     r"(?P<word>before|after|prior to)\s+"
 )

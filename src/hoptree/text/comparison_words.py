@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.word_classes import word_set
 
 Wanted = Literal["earliest", "latest", "most", "least", "same", "different", "both", "holds"]
@@ -46,21 +47,21 @@ _AMOUNTS: dict[str, Wanted] = {
     **dict.fromkeys(("more", "most"), "most"),
     **dict.fromkeys(("less", "least", "fewer", "fewest"), "least"),
 }
-COMPARING = re.compile(
+COMPARING = lazy_re(
     r"\b(?:" + "|".join(sorted({*_DATES, *_NUMBERS, *_AMOUNTS}, key=len, reverse=True)) + r")\b", re.IGNORECASE
 )
 _AGES: dict[str, Wanted] = {"older": "most", "oldest": "most", "younger": "least", "youngest": "least"}
-_AT_DEATH = re.compile(r"\b(?:died?|lived?)\s+(?:(?:at|to|be|a|an|the|when|much)\s+){0,4}$", re.IGNORECASE)
+_AT_DEATH = lazy_re(r"\b(?:died?|lived?)\s+(?:(?:at|to|be|a|an|the|when|much)\s+){0,4}$", re.IGNORECASE)
 _MEASURED = frozenset(("populous", "populated", "expensive", "numerous", "money", "area", "weight", "height", "water"))
 _PLURALS = frozenset(("species", "people", "children", "men", "women", "inhabitants", "genera", "series"))
 _OPINION = frozenset(("better", "best", "worse", "worst"))
-_SPAN = re.compile(r"\b(?:lived?|lives?|lifespan|reign\w*|serv\w+|career|active|ruled?|tenure|lasted|existed)\b", re.I)
-_DIRECTION = re.compile(r"\s+(?:to the )?(?:north|south|east|west|upstream|downstream|inland)", re.I)
-_OWNED = re.compile(r"(?:\b(?:the|his|her|its|their|a|an|second|third|fourth|one of the)|['’]s?)\s+$", re.I)
-_ORDINAL = re.compile(r"(?:\b(?:second|third|fourth|fifth|one of the)|['’]s?)[\s-]+$", re.I)
-_ADVERB = re.compile(r"\s*(?:$|[,:;?–—-]|[A-Z\"“'(\d]|\w+ed\b|(?:in|out|of|on|at|to|by|between|among|and|than|the)\b)")
-_BIRTH = re.compile(r"\b(?:born|birth)\b")
-_DEATH = re.compile(r"\b(?:died?|dies|dead|death|passed away)\b")
+_SPAN = lazy_re(r"\b(?:lived?|lives?|lifespan|reign\w*|serv\w+|career|active|ruled?|tenure|lasted|existed)\b", re.I)
+_DIRECTION = lazy_re(r"\s+(?:to the )?(?:north|south|east|west|upstream|downstream|inland)", re.I)
+_OWNED = lazy_re(r"(?:\b(?:the|his|her|its|their|a|an|second|third|fourth|one of the)|['’]s?)\s+$", re.I)
+_ORDINAL = lazy_re(r"(?:\b(?:second|third|fourth|fifth|one of the)|['’]s?)[\s-]+$", re.I)
+_ADVERB = lazy_re(r"\s*(?:$|[,:;?–—-]|[A-Z\"“'(\d]|\w+ed\b|(?:in|out|of|on|at|to|by|between|among|and|than|the)\b)")
+_BIRTH = lazy_re(r"\b(?:born|birth)\b")
+_DEATH = lazy_re(r"\b(?:died?|dies|dead|death|passed away)\b")
 _STOP = frozenset(("of", "in", "to", "than", "on", "for", "from", "at", "with"))
 
 

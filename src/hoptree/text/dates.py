@@ -6,6 +6,8 @@ import calendar
 import re
 from dataclasses import dataclass
 
+from hoptree.core.patterns import lazy_re
+
 _ABOUT_YEARS = 5
 """Years that "about 1920" may be off to either side."""
 
@@ -58,7 +60,7 @@ _Y = r"(?P<year>\d{3,4})(?!\d|[.,]\d|%)"
 _D = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _MEASURES = "m|km|ft|kg|feet|metres|meters|miles|people|inhabitants|years"
 _FORMS = tuple(
-    re.compile(form, re.IGNORECASE)
+    lazy_re(form, re.IGNORECASE)
     for form in (
         r"(?<![\d/.-])(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)",
         rf"(?<!\d){_D}(?:\s+of)?\s+(?P<month>{_MONTH}),?\s+(?:of\s+)?{_Y}{_ERA}",
@@ -72,8 +74,8 @@ _FORMS = tuple(
         r"(?<=\d)\s?[-–—]\s?(?P<until>\d{4})(?!\d)",
     )
 )
-_ABOUT = re.compile(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
-_OPEN = re.compile(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
+_ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
+_OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
 
 def read_dates(text: str) -> tuple[Date, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.dates import date_spans, read_date
@@ -15,22 +16,22 @@ from hoptree.text.names import name_spans
 from hoptree.text.numbers import plain_numbers
 
 PartKind = Literal["name", "date"]
-_NUMBER_AFTER = re.compile(r"[ -]\d{1,3}\b")
-_WORD = re.compile(r"[^\W_]+")
+_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
+_WORD = lazy_re(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
-_POSSESSIVE = re.compile(r"['’]s\b")
-_POSSESSIVE_END = re.compile(r"['’]s\Z")
+_POSSESSIVE = lazy_re(r"['’]s\b")
+_POSSESSIVE_END = lazy_re(r"['’]s\Z")
 _ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
-_SMALL = re.compile(_ARTICLES)
+_SMALL = lazy_re(_ARTICLES)
 # In small letters where they are kinds: "City of God" is a film.
-_OF_KIND = re.compile(rf"{_ARTICLES}(?:city|town|village|state|country|county|province|region|district|island) of ")
-_KIND = re.compile(
+_OF_KIND = lazy_re(rf"{_ARTICLES}(?:city|town|village|state|country|county|province|region|district|island) of ")
+_KIND = lazy_re(
     rf"{_OF_KIND.pattern}|{_ARTICLES}(?:(?:film|movie|novel|book|play|song|album|band|magazine|city|town|village|actor|"
     r"actress|author|composer|director|singer|writer|[Ss]ir|[Dd]ame|[Dd]r|[Mm]rs?|[Pp]resident|[Kk]ing|[Qq]ueen|"
     r"[Pp]rince(?:ss)?|[Ee]mperor|[Pp]ope) ){1,2}"
 )
-_KIND_AFTER = re.compile(
+_KIND_AFTER = lazy_re(
     r" (?:[Cc]emetery|[Ff]ilm|[Mm]ovie|[Nn]ovel|[Bb]ook|[Ss]ong|[Aa]lbum|[Bb]and|[Mm]agazine|[Nn]ewspaper|[Cc]ity|"
     r"[Tt]own|[Vv]illage|people|inhabitants)\Z"
 )

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.question_tree import Pairs
 
 # A string that is not closed ends with the text.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]|[^"{}\[\],]+', re.DOTALL)
-_NAMES = re.compile(r"\s*:")
+_TOKEN = lazy_re(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]|[^"{}\[\],]+', re.DOTALL)
+_NAMES = lazy_re(r"\s*:")
 _CLOSERS = {"{": "}", "[": "]"}
 _OPENERS = {"}": "{", "]": "["}
 
@@ -134,20 +135,20 @@ class JsonReading:
 _MAX_STARTS = 4
 """Brackets at which reading is tried."""
 
-_OPENING = re.compile(r"[{\[]")
-_CLOSING = re.compile(r"[}\]]")
+_OPENING = lazy_re(r"[{\[]")
+_CLOSING = lazy_re(r"[}\]]")
 # Prose in brackets begins otherwise: "[as asked]", "{this}"; and so does the second brace of "{{".
-_BEGUN = re.compile(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
-_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
+_BEGUN = lazy_re(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
+_FENCE = lazy_re(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
 # Strings come first, so that what stands inside them is not touched.
 # One that is not closed ends with the text: else every quotation mark in it would be tried as a beginning.
 _STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
-_BARE_WORD = re.compile(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
+_TRAILING_COMMA = lazy_re(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_BARE_WORD = lazy_re(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
 _BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
-_BARE_NAME = re.compile(rf"({_STRING})|(?<=[{{,\s])([A-Za-z_][\w-]{{0,40}})(?=\s{{0,9}}:)", re.DOTALL)
-_COMMENT = re.compile(rf"({_STRING})|//[^\n]*", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[\"\\/bfnrt]|['_]|)")
+_BARE_NAME = lazy_re(rf"({_STRING})|(?<=[{{,\s])([A-Za-z_][\w-]{{0,40}})(?=\s{{0,9}}:)", re.DOTALL)
+_COMMENT = lazy_re(rf"({_STRING})|//[^\n]*", re.DOTALL)
+_ESCAPE = lazy_re(r"\\(u[0-9a-fA-F]{4}|[\"\\/bfnrt]|['_]|)")
 _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
@@ -292,8 +293,8 @@ def _escaped(match: re.Match[str]) -> str:
 
 # What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
 # value of an array, or, behind a name, its value.
-_CLOSES = re.compile(r"""\s*(?:[}\]]|:|\Z|,\s*(?:["'][^"'\n]{1,60}["']\s*:|[}\]]))""")
-_CLOSES_IN_ARRAY = re.compile(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
+_CLOSES = lazy_re(r"""\s*(?:[}\]]|:|\Z|,\s*(?:["'][^"'\n]{1,60}["']\s*:|[}\]]))""")
+_CLOSES_IN_ARRAY = lazy_re(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
 
 
 def _requote(text: str) -> str:

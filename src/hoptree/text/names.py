@@ -7,10 +7,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import Tagger, begins_sentence, word_set
 
-_WORD = re.compile(r"\w[\w'’.-]*")
+_WORD = lazy_re(r"\w[\w'’.-]*")
 _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", "di", "el", "in"))
 
 
@@ -49,9 +50,9 @@ _ORDINARY = word_set(
     "starred starring sung taken using won written"
 )
 """Nouns, participles and numbers that sentences about people and their works begin with."""
-_PARTICIPLE = re.compile(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
+_PARTICIPLE = lazy_re(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
 """Alfred, Mildred, Ahmed and Mohammed are none."""
-_BESIDE = re.compile(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
+_BESIDE = lazy_re(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
 _LOOKAHEAD_CHARS = 60
 
 

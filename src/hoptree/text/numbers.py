@@ -6,6 +6,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from hoptree.core.patterns import lazy_re
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -57,20 +59,20 @@ seventeen eighteen nineteen"""
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = {word: float(value) for value, word in enumerate(_ONES.split())}
 _SMALL |= {word: 10.0 * value for value, word in enumerate(_TENS.split(), start=2)}
-_FIGURES = re.compile(
+_FIGURES = lazy_re(
     r"(?<![\w.])(?P<sign>[-−])?(?P<figures>\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\.?\d)"
     r"(?:[\s-]?(?P<scale>hundred|thousand|million|billion|trillion|dozen|k|mn|bn)\b)?"
     r"(?:[\s-]*(?P<square>square|sq\.?|cubic)?[\s-]*(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
 )
 _NUMBER_WORD = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
-_SPELT = re.compile(
+_SPELT = lazy_re(
     r"\b(?:(?:an?\s+)(?=hundred|thousand|million|billion|dozen))?"
     rf"(?:{_NUMBER_WORD})\b(?:[\s-]+(?:and\s+)?(?:{_NUMBER_WORD})\b)*",
     re.IGNORECASE,
 )
-_AFTER_SPELT = re.compile(r"[\s-]*(?P<square>square|cubic)?[\s-]*(?P<unit>[a-zA-Z]+)")
-_ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
-_WHEN = re.compile(
+_AFTER_SPELT = lazy_re(r"[\s-]*(?P<square>square|cubic)?[\s-]*(?P<unit>[a-zA-Z]+)")
+_ASIDE = lazy_re(r"\([^()]*\)|\[[^\[\]]*\]")
+_WHEN = lazy_re(
     r"\b(?:[Aa]s of|[Ii]n|since|by|from|during|until|at)\s+(?:(?:the|[A-Z][a-z]+|\d{1,2})\s+){0,3}"
     r"(?:1[5-9]|20)\d\d\b(?:\s+census)?,?"
 )
@@ -136,7 +138,7 @@ def _spelt_value(words: str) -> float:
     return total + part
 
 
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_THOUSANDS = lazy_re(r"(?<=\d),(?=\d{3}\b)")
 
 
 def plain_numbers(text: str) -> str:

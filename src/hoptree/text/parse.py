@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 
-_LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
-_ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
+_LEAD = lazy_re(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
+_ABBREVIATED = lazy_re(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date.
-_BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
+_BULLET = lazy_re(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
 _QUOTES = "\"'“”‘’«»`*"
-_BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
+_BOLD = lazy_re(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _LOOSE = " \t\r\n.,:;!?)]–—-*"
 """Characters between a yes and what follows it."""
 _MAX_LIST_ITEMS = 8
@@ -61,8 +62,8 @@ def _listed(text: str) -> str:
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
 
 
-_IDENTIFIER = re.compile(r"rag[\s\\_-]*required", re.IGNORECASE)
-_SOFT_REFUSAL = re.compile(
+_IDENTIFIER = lazy_re(r"rag[\s\\_-]*required", re.IGNORECASE)
+_SOFT_REFUSAL = lazy_re(
     r"\bi(?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
     r"|\bi(?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
     r"\b(?:know|sure|certain|able|answer|aware|familiar|have|provide)",
@@ -70,9 +71,7 @@ _SOFT_REFUSAL = re.compile(
 )
 
 
-_BARE_REFUSAL = re.compile(
-    r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|don['’]t know|i have no idea)"
-)
+_BARE_REFUSAL = lazy_re(r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|don['’]t know|i have no idea)")
 
 
 def retrieval_trigger(reply: str) -> str:
@@ -83,24 +82,24 @@ def retrieval_trigger(reply: str) -> str:
     return "soft" if bare in _UNKNOWN or _BARE_REFUSAL.fullmatch(bare) or _SOFT_REFUSAL.search(reply) else ""
 
 
-_NEGATION = re.compile(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
-_MISSING = re.compile(
+_NEGATION = lazy_re(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
+_MISSING = lazy_re(
     r"\b(?:found|find|mention\w*|provid\w*|contain\w*|specif\w*|includ\w*|indicat\w*|given|available|information|"
     r"answer\w*|determin\w*)\b",
     re.IGNORECASE,
 )
 # "United States" is a place: only the verb counts.
-_STATED = re.compile(r"\bstat(?:e|ed|es)\b")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_STATED = lazy_re(r"\bstat(?:e|ed|es)\b")
+_SENTENCE = lazy_re(r"(?<=[.!?;])\s+|\n+")
 # "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away".
-_NO_CONCLUSION = re.compile(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
+_NO_CONCLUSION = lazy_re(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
 _UNKNOWN = frozenset(("unknown", "n/a", "na", "none given", "unanswerable"))
 _UNKNOWN |= {f"not {verb}" for verb in ("found", "available", "mentioned", "specified", "provided")}
 _UNKNOWN |= {f"not {verb}" for verb in ("stated", "given", "known", "told")}
 
 
 # What assistants are trained to say; but "I'm Sorry" is a song.
-_DECLINED = re.compile(
+_DECLINED = lazy_re(
     r"\bsorry,?\s+(?:but\s+)?I\s*(?:can|am|['’]m|do|won)\w*|"
     r"\bI\s*(?:can(?:no|['’])t|am\s+(?:un|not\s+)able\s+to|['’]m\s+(?:un|not\s+)able\s+to|won['’]t)\s+"
     r"(?:assist|comply|fulfil|answer|help\s+(?:you\s+)?with)",
@@ -114,7 +113,7 @@ _TELLS = (
     r"describes|discuss|discusses|address|identify|identifies|confirm|confirms|know|cover|covers)"
 )
 # In the words of whoever has read: "I Can't Tell You Why" is a song, and "She did not tell her husband" an answer.
-_OWN_WORDS = re.compile(
+_OWN_WORDS = lazy_re(
     rf"\b{_SOURCES}\b(?:\s+[a-z]+){{0,4}}?\s+(?:do(?:es)?|did|can|could)(?:\s+not|n['’]t|not)\s+{_TELLS}\b|"
     rf"\bit\s+does(?:\s+not|n['’]t)\s+{_TELLS}\b|"
     rf"\b(?:[Nn]one\s+of\s+the|[Nn]o|[Nn]either|[Nn]othing\s+in\s+the)(?:\s+[a-z]+)?\s+{_SOURCES}\s+{_TELLS}\b|"
@@ -157,7 +156,7 @@ def looks_unanswered(text: str) -> bool:
 
 
 # But "Unknown Pleasures" and "The Unknown Soldier".
-_NOT_KNOWN = re.compile(
+_NOT_KNOWN = lazy_re(
     r"(?:(?:it|this|that|the answer)(?:\s+is|\s+was|['’]s)\s+)?(?:currently\s+|still\s+|yet\s+)?"
     r"(?:(?:unknown|undetermined|unclear|uncertain|unspecified)(?=\W*\Z|\s*[(\[,;.–—]|\s+-|\s+(?:based|from|at|in|as|"
     r"because|since|given|whether|without)\b)"
@@ -166,8 +165,8 @@ _NOT_KNOWN = re.compile(
     re.IGNORECASE,
 )
 # As a sentence has it: "I Don't Know How to Love Him" is a song.
-_I_DO_NOT = re.compile(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can['’]t|am not|have no|am un\w+)\b")
-_OF_WHAT_WAS_GIVEN = re.compile(
+_I_DO_NOT = lazy_re(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can['’]t|am not|have no|am un\w+)\b")
+_OF_WHAT_WAS_GIVEN = lazy_re(
     r"\b(?:information|evidence|passages?|texts?|context|knowledge|provided|given|determin\w+|answer)\b", re.IGNORECASE
 )
 
@@ -185,10 +184,10 @@ def says_unknown(text: str) -> bool:
 
 
 _KNOW = frozenset(("yes", "know", "known"))
-_FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
-_EITHER = re.compile(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
+_FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
+_EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
 # What says no more than yes: "I can answer that from my own knowledge.", "sure", "I know that" before what is known.
-_ABILITY = re.compile(
+_ABILITY = lazy_re(
     r"(?:and\s+)?(?:"
     r"i\s+(?:do\s+)?(?:know|think|believe|recall|remember)\s+(?:that\s+)?"
     r"(?=(?:it|he|she|they|there)\s+(?:is|was|are|were|has|had)\b|(?<=that\s)(?-i:[A-ZÀ-ÞĀ-Ž\d]))"
@@ -204,10 +203,10 @@ _ABILITY = re.compile(
     r")",
     re.IGNORECASE,
 )
-_NEXT_QUESTION = re.compile(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECASE)
-_TAKEN_BACK = re.compile(r"(?:but|however|although|though)\b", re.IGNORECASE)
-_DOUBTFUL = re.compile(r"\b(?:not|no|never|neither|only|different|but|however|although)\b|n['’]t\b", re.IGNORECASE)
-_ASKS_YES_NO = re.compile(
+_NEXT_QUESTION = lazy_re(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECASE)
+_TAKEN_BACK = lazy_re(r"(?:but|however|although|though)\b", re.IGNORECASE)
+_DOUBTFUL = lazy_re(r"\b(?:not|no|never|neither|only|different|but|however|although)\b|n['’]t\b", re.IGNORECASE)
+_ASKS_YES_NO = lazy_re(
     r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.IGNORECASE
 )
 
@@ -267,15 +266,15 @@ _ASKING = (
     r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
     r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b"
 )
-_ASKS = re.compile(_ASKING, re.IGNORECASE)
+_ASKS = lazy_re(_ASKING, re.IGNORECASE)
 # "C. S. Lewis" is a name: a letter with a full stop marks an item only before the words of a question.
-_ITEM = re.compile(
+_ITEM = lazy_re(
     r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*|step\s*)?\d{1,2}\s*[.):]\s*"
     rf"|\W{{0,4}}(?:[a-z]|[ivx]{{1,4}})(?:\)\s*|\.\s+(?={_ASKING})))+",
     re.IGNORECASE,
 )
-_NEXT_ITEM = re.compile(r"(?<=\?)\s+(?=(?:step\s)?\d{1,2}[.):]\s|\(?[a-z]\)\s)", re.IGNORECASE)
-_ITS_ANSWER = re.compile(r"(?<=\?)\W{0,5}a(?:nswer)?\W{0,3}:.*", re.IGNORECASE)
+_NEXT_ITEM = lazy_re(r"(?<=\?)\s+(?=(?:step\s)?\d{1,2}[.):]\s|\(?[a-z]\)\s)", re.IGNORECASE)
+_ITS_ANSWER = lazy_re(r"(?<=\?)\W{0,5}a(?:nswer)?\W{0,3}:.*", re.IGNORECASE)
 _MARKS = "\"'“”‘’`*_ \t"
 
 

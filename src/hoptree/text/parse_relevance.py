@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 _LOW = (
@@ -13,7 +14,7 @@ _LOW = (
     r"|doubtful|not\s+(?:very\s+)?(?:high|clear|given))\b"
 )
 """A sentence about the degree: "The relevance of this passage is rather low"."""
-_IRRELEVANT = re.compile(
+_IRRELEVANT = lazy_re(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
     r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
@@ -21,7 +22,7 @@ _IRRELEVANT = re.compile(
     rf"|{_LOW}|\A\W*(?:no|not|none|false)\b",
     re.IGNORECASE,
 )
-_RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
+_RELEVANT = lazy_re(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
 
 
 def read_relevance(text: str) -> bool:
@@ -40,32 +41,32 @@ _NUMBER = r"\d{1,4}"
 _TO = r"\s*(?:[-‐‑–—]|(?:up\s+)?to|through|thru)\s*"
 _LIST = rf"{_NUMBER}(?:(?:{_TO}|(?:\s*(?:,|&|and|or))+\s*){_NUMBER})*"
 _BRACKETED = rf"\[\s*{_LIST}\s*\](?:{_TO}\[\s*{_NUMBER}\s*\])*"
-_CHAIN = re.compile(rf"{_NUMBER}(?:{_TO}{_NUMBER})*", re.IGNORECASE)
+_CHAIN = lazy_re(rf"{_NUMBER}(?:{_TO}{_NUMBER})*", re.IGNORECASE)
 _NOT = (
     r"(?:\b(?:not|no)|n['’]t)\s+(?!less\b)(?:\w+\s+)?relevan(?:t|ce)\b|irrelevan\w*|\bunrelated\b|\bneither\b"
     r"|\b(?<!no )(?<!not )(?<!n['’]t )(?:less|least|hardly|barely|scarcely)\s+relevant\b"
     rf"|\b(?:little|low|limited|minimal)\s+relevance\b|{_LOW}"
     r"|\b(?:is|are)(?:\s+not|n['’]t)(?=\s*(?:[.,)]|\Z))|(?<=\])[\s:]{1,3}no(?=\s*(?:[.,\[]|\Z))|\A\W{0,4}nothing\b"
 )
-_JUDGED = re.compile(
+_JUDGED = lazy_re(
     rf"(?P<numbers>{_BRACKETED})|(?P<against>{_NOT})|\brelevan(?:t|ce)\b|(?<=\])[\s:]{{1,3}}yes\b", re.IGNORECASE
 )
-_HEADS_A_LIST = re.compile(r"[^\[\]:\n]{0,40}:[\s*_]*(?:\[|none\b|\Z)", re.IGNORECASE)
-_NONE = re.compile(r"[\s*\"']*(?:no|none)(?![^\W\d_]|['’][^\W\d_])", re.IGNORECASE)
-_LINE_END = re.compile(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])")
-_BARE = re.compile(
+_HEADS_A_LIST = lazy_re(r"[^\[\]:\n]{0,40}:[\s*_]*(?:\[|none\b|\Z)", re.IGNORECASE)
+_NONE = lazy_re(r"[\s*\"']*(?:no|none)(?![^\W\d_]|['’][^\W\d_])", re.IGNORECASE)
+_LINE_END = lazy_re(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])")
+_BARE = lazy_re(
     rf"[^\d\[\]]{{0,40}}?(?P<list>{_LIST})\s*(?:(?:is|are)\s+(?:\w+\s+)?relevant[^\d\[\]]{{0,80}})?\.?", re.IGNORECASE
 )
-_HEADED = re.compile(
+_HEADED = lazy_re(
     rf"(?P<heading>(?:relevant|\bunrelated)\b[^\d\[\]:]{{0,40}}:[\s*_]*)(?P<list>{_LIST})(?=\s*(?:[.,]|\Z))",
     re.IGNORECASE,
 )
-_HEADS_RELEVANT = re.compile(
+_HEADS_RELEVANT = lazy_re(
     r"\W{0,6}(?:(?:all|and|most|more|only|the|directly|highly|very)\s+){0,3}relevant\b"
     r"(?![^\[\]:]{0,40}\b(?:no|not|none|nothing|neither)\b)[^\[\]:]{0,40}:",
     re.IGNORECASE,
 )
-_JUDGES = re.compile(r"relevant\b|\bunrelated\b", re.IGNORECASE)
+_JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:

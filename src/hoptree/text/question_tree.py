@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.names import name_spans
 
 MAX_NODES = 12
@@ -20,10 +21,10 @@ _MAX_NESTING = 50
 """Depth of nested JSON that is searched for nodes."""
 
 _LONG = r"#\s*query\s*_?\s*(\d+)"
-_REFERENCE = re.compile(_LONG, re.IGNORECASE)
-_ANY_REFERENCE = re.compile(rf"{_LONG}|#(\d+)\b", re.IGNORECASE)
-_SHORT = re.compile(r"#\d+\b")
-_KEY_ID = re.compile(r"query\s*_?\s*(\d+)", re.IGNORECASE)
+_REFERENCE = lazy_re(_LONG, re.IGNORECASE)
+_ANY_REFERENCE = lazy_re(rf"{_LONG}|#(\d+)\b", re.IGNORECASE)
+_SHORT = lazy_re(r"#\d+\b")
+_KEY_ID = lazy_re(r"query\s*_?\s*(\d+)", re.IGNORECASE)
 _QUESTION_KEYS = ("question", "query", "sub_question", "subquestion", "text")
 _CHILDREN_KEYS = ("children", "sub_queries", "subqueries", "sub_questions")
 

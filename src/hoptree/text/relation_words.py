@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set as AbstractSet
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.names import fold
 from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import word_spans
@@ -47,17 +48,17 @@ _RELATIONS = frozenset(_SYNONYMS) | {
     )
 }
 """Words beside which, as beside kin, another relation is meant: "the king of Jean was born" is no birth of Jean."""
-_KIN = re.compile(
+_KIN = lazy_re(
     r"((?:great|grand|step|half)*(?:father|mother|parent|brother|sister|sibling|son|daughter|child)"
     r"|uncle|aunt|nephew|niece|cousin|twin)(?:ren)?s?(inlaw)?"
 )
-_KIN_PREFIX = re.compile(r"\b(great|grand|step|half)-(?=\w)", re.IGNORECASE)
-_IN_LAW = re.compile(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
+_KIN_PREFIX = lazy_re(r"\b(great|grand|step|half)-(?=\w)", re.IGNORECASE)
+_IN_LAW = lazy_re(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
 _MUTUAL = word_set("spouse sibling cousin twin partner friend")
-_OF = re.compile(r"\s+of\s+")
-_POSSESSIVE = re.compile(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
+_OF = lazy_re(r"\s+of\s+")
+_POSSESSIVE = lazy_re(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
 """Between an owner and what is owned: "'s eldest "."""
-_DESCRIPTION = re.compile(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
+_DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
 """Between "of" and a name: "the horror film "."""
 
 
@@ -135,7 +136,7 @@ def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
 
 
 _WORK_BY = "(a work) by"
-_WORK_BY_PATTERN = re.compile(rf"\b(?:{'|'.join(sorted(_KIND_WORDS))})\s+by\b", re.IGNORECASE)
+_WORK_BY_PATTERN = lazy_re(rf"\b(?:{'|'.join(sorted(_KIND_WORDS))})\s+by\b", re.IGNORECASE)
 _NEAR_KIN = word_set("father mother parent son daughter child")
 _STEP_KIN = frozenset(f"step{kin}" for kin in _NEAR_KIN)
 _GRAND_KIN = frozenset(f"grand{kin}" for kin in _NEAR_KIN)
@@ -168,7 +169,7 @@ _LIFE_DATES = word_set("birth death")
 """What brackets state without a word for it: "Jean (7 May 1859 Paris – 1 June 1934)"."""
 _COUNTERPARTS = {"father": "mother", "son": "daughter", "brother": "sister"}
 _COUNTERPARTS |= {other: kin for kin, other in _COUNTERPARTS.items()}
-_COUNTERPART = re.compile("|".join(_COUNTERPARTS))
+_COUNTERPART = lazy_re("|".join(_COUNTERPARTS))
 
 
 def states_relation(relation: str, value: str, sentence: str) -> bool:

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import re
 
+from hoptree.core.patterns import lazy_re
+
 _CLOSING = "\"'”’»)\\]*"
 # What cannot begin in the middle of a run of marks or spaces is looked for once a run, however long that is.
-_END = re.compile(
+_END = lazy_re(
     rf"(?<![.!?…।؟۔])[.!?…।؟۔]+[{_CLOSING}]*\s+(?=[\"'“‘«(\[¿¡*]*([^\W_]))"
     r"|(?<![。！？])[。！？]+[」』”’）]*\s*(?=[「『“‘（]*([^\W_]))"  # scripts without spaces need none here
     r"|(?<!\s)\s*\n\s*(?=(\S))"
 )
 _LINE_BREAK_GROUP = 3
-_TITLE = re.compile(
+_TITLE = lazy_re(
     r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|msgr|mons|bp|abp|gen|brig|maj|col|adm|cmdr|comdr|cdr"
     r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
     r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
     re.IGNORECASE,
 )
 """Abbreviations that always have something behind them."""
-_SHORTENED = re.compile(
+_SHORTENED = lazy_re(
     r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
     r"|dept|univ|assn|st|ave|blvd"
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
 )
 """Abbreviations that may end a sentence: they do if no name begins with the next word."""
-_TITLED = re.compile(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
+_TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
 """A name of several words, which may go on after an exclamation mark."""
-_BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
-_NUMBERED = re.compile(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
+_BEFORE_A_NUMBER = lazy_re(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
+_NUMBERED = lazy_re(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
 _MAX_ABBREVIATION_CHARS = 24
-_BEGINS = re.compile(
+_BEGINS = lazy_re(
     r"[\"'“‘«(\[*]*(?:the|an?|this|that|these|those|he|she|it|they|we|you|i|his|her|its|their|our|my|there|here|in|on|at|by"
     r"|from|for|to|with|of|as|after|before|during|since|until|when|while|where|who|what|which|why|how|if|although"
     r"|though|because|but|and|or|so|yet|thus|hence|therefore|however|moreover|also|then|now|both|some|many|most|all"

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError
+from hoptree.core.patterns import lazy_re
 from hoptree.text.dates import date_spans
 from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
@@ -207,13 +208,13 @@ def begins_sentence(text: str, start: int) -> bool:
 
 
 _MONTH, _DAY = "|".join(calendar.month_name[1:]), "|".join(calendar.day_name)
-_ONLY = re.compile(rf"(?:{_MONTH}|(?:{_DAY})s?)(?:\s+(?:{_MONTH}))?")
-_BEFORE = re.compile(
+_ONLY = lazy_re(rf"(?:{_MONTH}|(?:{_DAY})s?)(?:\s+(?:{_MONTH}))?")
+_BEFORE = lazy_re(
     r"(?:\d(?:st|nd|rd|th)?|\b(?:in|on|from|to|since|until|till|during|each|every|last|next|this|early|late|mid))"
     r"[\s,-]+(?:(?:the|of|early|late|mid)[\s-]+)*\Z",
     re.IGNORECASE,
 )
-_BEHIND = re.compile(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
+_BEHIND = lazy_re(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
 _CONTEXT_CHARS = 24
 """Characters beside a month that are searched for a date."""
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.names import fold
 
 _MAX_WORDS = 64
@@ -13,10 +14,10 @@ _MAX_WORDS = 64
 _MAX_WORD_CHARS = 60
 # Scripts without spaces between words: every character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:'[^\W_{_UNSPACED}]+)*'?")
-_DOTTED = re.compile(r"\b(?:[^\W\d_]\.){2,}")
-_QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
-_OWNER = re.compile(r"(?:'s|s')\Z")
+_WORD = lazy_re(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:'[^\W_{_UNSPACED}]+)*'?")
+_DOTTED = lazy_re(r"\b(?:[^\W\d_]\.){2,}")
+_QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
+_OWNER = lazy_re(r"(?:'s|s')\Z")
 FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
@@ -28,7 +29,7 @@ from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 
 _CHECK_TOKENS = 8
-_ONE_OR_TWO = re.compile(r"\b([12])\b")
+_ONE_OR_TWO = lazy_re(r"\b([12])\b")
 _REFERENCE_PAGES = 2
 """References of a part whose answers' own pages are read."""
 _SHARED_PASSAGES = 1
@@ -232,8 +233,8 @@ class Parts:
         return tuple(passages.values())
 
 
-_SEPARATOR = re.compile(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
-_ASKS_FOR_SEVERAL = re.compile(
+_SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
+_ASKS_FOR_SEVERAL = lazy_re(
     r"\W*(?:(?:in|on|at|for|from|of|by|with|to)\s+)?(?:(?:which|what)\s+(?:(?!(?:is|was|does|did|has)\b)[\w'’-]+\s+){0,3}?"
     r"(?:[a-z]+[^\Wsu]s|people|men|women|children)\b|(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?:is|was|has)\b)[a-z]+|"
     r"(?:list|name)\s)",

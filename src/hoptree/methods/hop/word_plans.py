@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from hoptree.core.patterns import lazy_re
 from hoptree.engine.context import Context
 from hoptree.methods.steps.conditions import may_list
 from hoptree.methods.steps.decompose import record_plan
@@ -17,7 +18,7 @@ from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.operands import is_name
 from hoptree.text.question_tree import Node, Plan, nest_plan
 
-_NEGATED = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b")
+_NEGATED = lazy_re(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b")
 """In lower case: "Not Fade Away" is a name."""
 _BE_FORM = "(?:is|was|were|are)"
 _AUXILIARY = "(?:did|does|do|will|would|can|could|has|have|had)"
@@ -47,7 +48,7 @@ _ATTRIBUTES = (
     "occupation|profession)"
 )
 _QUESTION_FORMS = tuple(
-    re.compile(rf"(?i:{asking}){rest}\?")
+    lazy_re(rf"(?i:{asking}){rest}\?")
     for asking, rest in (
         # What is the capital of {}? Who was married to {}? But not: What was {}?
         (r"(?:who|what)(?:['’]s| is| was| are| were)", r" (?!\{\}).+ \{\}"),
@@ -88,7 +89,7 @@ _QUESTION_FORMS = tuple(
     )
 )
 """How what is asked of the thing before may be worded."""
-_INCOMPLETE = re.compile(
+_INCOMPLETE = lazy_re(
     rf"\b(?:{_CLAUSE}|when|while|starring|{_CLAUSE} {_BE_FORM}|(?:caus|lett|mak)(?:es?|ed|ing)) \{{\}}\?|"
     rf"\bwhere (?:(?!{_FINITE}\b)\S+ )*\{{\}}\?|"
     rf"(?i:\A(?:in|during) (?:what|which) (?:year|month|decade|century)) "
@@ -96,86 +97,86 @@ _INCOMPLETE = re.compile(
     rf"\b(?:did|does) {_BE_FORM}\b|,\s+(?!in \{{\}}\?)[a-z]"
 )
 """Behind these, more belongs to {} than stands there; nor is what a comma sets apart known to be whole."""
-_DESCRIPTION = re.compile(
+_DESCRIPTION = lazy_re(
     r"(?:Who|What) is the (?P<noun>[a-z][a-z -]*?) "
     rf"(?P<joint>of|{_CLAUSE}|{_PREPOSITION} (?:which|whom)|[a-z]+ing|[a-z]+ed {_PREPOSITION}) (?P<description>.+)\?"
 )
-_PLURAL = re.compile(r"(?!(?:headquarters|series|species|premises)$)[a-z-]*[^siu]s")
-_BY_OTHERS = re.compile(r"\b(?:same|other|another|next|previous)\b")
-_SUPERLATIVE = re.compile(r"\b(?:first|last|[a-z]{3,}est)\b")
-_PLACE_KINDS = re.compile(
+_PLURAL = lazy_re(r"(?!(?:headquarters|series|species|premises)$)[a-z-]*[^siu]s")
+_BY_OTHERS = lazy_re(r"\b(?:same|other|another|next|previous)\b")
+_SUPERLATIVE = lazy_re(r"\b(?:first|last|[a-z]{3,}est)\b")
+_PLACE_KINDS = lazy_re(
     r"(?:city|state|county|town|village|province|region|district|country|republic|kingdom|island|river|lake|university|"
     r"borough|municipality|parish|duchy|continent)"
 )
 """What "of" only names: the city of Bath."""
-_YEAR = re.compile(r"\b(?:in|since|during|by|until|after|before|as of)\s+(?:the\s+)?\d{3,4}s?$")
-_VERB_GROUP = re.compile(rf"\b(?:{_BE_FORM}|{_AUXILIARY})\b(?:\s+(?:be|been|have|had)\b)?")
-_CLAUSE_MARKER = re.compile(rf"\b(?:{_CLAUSE}|when|while|after|before|because|and|but|than)\b")
-_RUNS_ON = re.compile(
+_YEAR = lazy_re(r"\b(?:in|since|during|by|until|after|before|as of)\s+(?:the\s+)?\d{3,4}s?$")
+_VERB_GROUP = lazy_re(rf"\b(?:{_BE_FORM}|{_AUXILIARY})\b(?:\s+(?:be|been|have|had)\b)?")
+_CLAUSE_MARKER = lazy_re(rf"\b(?:{_CLAUSE}|when|while|after|before|because|and|but|than)\b")
+_RUNS_ON = lazy_re(
     rf"(?<!\bto )(?<!\band )\b(?:gain|take|become|hold|declare|change|reference|begin|lose|die|host)\b|"
     rf"{_NAME}\s+[a-z]+ed(?!\s+{_PREPOSITION}\b)(?:\s|$)|\b(?:best|most) known (?!for|as|by)"
 )
 """A verb behind a description that has its own, or words that go with neither."""
-_TAIL = re.compile(rf"(?:.*\s)?{_NAME}(?P<tail>(?:\s+[a-z][a-z'’-]*)*)")
-_CLAUSE_END = re.compile(
+_TAIL = lazy_re(rf"(?:.*\s)?{_NAME}(?P<tail>(?:\s+[a-z][a-z'’-]*)*)")
+_CLAUSE_END = lazy_re(
     rf"(?:{_BE_FORM}|had|has|can|could)(?: (?:also|now|currently|most|originally|first|be|been))*"
     rf"(?: (?:{_PARTICIPLE}|part|in|from|(?:an?|the)(?: (?!{_PREPOSITION}\b)[a-z'’-]+){{1,4}})(?: {_PREPOSITION})?"
     rf"(?: to [a-z]+(?: {_PREPOSITION})?)?)?|"
     rf"(?!{_BE_FORM}).*"
 )
-_WITH_VERB = re.compile(
+_WITH_VERB = lazy_re(
     rf"(?:(?:who|that|which) (?!the\b|an?\b|{_BE_FORM}\b|{_AUXILIARY}\b)[a-z]|[a-z]+ing |"
     rf"[a-z]+ed {_PREPOSITION} (?!which\b|whom\b)).*"
 )
 """A description that begins with its verb."""
-_NO_CLAUSE = re.compile(rf"\b(?:the|an?|{_PREPOSITION})\b|{_NAME}|\W")
-_CLAUSE_VERB = re.compile(rf"\s*(?:(?:{_BE_FORM}|has|had)\s+)?(?:{_PARTICIPLE}|[a-z]+s)\b(?:\s+{_PREPOSITION}(?=\s))?")
-_PLAYED = re.compile(r"\b(?:plays?|played|portray\w*|voice[sd]?)(?: by)? \{\}\?")
+_NO_CLAUSE = lazy_re(rf"\b(?:the|an?|{_PREPOSITION})\b|{_NAME}|\W")
+_CLAUSE_VERB = lazy_re(rf"\s*(?:(?:{_BE_FORM}|has|had)\s+)?(?:{_PARTICIPLE}|[a-z]+s)\b(?:\s+{_PREPOSITION}(?=\s))?")
+_PLAYED = lazy_re(r"\b(?:plays?|played|portray\w*|voice[sd]?)(?: by)? \{\}\?")
 _MAX_CHAIN_QUESTIONS = 4
 _MAX_QUESTION_CHARS = 1000
 """What is longer is a text with a question in it."""
 _PLACEHOLDER = "{}"
-_ASKING = re.compile(
+_ASKING = lazy_re(
     r"(?:(?:in|on|at|from|for|to|by|during)\s+)?(?:who|whom|whose|what|which|where|when|why|how)\b", re.IGNORECASE
 )
-_THE = re.compile(r"\bthe\s+(?=[a-z])")
-_DESCRIBED_THING = re.compile(
+_THE = lazy_re(r"\bthe\s+(?=[a-z])")
+_DESCRIBED_THING = lazy_re(
     r"the\s+(?P<noun>(?:[a-z][a-z-]*\s+){0,2}?(?P<head>[a-z][a-z-]*))\s+"
     r"(?P<joint>of|who|whom|that|which|where|whose|(?:in|on|at|by|for|from|with|to)\s+(?:which|whom)|[a-z]{2,}ing|"
     r"[a-z]{2,}ed\s+(?:by|in|to|for))\s+(?P<description>\S.*)"
 )
 _HELPERS = "is|was|were|are|did|does|do|has|have|had|will|would|can|could"
 _PREPOSITIONS = "of|in|on|at|by|for|from|with|to|as|and|or|than|under|near|during"
-_NOT_IN_NOUN = re.compile(
+_NOT_IN_NOUN = lazy_re(
     rf"\b(?:{_HELPERS}|{_PREPOSITIONS}|who|whom|that|which|where|whose|the|an?|against|between|within)\b"
 )
-_THING_NOUNS = re.compile(
+_THING_NOUNS = lazy_re(
     r"(?:film|movie|song|album|book|novel|band|group|company|label|network|team|club|party|league|country|state|city|"
     r"county|town|village|province|region|district|capital|birthplace|hometown|headquarters|manufacturer|maker|owner|"
     r"operator|publisher|distributor|employer|university|school|college|river|lake|island|organi[sz]ation|developer)s?"
 )
-_PERSON_NOUNS = re.compile(
+_PERSON_NOUNS = lazy_re(
     r"(?:star|lead|winner|leader|head|host|narrator|inventor|discoverer|architect|designer|painter|artist|performer|"
     r"chairman|editor|lyricist|screenwriter|cinematographer|captain|coach|governor|mayor|emperor|sibling)s?"
 )
 """What "the … of X" can be asked for by itself, beside people; "the end of X" cannot."""
 _RELATIVE_PRONOUNS = frozenset(("who", "whom", "that", "which", "where", "whose"))
-_NAME_WORD = re.compile(r"(?:^|(?<=[\s(\"“'‘]))(?:[^\W\d_a-z]|\d|#|\"|“|\{\})\S*")
-_HAS_NAME = re.compile(r"[^\W\d_a-z]|[\"“]|\{\}")
-_ENDS_WITH_BE = re.compile(r"\b(?:is|was|were|are)\s+$", re.IGNORECASE)
-_ENDS_WITH_HELPER = re.compile(rf"\b(?:{_HELPERS})\s+$", re.IGNORECASE)
-_PREDICATE = re.compile(r"(?:\w+ed|born|from|made|held|built|won|written|found|set|shot|known|in)\b")
-_VERB_OR_PREPOSITION = re.compile(rf"(?:{_HELPERS}|{_PREPOSITIONS})\b")
-_ENDS_WITH_RELATIVE = re.compile(r"\b(?:who|whom|that|which|where)\s+$")
+_NAME_WORD = lazy_re(r"(?:^|(?<=[\s(\"“'‘]))(?:[^\W\d_a-z]|\d|#|\"|“|\{\})\S*")
+_HAS_NAME = lazy_re(r"[^\W\d_a-z]|[\"“]|\{\}")
+_ENDS_WITH_BE = lazy_re(r"\b(?:is|was|were|are)\s+$", re.IGNORECASE)
+_ENDS_WITH_HELPER = lazy_re(rf"\b(?:{_HELPERS})\s+$", re.IGNORECASE)
+_PREDICATE = lazy_re(r"(?:\w+ed|born|from|made|held|built|won|written|found|set|shot|known|in)\b")
+_VERB_OR_PREPOSITION = lazy_re(rf"(?:{_HELPERS}|{_PREPOSITIONS})\b")
+_ENDS_WITH_RELATIVE = lazy_re(r"\b(?:who|whom|that|which|where)\s+$")
 _MAX_TAIL_WORDS = 3
 """Words between a description and the end of its question."""
-_ENDS_WITH_JOIN = re.compile(r"(?:,|\b(?:and|or|between|besides|with))\s*$", re.IGNORECASE)
-_SIDE_BY_SIDE = re.compile(
+_ENDS_WITH_JOIN = lazy_re(r"(?:,|\b(?:and|or|between|besides|with))\s*$", re.IGNORECASE)
+_SIDE_BY_SIDE = lazy_re(
     rf",\s+(?:and|or)\b|\b(?:and|or)\s+the\b|\b(?:what|how)\b|\b(?:{_HELPERS}),?\s+\{{\}}|\b(?:is|was|are|were)\s+\w+ed\s+"
     rf"(?!(?:{_PREPOSITIONS})\b)[a-z]+$"
 )
 """Things side by side, a question within, or the verb of what is asked inside a description: no chain."""
-_NO_QUESTION_LEFT = re.compile(
+_NO_QUESTION_LEFT = lazy_re(
     r"(?:(?:who|what|which|where)(?:['’]s|\s+(?:is|was|are|were))?|(?:when|why|how)\s+(?:is|was|are|were)|.*\b(?:did|does|"
     r"do|has|have|had|will|would|can|could))\s+(?:the\s+names?\s+of\s+)?\{\}",
     re.IGNORECASE,
@@ -185,7 +186,7 @@ _RELATION_NOUNS = (
     "father|mother|parent|husband|wife|spouse|son|daughter|child|brother|sister|sibling|director|author|writer|composer|"
     "performer|singer|producer|founder|creator|birthplace|hometown"
 )
-_POSSESSIVE = re.compile(
+_POSSESSIVE = lazy_re(
     rf"(?P<before>(?:\w+\s+)?(?:[a-z][a-z-]*\s+)*)(?P<owner>[^\W\d_a-z].*?|\{{\}})(?:['’]s|(?<=s)['’])\s+"
     rf"(?P<noun>{_RELATION_NOUNS})(?P<after>(?:\s+[a-z]+){{0,{_MAX_TAIL_WORDS}}})"
 )
@@ -205,7 +206,7 @@ _KIN = {
     "stepchild": ("spouse", "child"),
 }
 """Relatives through another one."""
-_RELATIVE = re.compile(
+_RELATIVE = lazy_re(
     rf"who\s+(?:is|was)\s+(?:(?:the\s+)?(?P<kin>{'|'.join(_KIN)})\s+of\s+(?P<of>\S.*)|"
     rf"(?P<owner>\S.*?)(?:['’]s|(?<=s)['’])\s+(?P<owned>{'|'.join(_KIN)}))",
     re.IGNORECASE,
@@ -354,14 +355,14 @@ def plan_by_words(ctx: Context, question: str, *, under: Node | None = None) -> 
 
 Operator = Literal["lookup", "chain", "compare", "both", "intersect", "count", "yes_no"]
 
-_HOW_MANY = re.compile(
+_HOW_MANY = lazy_re(
     r"^\W*(?:how many(?!\s+(?:more|fewer|less|(?:\w+\s+)?(?:years|months|weeks|days|hours|minutes|decades))\b)|"
     r"what (?:is|was) the number of)\b",
     re.IGNORECASE,
 )
 """Things that can be listed: a difference or a length of time is told or computed."""
 _ASKS_WHICH = r"(?:^|[.:;]\s)\W*(?:(?:in|on|at|for|from|of|by|with|to)\s+)?(?:which|who|whom|what|list|name)\b"
-_FULFILS_BOTH = re.compile(
+_FULFILS_BOTH = lazy_re(
     rf"\bboth\b|\bin common\b|\bsome of the same\b|{_ASKS_WHICH}.*?(?-i:\balso\b(?!\s+(?:known|called))|"
     r"\bas well\b|"
     r"\band\s+(?:later|again|still|one|in|had|has|have|was|were|is|are|[a-z]+ed|won|sang|wrote|made|led)\b)",
@@ -369,7 +370,7 @@ _FULFILS_BOTH = re.compile(
 )
 """Signs that one thing fulfils two conditions: "both", "in common", "and also", "and later", "and studied"."""
 _NO_VERB = r"(?!(?:is|was|were|are|did|does|do|has|had|have|of)\b)"
-_ASKS_FOR_SEVERAL = re.compile(
+_ASKS_FOR_SEVERAL = lazy_re(
     rf"{_ASKS_WHICH}\s+(?:of\s+(?:the|these|those)\b|(?:{_NO_VERB}[\w'’.&-]+\s+){{0,4}}?"
     rf"(?-i:{_NO_VERB}[a-z]+[^\Wsu]s|people|men|women|children)\s+"
     r"(?-i:of|from|in|by|with|who|whom|that|which|where|did|have|were|are|[a-z]+ed|[a-z]+ing|made|had)\b)",

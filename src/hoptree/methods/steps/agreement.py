@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison import read_names, read_yes_no
 from hoptree.text.dates import read_date
@@ -14,12 +15,12 @@ from hoptree.text.numbers import Quantity, plain_numbers, read_quantity
 from hoptree.text.parse import question_key
 
 # In small letters: "Not Fade Away" is a song.
-_NEGATION = re.compile(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
-_CONTRAST = re.compile(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
+_NEGATION = lazy_re(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
+_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
 """What an answer is told apart from: "Apollo 14, not Apollo 12"."""
-_FIRST_WORD = re.compile(r"\w+")
-_HEDGE = re.compile(r"about|around|approximately|roughly|nearly|almost|over|some|an?|the", re.IGNORECASE)
-_YES_NO = re.compile(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)
+_FIRST_WORD = lazy_re(r"\w+")
+_HEDGE = lazy_re(r"about|around|approximately|roughly|nearly|almost|over|some|an?|the", re.IGNORECASE)
+_YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)
 
 
 def agree(one: str, other: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import ClassVar
 
+from hoptree.core.patterns import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
@@ -23,41 +24,41 @@ from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
 Span = tuple[int, int]
-_ASKING_WORD = re.compile(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
-_FIRST_WORD = re.compile(r"\W*(\w+)")
-_NEVER_A_NAME = re.compile(
+_ASKING_WORD = lazy_re(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
+_FIRST_WORD = lazy_re(r"\W*(\w+)")
+_NEVER_A_NAME = lazy_re(
     r"which|who|what|whom|whose|when|where|why|how|list|name|in|at|for|on|of|by|with|from|to|the|an?|it|is|are|was|were"
     r"|did|do|does|has|have|had|among|along|besides|after|before|between|during|into|this|that|these|those|there",
     re.IGNORECASE,
 )
 """Words that a question or a condition begins with, and no name does."""
-_LIST_JOINT = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
-_BEFORE_RANK = re.compile(r",\s+(?:the\s+)?(?P<ordinal>\d{1,3}(?:st|nd|rd|th)\s+)?", re.IGNORECASE)
+_LIST_JOINT = lazy_re(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
+_BEFORE_RANK = lazy_re(r",\s+(?:the\s+)?(?P<ordinal>\d{1,3}(?:st|nd|rd|th)\s+)?", re.IGNORECASE)
 _NOBLE = (
     r"(?:Grand\s+|Arch)?(?:Baron(?:ess|et)?|Duke|Duchess|Count(?:ess)?|Viscount(?:ess)?|Earl|Lord|Marque(?:ss|es|sa)"
     r"|Marquis|Marchioness|Margrave|Landgrave)\b"
 )
-_RANK = re.compile(rf"(?:Jr|Sr|I{{2,3}}|IV)\b|{_NOBLE}\s+(?:of|von|de)\b", re.IGNORECASE)
-_NUMBERED_RANK = re.compile(_NOBLE, re.IGNORECASE)
-_WORD = re.compile(r"[\w'’-]+")
-_FUNCTION_WORD = re.compile(
+_RANK = lazy_re(rf"(?:Jr|Sr|I{{2,3}}|IV)\b|{_NOBLE}\s+(?:of|von|de)\b", re.IGNORECASE)
+_NUMBERED_RANK = lazy_re(_NOBLE, re.IGNORECASE)
+_WORD = lazy_re(r"[\w'’-]+")
+_FUNCTION_WORD = lazy_re(
     r"in|of|on|at|to|for|with|by|from|into|the|an?|that|those|this|these|his|her|its|their|ones?|both|and|or|also|as"
     r"|well|again|still|later|did|do|does|have|has|had|is|are|was|were|who|which|some|same|too|where|whom|can|vs?",
     re.IGNORECASE,
 )
 """Words that say nothing by themselves of what is asked of a name."""
-_LEADING_JOINTS = re.compile(
+_LEADING_JOINTS = lazy_re(
     r"^(?:\W*\b(?:and|or|also|again|still|later|as well as|as well|did|do|does|have|has|had|is|are|was|were|who|that"
     r"|which|some|the same)\b)*\W*",
     re.IGNORECASE,
 )
-_BOTH = re.compile(r"\s*\b(?:both|in common|as well(?! as)|also|too)\b", re.IGNORECASE)
-_PREPOSITION = re.compile(r"^(?:of|in|on|at|from|by|with|for)\b", re.IGNORECASE)
-_ENDS_INVERTED = re.compile(r"\b(?:did|do|does|have|has|had|where|whom)\W*$", re.IGNORECASE)
+_BOTH = lazy_re(r"\s*\b(?:both|in common|as well(?! as)|also|too)\b", re.IGNORECASE)
+_PREPOSITION = lazy_re(r"^(?:of|in|on|at|from|by|with|for)\b", re.IGNORECASE)
+_ENDS_INVERTED = lazy_re(r"\b(?:did|do|does|have|has|had|where|whom)\W*$", re.IGNORECASE)
 """Before a name of which the question says behind it what is asked: "films did Ann Low direct"."""
-_KIND_PHRASE = re.compile(r"(?:the|his|her|its|their|an?)(?:\s+[a-z-]+){1,2}", re.IGNORECASE)
+_KIND_PHRASE = lazy_re(r"(?:the|his|her|its|their|an?)(?:\s+[a-z-]+){1,2}", re.IGNORECASE)
 """Before a name, what kind of thing it is: the pitcher, his brother."""
-_COUNT_PHRASE = re.compile(r"\b(?:two|three|four|five|six)\s+(?:[\w'’-]+\s+){0,3}[\w'’-]+\s*[,:]\s*$", re.IGNORECASE)
+_COUNT_PHRASE = lazy_re(r"\b(?:two|three|four|five|six)\s+(?:[\w'’-]+\s+){0,3}[\w'’-]+\s*[,:]\s*$", re.IGNORECASE)
 """What names behind it are counted by: "roles in two films of 1932, A and B"."""
 
 
@@ -192,25 +193,25 @@ def _find(question: str, words: str) -> Span | None:
 _CONDITION_TOKENS, _CANDIDATE_TOKENS = 160, 256
 _MAX_CONDITIONS = 4
 _MAX_NAMES = 20
-_NOT_A_LISTING = re.compile(
+_NOT_A_LISTING = lazy_re(
     r"\b(?:not|never|no|none|neither|nor|or|except|without|unless|instead|how many|how much|other than"
     r"|most|least|more|less|only|[a-z]{3,}est"
     r"|(?:what|which|who)(?:\s+is|\s+was|\s+are|\s+were|['’]s)\s+the)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_BESIDES = re.compile(
+_BESIDES = lazy_re(
     r"\b(?:besides|apart from|aside from|excluding|except(?:ing)?)\s|\b(?:what|which|who|whom)\s+(?:other|else)\b",
     re.IGNORECASE,
 )
 """What is asked for beside what is named; a sentence may begin with these, so that they are taken for names."""
 # "his first … film" says which film; a preamble, as in "… in the same year. Who was in both?",
 # chooses nothing.
-_CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
-_PREAMBLE = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
-_JOINT_WORDS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:of|in|from|by|on|at|with|for|to)$", re.IGNORECASE)
+_CHOOSES = lazy_re(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
+_PREAMBLE = lazy_re(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
+_JOINT_WORDS = lazy_re(r"\b(?:and|or|that|which)\b|\b(?:of|in|from|by|on|at|with|for|to)$", re.IGNORECASE)
 """In the words around a name, what says that they are not about it alone, or not all of what is said."""
-_ENDS_WITH_PREPOSITION = re.compile(r"\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
-_OF = re.compile(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
+_ENDS_WITH_PREPOSITION = lazy_re(r"\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
+_OF = lazy_re(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

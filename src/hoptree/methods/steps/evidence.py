@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import PassageTruncated, TextQuarantined
@@ -14,8 +15,8 @@ from hoptree.engine.events import PassageTruncated, TextQuarantined
 MAX_WORDS = 350
 """Words of a passage that a prompt shows, as in IRCoT."""
 _MAX_ID_WORDS = 8  # titles and names of files have few
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_ADDRESSES_MODEL = re.compile(
+_SENTENCE = lazy_re(r"(?<=[.!?])\s+")
+_ADDRESSES_MODEL = lazy_re(
     r"rag[\s\\_-]*required"
     # Orders to a reader: in the imperative, or about the instructions it was given; not "they ignored the rules".
     r"|(?:^|[,;:]\s?)\W{0,3}(?:please\s+|now\s+|and\s+|just\s+)*(?:ignore|disregard|forget)\b.{0,60}"
@@ -35,7 +36,7 @@ _LOOKALIKES = str.maketrans(
     "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZ"
 )
 """Cyrillic and Greek letters that look like Latin ones, with which an order may be disguised."""
-_NON_WORDS = re.compile(r"[\W_]+")
+_NON_WORDS = lazy_re(r"[\W_]+")
 
 
 def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:

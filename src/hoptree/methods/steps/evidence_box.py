@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.graph.facts import Fact
@@ -20,11 +21,11 @@ from hoptree.text.parse import question_key
 NOTHING = "(none)"
 # T1 and F1 as they are shown, and what models call them: t1, Text 1, Fact 1.
 _KIND = r"(?:(T|texts?|passages?|documents?)|F|facts?|triples?)"
-_TAG = re.compile(rf"\W*{_KIND}\s?#?(\d{{1,3}})\b", re.IGNORECASE)
+_TAG = lazy_re(rf"\W*{_KIND}\s?#?(\d{{1,3}})\b", re.IGNORECASE)
 _ALSO = r"\W*(?:(?:and|or)\b\W*)?"
-_NUMBERED_TAG = re.compile(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECASE)
-_TAGS_ONLY = re.compile(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
-_NO_REFERENCE = re.compile(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
+_NUMBERED_TAG = lazy_re(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECASE)
+_TAGS_ONLY = lazy_re(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
+_NO_REFERENCE = lazy_re(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MAX_REFERENCES = 50
 _MAX_REFERENCE_CHARS = 500
 """A passage quoted in full after its id is cut."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from hoptree.core.patterns import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
@@ -28,10 +29,10 @@ _MAX_ALIASES = 3
 _MAX_RELATIONS = 60  # that one prompt shows
 _MAX_RELATION_FACTS = 20  # a list may be what was asked for, but not a whole census
 _MAX_LINE_CHARS = 400
-_QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
-_NEXT_WORD = re.compile(r" ([a-z]{3,})\b")
-_PARTS = re.compile(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
-_NUMBERED = re.compile(r"[ -]\d{1,4}\b(?!,? ?\d)")
+_QUOTED = lazy_re(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
+_NEXT_WORD = lazy_re(r" ([a-z]{3,})\b")
+_PARTS = lazy_re(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
+_NUMBERED = lazy_re(r"[ -]\d{1,4}\b(?!,? ?\d)")
 _NO_HEADS = frozenset(
     re.findall(
         r"\w+",
@@ -41,9 +42,9 @@ _NO_HEADS = frozenset(
 )
 _ARTICLES = ("The", "A", "An")
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-_NO_NAME = re.compile(rf"(?:{_MONTH}(?: \d+)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|yes|no|.)", re.IGNORECASE)
-_WHEN = re.compile(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", re.IGNORECASE)
-_NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
+_NO_NAME = lazy_re(rf"(?:{_MONTH}(?: \d+)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|yes|no|.)", re.IGNORECASE)
+_WHEN = lazy_re(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", re.IGNORECASE)
+_NONE = lazy_re(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hoptree.core.patterns import lazy_re
 from hoptree.text.dates import date_spans
 from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
@@ -18,7 +19,7 @@ MAX_DEPTH = 5
 _MAX_NESTING = 50
 _MIN_STATEMENT_WORDS = 4
 """In fewer words, "not available" is no hypothesis; a longer text may well state that something is not there."""
-_MAY_BE_NONE = re.compile(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
+_MAY_BE_NONE = lazy_re(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
@@ -238,11 +239,11 @@ def _folded(key: object) -> str:
     return str(key).strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-_ARTICLE_OR_POSSESSIVE = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
-_APPOSITION = re.compile(r"\w, (?=\w)(.+)")
-_LISTING = re.compile(r",.*,|\b(?:and|or)\b|[;&]")
+_ARTICLE_OR_POSSESSIVE = lazy_re(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
+_APPOSITION = lazy_re(r"\w, (?=\w)(.+)")
+_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")
 """What lists things: no comma in it adds something to a name."""
-_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+_DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 
 def substituted(text: str, wrong: str, right: str) -> str | None:
@@ -334,4 +335,4 @@ def _wrong_parts(wrong: str, right: str) -> list[tuple[PartKind, str]]:
 
 
 def _as_words(part: str, *, before: str = "") -> re.Pattern[str]:
-    return re.compile(rf"{before}(?<!\w){re.escape(part)}(?!\w)", re.IGNORECASE)
+    return lazy_re(rf"{before}(?<!\w){re.escape(part)}(?!\w)", re.IGNORECASE)

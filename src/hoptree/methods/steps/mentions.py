@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+from hoptree.core.patterns import lazy_re
 from hoptree.core.singleflight import Once
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
@@ -31,8 +32,8 @@ _MAX_NAME_CHARS = 200
 _MAX_ENTITIES = 10  # by the words of a query, and as many by the names that a model reads
 _MAX_ENTITIES_PER_NAME = 5
 _MIN_NAME_SCORE = 0.5  # below, an entity only shares some words with the name that the model read
-_NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
-_LIST_MARK = re.compile(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
+_NONE = lazy_re(r"\W*(?:no|none|0)\b", re.IGNORECASE)
+_LIST_MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _QUOTES = " \t\"'“”‘’`*_[]{}"
 
 

@@ -1,0 +1,30 @@
+"""Regular expressions that are compiled when they are first used."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+_USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
+
+
+def lazy_re(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled when it is first used.
+
+    Compiling one takes up to some milliseconds, and a command loads hundreds of which a question needs a few.
+    """
+    return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
+
+
+class _LazyPattern:
+    """Stands for a compiled pattern, whose methods it takes over at the first use."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self.pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.pattern, self._flags)
+        for method in _USED:
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
