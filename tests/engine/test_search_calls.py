@@ -22,7 +22,7 @@ from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.fusion import Distinct, Fused
 from hoptree.retrieval.remote.wikipedia import Wikipedia
 from hoptree.retrieval.remote.wikipedia_api import WikiApi
-from hoptree.retrieval.retriever import lasting
+from hoptree.retrieval.retriever import cache_lifetime
 
 
 def look(
@@ -198,6 +198,11 @@ def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
 def test_what_is_put_on_top_of_a_changing_source_changes_with_it() -> None:
     finder, fixed = Finder(), Finder(identity="fake:2")
     finder.lasts = 100.0  # type: ignore[attr-defined]
-    assert lasting(finder) == lasting(Distinct(finder)) == lasting(Fused([fixed, finder], how="rrf")) == 100
-    assert lasting(fixed) == lasting(Distinct(fixed)) == math.inf
-    assert 0 < lasting(Wikipedia(WikiApi("http://127.0.0.1:9/w/api.php"))) <= 86_400
+    assert (
+        cache_lifetime(finder)
+        == cache_lifetime(Distinct(finder))
+        == cache_lifetime(Fused([fixed, finder], how="rrf"))
+        == 100
+    )
+    assert cache_lifetime(fixed) == cache_lifetime(Distinct(fixed)) == math.inf
+    assert 0 < cache_lifetime(Wikipedia(WikiApi("http://127.0.0.1:9/w/api.php"))) <= 86_400

@@ -19,7 +19,7 @@ from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer,
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, weights_digest
 from hoptree.retrieval.encoder_backends import distil_static, minilm_folder
-from hoptree.retrieval.open_encoder import open_encoder, settled
+from hoptree.retrieval.open_encoder import absolute_spec, open_encoder
 
 np = pytest.importorskip("numpy")
 
@@ -310,10 +310,10 @@ def test_weights_of_every_form_are_told_apart(tmp_path: Path) -> None:
 def test_a_folder_is_named_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert settled("static/model") == f"static/{tmp_path}/model"
-    assert settled("onnx/./model?query=q: ") == f"onnx/{tmp_path}/model?query=q: "
+    assert absolute_spec("static/model") == f"static/{tmp_path}/model"
+    assert absolute_spec("onnx/./model?query=q: ") == f"onnx/{tmp_path}/model?query=q: "
     for spec in ("minilm", "st/some/model", "openai/model", f"st/{tmp_path}/model", "static/", ""):
-        assert settled(spec) == spec
+        assert absolute_spec(spec) == spec
 
 
 def test_without_sentence_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

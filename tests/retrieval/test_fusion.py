@@ -13,7 +13,7 @@ from tests.retrieval.small_models import Fixed
 
 from hoptree.core.errors import ConfigError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.retrieval.fusion import Fused, normalised
+from hoptree.retrieval.fusion import Fused, normalise_scores
 
 
 def ranking(kind: str, *scored: tuple[str, float]) -> Fixed:
@@ -103,7 +103,7 @@ def test_settings_that_mean_nothing_are_refused(options: dict[str, Any]) -> None
 
 @given(st.lists(st.floats(-1e6, 1e6)))
 def test_normalised_scores_keep_their_order_between_nought_and_one(scores: list[float]) -> None:
-    brought = normalised(scores)
+    brought = normalise_scores(scores)
     assert len(brought) == len(scores) and all(0 <= score <= 1 for score in brought)
     order = sorted(range(len(scores)), key=lambda place: scores[place])
     assert [brought[place] for place in order] == sorted(brought)

@@ -18,7 +18,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.index.enrichment import link_passages
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.links import Links, NameFinder, capitalised, folded, names_of
+from hoptree.retrieval.index.links import Links, NameFinder, capitalised_names, folded, names_of
 from hoptree.retrieval.index.manifest import Settings
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
@@ -63,7 +63,7 @@ def test_a_passage_bears_its_title_and_aliases(title: str, aliases: tuple[str, .
     ],
 )
 def test_names_are_written_with_capitals(text: str, expected: set[str]) -> None:
-    assert capitalised(text) == expected
+    assert capitalised_names(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_names_inside_names_are_all_found() -> None:
 def test_no_text_is_too_strange(text: str, title: str, aliases: list[str]) -> None:
     names = names_of(title, aliases)
     assert len(names) == len(set(names))
-    assert all(span in text for span in capitalised(text))
+    assert all(span in text for span in capitalised_names(text))
     assert set(NameFinder(names)(text)) <= set(names)
     for name in names:
         assert folded(folded(name)) == folded(name)
@@ -135,7 +135,7 @@ def test_names_are_found_as_a_plain_search_finds_them(names: list[str], text: st
 )
 def test_long_texts_take_no_long_time(text: str) -> None:
     with patience(30):
-        capitalised(text)
+        capitalised_names(text)
         names_of(text, (text[::-1], f"x{' ' * 100_000}y ({text})"))
         list(NameFinder(["The x", "A A"])(text))
 

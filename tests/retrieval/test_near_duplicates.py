@@ -12,7 +12,7 @@ from tests.retrieval.small_models import Fixed
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
-from hoptree.retrieval.fusion import Distinct, distinct
+from hoptree.retrieval.fusion import Distinct, drop_duplicates
 
 LONG = "The river Elbe rises in the Giant Mountains and flows through Dresden and Hamburg to the North Sea in the end"
 
@@ -30,14 +30,14 @@ def test_the_same_words_and_nearly_the_same_are_left_out() -> None:
         Passage("e", "", "Another text"),
         Passage("f", "", "another  TEXT."),
     ]
-    assert ids(distinct(passages, 0.9, 10)) == ["a", "d", "e"]
-    assert ids(distinct(passages, 1.0, 10)) == ["a", "c", "d", "e"]
-    assert ids(distinct(passages, 0.3, 10)) == ["a", "e"]
+    assert ids(drop_duplicates(passages, 0.9, 10)) == ["a", "d", "e"]
+    assert ids(drop_duplicates(passages, 1.0, 10)) == ["a", "c", "d", "e"]
+    assert ids(drop_duplicates(passages, 0.3, 10)) == ["a", "e"]
 
 
 def test_passages_without_words_are_told_apart_by_title() -> None:
     passages = [Passage("a", "One", ""), Passage("b", "Two", "…"), Passage("c", "One", "!")]
-    assert ids(distinct(passages, 0.9, 10)) == ["a", "b"]
+    assert ids(drop_duplicates(passages, 0.9, 10)) == ["a", "b"]
 
 
 def test_more_is_fetched_until_there_are_enough() -> None:
@@ -70,7 +70,7 @@ def test_a_threshold_that_means_nothing_is_refused(threshold: float) -> None:
 @given(st.lists(st.text(max_size=30), max_size=12), st.floats(0.1, 1.0))
 def test_the_first_is_kept_and_none_repeats_another(texts: list[str], threshold: float) -> None:
     passages = [Passage(str(place), "", text) for place, text in enumerate(texts)]
-    kept = distinct(passages, threshold, len(texts))
+    kept = drop_duplicates(passages, threshold, len(texts))
     assert kept[:1] == tuple(passages[:1])
-    assert distinct(kept, threshold, len(texts)) == kept
-    assert distinct([*passages, *passages], threshold, 99) == kept
+    assert drop_duplicates(kept, threshold, len(texts)) == kept
+    assert drop_duplicates([*passages, *passages], threshold, 99) == kept

@@ -123,9 +123,9 @@ def build(
     from hoptree.retrieval.indexing.commands import build_index, check_build
     from hoptree.retrieval.indexing.estimates import estimate
     from hoptree.retrieval.indexing.sources import Reading
-    from hoptree.retrieval.open_encoder import settled
+    from hoptree.retrieval.open_encoder import absolute_spec
 
-    settings = Settings(language=language, links=links, encoder=settled(encoder))
+    settings = Settings(language=language, links=links, encoder=absolute_spec(encoder))
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
     if reading.chunking.by == "tokens" and tokenizer is None:
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
@@ -234,9 +234,9 @@ def encode(
     from hoptree.retrieval.index.manifest import read_manifest
     from hoptree.retrieval.indexing.commands import encode_index
     from hoptree.retrieval.indexing.estimates import estimate_encoding
-    from hoptree.retrieval.open_encoder import settled
+    from hoptree.retrieval.open_encoder import absolute_spec
 
-    passages, spec = counted(read_manifest(out).passages, "passage"), settled(encoder)
+    passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
     expected = estimate_encoding(out, spec)
     _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
     with _shown(as_json) as progress:
@@ -273,9 +273,9 @@ def facts(
     of a passage that changed in the index do not count until it is extracted again.
     """
     from hoptree.retrieval.indexing.commands import add_facts
-    from hoptree.retrieval.open_encoder import settled
+    from hoptree.retrieval.open_encoder import absolute_spec
 
-    spec = None if encoder is None else "" if encoder == "none" else settled(encoder)
+    spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)
     with _shown(as_json) as progress:
         taken = add_facts(facts, out, encoder=spec, on_progress=progress)
     if taken.strange:
@@ -311,7 +311,7 @@ def info(
     Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
     another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
     """
-    from hoptree.retrieval.hippo.retriever import held_facts
+    from hoptree.retrieval.hippo.retriever import count_facts
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.indexing.check import check_all, check_parts
     from hoptree.retrieval.indexing.sources import Reading
@@ -323,7 +323,7 @@ def info(
             checked = check_all(index, on_progress=progress)
     else:
         check_parts(index)
-    held = held_facts(index)
+    held = count_facts(index)
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
         print_json({"index": str(out), **asdict(manifest), **more})

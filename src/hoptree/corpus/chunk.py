@@ -94,12 +94,12 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
     """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row in one piece keeps its own id."""
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
-    if document.whole and chunking.by == "auto":
+    if document.is_passage and chunking.by == "auto":
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
         return
     pieces = _pieces(document, chunking, tokenizer)
     first_two = list(islice(pieces, 2))
-    alone = document.whole and len(first_two) == 1
+    alone = document.is_passage and len(first_two) == 1
     for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
         yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata)

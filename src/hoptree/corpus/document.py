@@ -27,7 +27,7 @@ class Section:
 class Document:
     """A text with its name, further names and metadata; `sections` are in the order of their starts.
 
-    `whole` says that it is a passage already (a row of a passage file): it is cut only if that is asked for.
+    `is_passage` says that it is a passage already (a row of a passage file), which is cut only on request.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Document:
     aliases: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
-    whole: bool = False
+    is_passage: bool = False
 
 
 Problem = Literal[

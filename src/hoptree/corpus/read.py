@@ -129,7 +129,7 @@ def _passage(key: str, title: str, text: str) -> Passage:
 
 
 def _document(key: str, title: str, text: str) -> Document:
-    return Document(key, title, text, whole=True)
+    return Document(key, title, text, is_passage=True)
 
 
 def read_documents(

@@ -186,7 +186,7 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
 def _from_contexts(contexts: Iterable[tuple[str, str]], seen: set[int]) -> Iterator[Document]:
     """Yield each passage once; questions share them, so that repetitions are not worth a note."""
     for title, text in contexts:
-        document = Document("", title, text, whole=True)
+        document = Document("", title, text, is_passage=True)
         if _is_new(digest := digest_of(document), seen):
             yield replace(document, id=name_for(title, digest))
 
@@ -212,7 +212,7 @@ def _record(row: dict[str, Any]) -> Document:
     section = _text_of(row.get("section"))
     if section and title:
         title = f"{title}{BETWEEN_HEADINGS}{section}"
-    return Document(_id(row), title or section, text, _aliases(row), _metadata(row), whole=True)
+    return Document(_id(row), title or section, text, _aliases(row), _metadata(row), is_passage=True)
 
 
 def _why_no_text(row: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from hoptree.engine.cache import (
 )
 from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable
-from hoptree.retrieval.retriever import Retriever, lasting
+from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 
 class AdaptiveLimit:
@@ -345,7 +345,7 @@ def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str
 
 def _period(source: object) -> list[str]:
     """The time in which what a source says now counts: it begins and ends for everything at once."""
-    return [] if (lasts := lasting(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
+    return [] if (lasts := cache_lifetime(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
 
 
 def digest(parts: Iterable[str]) -> bytes:

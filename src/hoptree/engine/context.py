@@ -38,7 +38,7 @@ from hoptree.graph.facts import (
     Neighbourhood,
 )
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
-from hoptree.retrieval.retriever import FactGuided, Retriever, told_by
+from hoptree.retrieval.retriever import FactGuided, Retriever, signals_of
 from hoptree.text.question_tree import Node
 
 
@@ -232,7 +232,7 @@ class Context:
     @property
     def corpus_tells(self) -> frozenset[str]:
         """What the search of the corpus has beside passages: with `facts`, `facts_near` can be asked for."""
-        return told_by(self._retriever)
+        return signals_of(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         """The k facts of the corpus nearest to a query, with how near they are as their confidence."""

@@ -30,7 +30,7 @@ from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.retriever import Retriever, told_by
+from hoptree.retrieval.retriever import Retriever, signals_of
 
 P = ParamSpec("P")
 
@@ -114,7 +114,7 @@ class Engine:
     def fidelity(self) -> str:
         """How close to the method's paper the answers are, with these options, this corpus and model."""
         can = self.roles.get("answer", self.model).capabilities
-        return self.method.fidelity(self.options, can | told_by(self.retriever))
+        return self.method.fidelity(self.options, can | signals_of(self.retriever))
 
     async def __aenter__(self) -> Engine:
         return self

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
-from hoptree.retrieval.retriever import Retriever, lasting
+from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 _DECIMALS = 6
 _WORD = re.compile(r"\w+")
@@ -59,7 +59,7 @@ class Fused:
         )
         self.identity = f"fused:{how}:{depth}:{c}:({parts})"
         self.remote = any(retriever.remote for retriever in retrievers)
-        self.lasts = min(map(lasting, retrievers))
+        self.lasts = min(map(cache_lifetime, retrievers))
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -91,10 +91,10 @@ class Fused:
     def _shares(self, ranking: Sequence[Passage]) -> list[float]:
         if self._how == "rrf":
             return [1.0 / (self._c + rank) for rank in range(1, len(ranking) + 1)]
-        return normalised([passage.score for passage in ranking])
+        return normalise_scores([passage.score for passage in ranking])
 
 
-def normalised(scores: Sequence[float]) -> list[float]:
+def normalise_scores(scores: Sequence[float]) -> list[float]:
     """Scale the scores to between 0 and 1; all are 1 if they are the same."""
     if not scores:
         return []
@@ -111,7 +111,7 @@ class Distinct:
         self.kind = retriever.kind
         self.identity = f"distinct:{threshold:g}:({retriever.identity})"
         self.remote = retriever.remote
-        self.lasts = lasting(retriever)
+        self.lasts = cache_lifetime(retriever)
         self._retriever = retriever
         self._threshold = threshold
 
@@ -121,7 +121,7 @@ class Distinct:
         wanted = k + _EXTRA
         while True:
             passages = await self._retriever.search(query, k=wanted, where=where)
-            kept = distinct(passages, self._threshold, k)
+            kept = drop_duplicates(passages, self._threshold, k)
             if len(kept) >= k or len(passages) < wanted:
                 return kept
             wanted *= 2
@@ -130,7 +130,7 @@ class Distinct:
         await self._retriever.aclose()
 
 
-def distinct(passages: Sequence[Passage], threshold: float, most: int) -> tuple[Passage, ...]:
+def drop_duplicates(passages: Sequence[Passage], threshold: float, most: int) -> tuple[Passage, ...]:
     """Return the first `most` passages that are no near-duplicate of an earlier one.
 
     Two are alike if the Jaccard similarity of their runs of three words reaches the threshold. The title counts only

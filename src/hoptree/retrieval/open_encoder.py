@@ -29,7 +29,7 @@ _TEXTS_PER_REQUEST = 64
 _MAX_REQUESTS = 4
 
 
-def settled(spec: str) -> str:
+def absolute_spec(spec: str) -> str:
     """Return the name with the absolute path of an existing folder, so that it is valid from anywhere."""
     named, mark, prefixes = spec.partition("?")
     kind, _, name = named.partition("/")

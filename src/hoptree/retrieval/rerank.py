@@ -17,9 +17,9 @@ from hoptree.core.http_client import HttpClient
 from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, query_window, weights_digest
-from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.fusion import normalise_scores
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.retriever import Retriever, lasting
+from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class Reranked:
         self._depth = depth
         self.identity = f"reranked:{depth}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
-        self.lasts = lasting(retriever)
+        self.lasts = cache_lifetime(retriever)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -104,7 +104,7 @@ class EmbeddingReranker:
         if not passages:
             return []
         vector, rows = await asyncio.gather(self._query(query), self._rows([full_text(each) for each in passages]))
-        first = normalised([passage.score for passage in passages])
+        first = normalise_scores([passage.score for passage in passages])
         return [float(row @ vector) + self._mix * share for row, share in zip(rows, first, strict=True)]
 
     async def aclose(self) -> None:

@@ -51,20 +51,20 @@ class FactGuided(Protocol):
         ...
 
 
-def told_by(retriever: Retriever | None) -> frozenset[str]:
+def signals_of(retriever: Retriever | None) -> frozenset[str]:
     """Return the signals a retriever offers beside passages."""
     # An isinstance check of FactGuided takes far longer, and every search asks.
     signals: frozenset[str] = getattr(retriever, "tells", frozenset())
     return signals
 
 
-class Changing(Protocol):
+class Expiring(Protocol):
     """A source that others change, such as Wikipedia: its results count for so many seconds."""
 
     lasts: float
 
 
-def lasting(source: object) -> float:
+def cache_lifetime(source: object) -> float:
     """Return for how many seconds results may be cached; for ever if the identity shows changes."""
     seconds: float = getattr(source, "lasts", math.inf)
     return seconds

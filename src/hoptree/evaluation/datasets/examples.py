@@ -145,7 +145,7 @@ def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
 
 def passage_name(title: str, text: str) -> str:
     """Return the id that an index of the same file gives to a passage of a question."""
-    return name_for(title, document_digest(Document("", title, text, whole=True)))
+    return name_for(title, document_digest(Document("", title, text, is_passage=True)))
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -14,7 +14,7 @@ from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_each
 from hoptree.methods.steps.choose import answer_key
-from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.fusion import normalise_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
     scores = [passage.score for passage in passages]
     best = max(scores, default=0.0)
     if best - min(scores, default=0.0) > 1:
-        scores, best = normalised(scores), 1.0
+        scores, best = normalise_scores(scores), 1.0
     weights = [math.exp((score - best) / temperature) for score in scores]
     return [weight / sum(weights) for weight in weights]
 

@@ -106,7 +106,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
+class AddedFacts:
     """What an index knows after facts were added; `strange` counts passages of the facts that it does not hold."""
 
     facts: int
@@ -119,7 +119,9 @@ class TakenIn:
     encoder: str
 
 
-async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, on_progress: OnProgress) -> TakenIn:
+async def add_facts_to(
+    change: Change, facts: Iterable[Fact], encoder: str | None, on_progress: OnProgress
+) -> AddedFacts:
     """Give the passages of a staged change their facts; facts of other passages stay.
 
     `encoder` None is the one that the facts have, else that of the index, if any; "" is none.
@@ -142,7 +144,7 @@ async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, on
         after = {(key, passage) for key, passage, _ in rows}
         passages = len({passage for _, passage in after})
         new, gone = len(after - before), len(before - after)
-        return TakenIn(len(after), new, gone, passages, len(names), count, strange, spec)
+        return AddedFacts(len(after), new, gone, passages, len(names), count, strange, spec)
     finally:
         store.close()
 

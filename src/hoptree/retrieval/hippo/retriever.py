@@ -15,7 +15,7 @@ from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25_memory import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, query_window
-from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.fusion import normalise_scores
 from hoptree.retrieval.hippo.build import current
 from hoptree.retrieval.hippo.store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
 from hoptree.retrieval.index.analysis import inverse_document_frequency
@@ -279,7 +279,7 @@ class Hippo:
     def _search(
         self, starts: Mapping[str, float], ranked: Sequence[Passage], k: int, where: Mapping[str, str]
     ) -> tuple[Passage, ...]:
-        shares = normalised([passage.score for passage in ranked])
+        shares = normalise_scores([passage.score for passage in ranked])
         weight = self._walk.passage_weight
         texts = {key_of(hit.id): max(share, _MIN_SHARE) * weight for hit, share in zip(ranked, shares, strict=True)}
         visits = self._graph.walk(starts, texts, damping=self._walk.damping)
@@ -320,7 +320,7 @@ class _Guided:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FactCount:
     """How many facts an index has, of how many passages, and the encoder that finds them ("" for words)."""
 
     facts: int
@@ -328,7 +328,7 @@ class Held:
     encoder: str
 
 
-def held_facts(index: Index, *, deep: bool = False) -> Held | None:
+def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
     """Count the facts of an index, None if it has none; an error if they are damaged (`deep`: anywhere in the file)."""
     folder = index.generation / FOLDER
     if not folder.exists():
@@ -337,7 +337,7 @@ def held_facts(index: Index, *, deep: bool = False) -> Held | None:
         if deep:
             store.check()
         pairs = [(key, passage) for key, passage, _ in store.facts()]
-        return Held(len(pairs), len({passage for _, passage in pairs}), store.about("encoder"))
+        return FactCount(len(pairs), len({passage for _, passage in pairs}), store.about("encoder"))
 
 
 def open_hippo(index: Index, first: Retriever) -> Hippo:

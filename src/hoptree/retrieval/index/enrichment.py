@@ -14,7 +14,7 @@ from hoptree.core.versioned_folder import link_or_copy
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.index.folder import Change, open_vectors
 from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised, folded, mentions, names_of
+from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised_names, folded, mentions, names_of
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import full_text
@@ -143,7 +143,7 @@ def _add_links(writer: LinkWriter, key: int, passage: Passage, finder: NameFinde
     if not known and not first_round:
         return
     own = _own_names(passage)
-    written = {folded(name) for name in capitalised(passage.text)}
+    written = {folded(name) for name in capitalised_names(passage.text)}
     if first_round:
         writer.add(key, _document_key(passage), bears=sorted(own), mentions=sorted((known | written) - own))
     elif new := known - written - own:

@@ -187,7 +187,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(names)
 
 
-def capitalised(text: str) -> set[str]:
+def capitalised_names(text: str) -> set[str]:
     """Return the names a text writes with capitals; a single word counts only inside of a sentence."""
     names: set[str] = set()
     for match in _SPAN.finditer(text):

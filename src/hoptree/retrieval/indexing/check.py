@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hoptree.core.batching import batched
 from hoptree.core.errors import CorpusError, IndexUnavailable, MissingExtra
 from hoptree.core.values import Passage
-from hoptree.retrieval.hippo.retriever import held_facts
+from hoptree.retrieval.hippo.retriever import count_facts
 from hoptree.retrieval.index.folder import Index, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of, key_of
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
@@ -46,7 +46,7 @@ def check_parts(index: Index) -> None:
     if index.manifest.settings.encoder:
         with suppress(MissingExtra):  # without the library the other parts can still be checked
             index.open_vectors()
-    held_facts(index)
+    count_facts(index)
 
 
 def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
@@ -62,7 +62,7 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
-            held_facts(index, deep=True)
+            count_facts(index, deep=True)
             return _Comparison(index, ledger, tell).run(count)
     except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:

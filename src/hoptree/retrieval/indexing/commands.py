@@ -8,14 +8,22 @@ from uuid import uuid4
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.hippo.build import TakenIn, take_in
+from hoptree.retrieval.hippo.build import AddedFacts, add_facts_to
 from hoptree.retrieval.hippo.store import FOLDER, read_facts
 from hoptree.retrieval.index.analysis import analyzer_for
 from hoptree.retrieval.index.enrichment import carry_vectors
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
 from hoptree.retrieval.indexing.run import Run
-from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name, sources_of, wait_for
+from hoptree.retrieval.indexing.sources import (
+    Listener,
+    Outcome,
+    Progress,
+    Reading,
+    run_coroutine,
+    source_name,
+    sources_of,
+)
 from hoptree.retrieval.open_encoder import open_encoder
 
 
@@ -49,7 +57,7 @@ def check_build(out: Path, settings: Settings, reading: Reading) -> None:
         raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
     Change(out, settings, intent={}, from_scratch=True)  # raises an error if something else is there
     if settings.encoder:
-        wait_for(_try(settings.encoder))
+        run_coroutine(_try(settings.encoder))
 
 
 async def _try(encoder: str) -> None:
@@ -128,12 +136,12 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
     """Encode the passages of an index, or encode them again with another encoder."""
     pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
-    wait_for(_try(encoder))
+    run_coroutine(_try(encoder))
     with pending as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
 
-def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> TakenIn:
+def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> AddedFacts:
     """Give the passages of an index the facts that were extracted from them; facts of other passages stay.
 
     `encoder` None is the one that the facts have, or that of the index; with "" facts are found by their words, and
@@ -142,7 +150,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
     tell = on_progress or (lambda progress: None)
     rows = list(read_facts(facts))  # first: a damaged file should cost nothing
     if encoder:
-        wait_for(_try(encoder))
+        run_coroutine(_try(encoder))
     intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
     with Change(out, intent=intent) as change:
         change.save()  # a killed run resumes from here
@@ -150,7 +158,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
         def report(stage: str, done: int, total: int) -> None:
             tell(Progress(stage, done, total, done))
 
-        taken = wait_for(take_in(change, rows, encoder, report))
+        taken = run_coroutine(add_facts_to(change, rows, encoder, report))
         Run(change, _as_before(change), on_progress).finish()
         return taken
 

@@ -14,7 +14,7 @@ from hoptree.corpus.files import SourceFile, find_files
 from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.retrieval.indexing.sources import source_name, sources_of, wait_for
+from hoptree.retrieval.indexing.sources import run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import expected_bytes
 
@@ -97,7 +97,7 @@ def _estimate(files: Iterable[SourceFile], out: Path, settings: Settings, at_lea
 
 
 def _vector_bytes(encoder: str, passages: int) -> int:
-    return expected_bytes(passages, wait_for(_dimensions(encoder)) or _DEFAULT_DIMENSIONS)
+    return expected_bytes(passages, run_coroutine(_dimensions(encoder)) or _DEFAULT_DIMENSIONS)
 
 
 async def _dimensions(encoder: str) -> int:

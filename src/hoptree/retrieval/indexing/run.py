@@ -25,12 +25,12 @@ from hoptree.retrieval.indexing.sources import (
     Outcome,
     Progress,
     Reading,
-    around,
-    conflict,
+    ambiguous_name,
+    id_conflict,
+    overlap_warning,
     prefix_for,
+    run_coroutine,
     source_name,
-    unclear,
-    wait_for,
 )
 
 Row = tuple[Passage, int, bytes]
@@ -142,7 +142,7 @@ class Run:
         known = self._ledger.sources()
         if source not in known:
             inside = [other for other in known if PurePath(other).is_relative_to(source)]
-            self._warnings += [around(source, other, self._change.folder) for other in inside]
+            self._warnings += [overlap_warning(source, other, self._change.folder) for other in inside]
             self._ledger.enter_source(source, prefix_for(source, self._ledger))
         return self._ledger.prefix_of(source)
 
@@ -207,7 +207,7 @@ class Run:
     def _check_repeated(self, passage: Passage, content: bytes, other: Entry, file: int) -> None:
         """Raise an error if a repeated id has another passage, as one of the two would be lost."""
         if other.content != content:
-            raise conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other.file))
+            raise id_conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other.file))
         if not self._change.resumed or other.file != file or other.number < 0:
             self._repeated += 1  # else the interrupted run counted it
 
@@ -217,7 +217,7 @@ class Run:
         for passage in passages:
             for other in others.get(key_of(passage.id), ()):
                 if other not in before:
-                    raise conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other))
+                    raise id_conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other))
 
     # Removing
 
@@ -264,7 +264,7 @@ class Run:
         """Raise an error if a name in the index and the same path from here mean different files."""
         at_path = set(self._files_at(name))
         if other := at_path and set(named) - at_path:
-            raise unclear(name, self._ledger.place_of(min(at_path)), self._ledger.place_of(min(other)))
+            raise ambiguous_name(name, self._ledger.place_of(min(at_path)), self._ledger.place_of(min(other)))
 
     def _files_at(self, path: str) -> list[int]:
         """Return the files that a path leads to from here."""
@@ -352,7 +352,7 @@ class Run:
         if change.settings.links:
             link_passages(change, on_passage=partial(self._progress, "linking"))
         if change.settings.encoder:
-            wait_for(encode_passages(change, partial(self._progress, "encoding"), any_encoder=any_encoder))
+            run_coroutine(encode_passages(change, partial(self._progress, "encoding"), any_encoder=any_encoder))
         self._total = fresh
         self._ledger.set_fact(_COUNTS_FACT, "")
         manifest = change.finish(reading=self._reading.stored())

@@ -120,7 +120,7 @@ Place = tuple[str, str]
 """Source and name of a file."""
 
 
-def conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
+def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
     """Return the error for a passage of the file `here` whose id another passage has in the file `there`."""
     cause, remedy = (
         f"Two passages have the id '{passage.id}' and are not the same",
@@ -135,7 +135,7 @@ def conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
     return CorpusError(f"{cause}: one is in {_path(here)}, the other one in {_path(there)}.", remedy)
 
 
-def unclear(name: str, here: Place, there: Place) -> CorpusError:
+def ambiguous_name(name: str, here: Place, there: Place) -> CorpusError:
     """Return the error for a name that is the path of the file `here`, and in the index that of another file."""
     return CorpusError(
         f"'{name}' is the path of {_path(here)} from here, and in the index the name of what is in {_path(there)}.",
@@ -143,7 +143,7 @@ def unclear(name: str, here: Place, there: Place) -> CorpusError:
     )
 
 
-def around(source: str, inner: str, out: Path) -> str:
+def overlap_warning(source: str, inner: str, out: Path) -> str:
     """Return the warning for a new source around another one: documents get a second name."""
     return (
         f"{source} holds {inner}, which is a source already: what is named after its file is in the index twice. "
@@ -194,7 +194,7 @@ class Outcome:
 T = TypeVar("T")
 
 
-def wait_for(work: Coroutine[Any, Any, T]) -> T:
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
