@@ -13,7 +13,7 @@ from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
-from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.fusion import normalise_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class BestFound:
         """Add passages that are new or better than before, and return the ids of those that are now among the best."""
         before = {passage.id for passage in self.passages}
         batch = list(found)
-        for passage, score in zip(batch, normalised([passage.score for passage in batch]), strict=True):
+        for passage, score in zip(batch, normalise_scores([passage.score for passage in batch]), strict=True):
             if passage.id not in self._found or score > self._found[passage.id].score:
                 self._found[passage.id] = replace(passage, score=score)
         new = [passage.id for passage in self.passages if passage.id not in before]
