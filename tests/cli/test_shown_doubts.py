@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 from rich.spinner import Spinner
+from tests.methods.continuation_asked import GRANDFATHER, Run
 from tests.methods.mind_asked import CHARLES, FATHER, JEAN, LAST, figure
-from tests.methods.stretch_asked import GRANDFATHER, Run
 from tests.methods.written_runs import (
     asked_dragin,
     asked_flare,

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 from tests.methods.written_runs import (
     APART,
     ARMANDS,

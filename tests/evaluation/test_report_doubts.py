@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import HOSTILE
 from tests.evaluation.writing_runs import run_folder
+from tests.methods.continuation_asked import Run
 from tests.methods.mind_asked import ARMAND, CHARLES, FATHER, JEAN, LAST, figure
-from tests.methods.stretch_asked import Run
 from tests.methods.written_runs import (
     asked_dragin,
     asked_flare,

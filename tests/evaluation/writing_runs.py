@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.methods.stretch_asked import Run
+from tests.methods.continuation_asked import Run
 
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.methods.asked import Asked
+from tests.methods.continuation_asked import Scripted
 from tests.methods.small_knowledge import Pages, SmallGraph
-from tests.methods.stretch_asked import Scripted
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget

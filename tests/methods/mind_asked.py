@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.methods.stretch_asked import GRANDFATHER, sure
+from tests.methods.continuation_asked import GRANDFATHER, sure
 
 from hoptree.models.scripted import Rule
 

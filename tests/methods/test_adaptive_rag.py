@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import Engine

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from tests.methods.continuation_asked import GRANDFATHER, Run, sure
 from tests.methods.mind_asked import EXTRACTED
-from tests.methods.stretch_asked import GRANDFATHER, Run, sure
 
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule

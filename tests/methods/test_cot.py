@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.methods.stretch_asked import GRANDFATHER, Run
+from tests.methods.continuation_asked import GRANDFATHER, Run
 
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule

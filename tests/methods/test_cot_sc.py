@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from tests.methods.stretch_asked import GRANDFATHER, Run, Scripted
+from tests.methods.continuation_asked import GRANDFATHER, Run, Scripted
 
 from hoptree.core.values import Token
 from hoptree.engine.budget import Budget

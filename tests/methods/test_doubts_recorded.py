@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.methods.continuation_asked import DUKES, Run, Search
 from tests.methods.mind_asked import CHARLES, FACTS, JEAN, figure
-from tests.methods.stretch_asked import DUKES, Run, Search
 from tests.methods.written_runs import (
     asked_dragin,
     asked_flare,

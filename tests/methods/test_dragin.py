@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, sure
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, sure
 
 from hoptree.core.values import Token
 from hoptree.methods.baselines.dragin import with_attention

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.engine.budget import Budget
 from hoptree.methods.baselines.dyplan import read_final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.models.scripted import Rule
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.methods.stretch_asked import DUKES, Search
+from tests.methods.continuation_asked import DUKES, Search
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget

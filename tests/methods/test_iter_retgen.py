@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.methods.stretch_asked import GRANDFATHER, Run
+from tests.methods.continuation_asked import GRANDFATHER, Run
 
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule

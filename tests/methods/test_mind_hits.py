@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.methods.continuation_asked import DUKES, Run, Search, sure
 from tests.methods.mind_asked import ARMAND, FACTS, JEAN, LAST, figure
-from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.models.scripted import Rule
 

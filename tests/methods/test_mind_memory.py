@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine

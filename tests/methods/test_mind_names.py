@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from tests.methods.continuation_asked import DUKES, Run, Search, sure
 from tests.methods.mind_asked import CHARLES, LAST, figure
-from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.mind.lookup import sought_words

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search, sure
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import Run, Scripted
+from tests.methods.continuation_asked import Run, Scripted
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
+from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 import hoptree.methods.baselines.seakr as module
 from hoptree.models.scripted import Rule

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import Run
+from tests.methods.continuation_asked import Run
 from tests.patience import patience
 
 from hoptree.core.values import Passage

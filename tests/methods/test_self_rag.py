@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import Run, Scripted
+from tests.methods.continuation_asked import Run, Scripted
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.budget import Budget

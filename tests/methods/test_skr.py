@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import GRANDFATHER, Run
+from tests.methods.continuation_asked import GRANDFATHER, Run
 
 import hoptree.methods.baselines.skr as module
 from hoptree.engine.budget import Budget

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tests.methods.continuation_asked import DUKES, Run, Search, sure
 from tests.methods.mind_asked import CHARLES, FACTS, FATHER, JEAN, LAST, WRITTEN, figure
-from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule

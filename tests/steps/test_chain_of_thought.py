@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.stretch_asked import Scripted
+from tests.methods.continuation_asked import Scripted
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.calls import open_calls
