@@ -79,7 +79,7 @@ def test_a_call_nobody_waits_for_is_cancelled() -> None:
         waiting[0].cancel()
         await asyncio.wait([waiting[0]])
         assert model.stopped == 1
-        assert not calls._flights
+        assert not calls._flights._flights
 
     asyncio.run(run())
 
@@ -98,7 +98,7 @@ def test_who_comes_while_a_forsaken_call_is_ending_gets_a_call_of_its_own() -> N
         second = say(calls, again)
         third = asyncio.create_task(asyncio.sleep(0.02))
         await asyncio.wait([second, third])
-        assert not calls._flights
+        assert not calls._flights._flights
         return await second
 
     assert asyncio.run(run()).reply.text == "Paris"

@@ -1,4 +1,4 @@
-"""Doing each piece of work of a question once, however often and at whatever time it is asked for."""
+"""Single flight: work that is asked for several times is done once, and its result shared."""
 
 from __future__ import annotations
 
@@ -10,31 +10,40 @@ T = TypeVar("T")
 
 
 class Once:
-    """Remembers work by a key: who asks for work that is under way waits for it, and shares its failure too.
+    """Does the work of each key once: whoever asks for work in progress waits for it, and shares its failure too.
 
-    If the one who does the work is cancelled, the next of those who wait for it does it. Work that waits for other work
-    under the same `Once` must never come round to itself: nobody would ever be done.
+    Results are kept for later calls unless `keep` is false. If the caller that does the work is cancelled, the next of
+    those who wait does it. Work that waits for other work under the same `Once` must never come round to itself.
     """
 
-    def __init__(self) -> None:
-        self._begun: dict[Hashable, asyncio.Future[Any]] = {}
+    def __init__(self, *, keep: bool = True) -> None:
+        self._keep = keep
+        self._flights: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def __call__(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        while (known := self._begun.get(key)) is not None:
-            await asyncio.wait((known,))  # who gives up waiting does not end the work for the others
-            if not known.cancelled():
-                value: T = known.result()
-                return value
-        begun = self._begun[key] = asyncio.get_running_loop().create_future()
+        """Return the result of the work with this key."""
+        return (await self.share(key, work))[0]
+
+    async def share(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """Return the result, and whether it is that of another caller's work."""
+        while (flight := self._flights.get(key)) is not None:
+            await asyncio.wait((flight,))  # a caller that gives up waiting does not end the work for the others
+            if not flight.cancelled():
+                return flight.result(), True
+        flight = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
-            done = await work()
-        except asyncio.CancelledError:
-            del self._begun[key]
-            begun.cancel()
+            result = await work()
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # mark as retrieved: it is raised here, whether or not anybody joined
+            if not self._keep:
+                del self._flights[key]
             raise
-        except BaseException as error:
-            begun.set_exception(error)
-            begun.exception()  # looked at, so that nobody is told of an error that nobody waited for
+        except BaseException:
+            del self._flights[key]
+            flight.cancel()
             raise
-        begun.set_result(done)
-        return done
+        flight.set_result(result)
+        if not self._keep:
+            del self._flights[key]
+        return result, False

@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.core.retry import retry_delay_s
+from hoptree.core.singleflight import Once
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (
     ENTITIES,
@@ -101,10 +102,6 @@ class Call(Generic[T]):
     seconds: float
 
 
-class _Abandoned(Exception):
-    """The caller that had sent a request was cancelled before the reply came."""
-
-
 class Calls:
     """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
 
@@ -127,7 +124,7 @@ class Calls:
         self._patience = patience
         self._concurrency = concurrency
         self._shared_by = shared_by
-        self._flights: dict[tuple[str, ...], asyncio.Future[Call[Any]]] = {}
+        self._flights = Once(keep=False)
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
 
@@ -185,30 +182,24 @@ class Calls:
     async def _once(
         self, asked: tuple[str, ...], form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]
     ) -> Call[T]:
-        """What is under way or remembered of what was asked; else it is paid for, and remembered."""
-        while flight := self._flights.get(asked):
+        """Return the in-flight or cached result, or compute and cache it."""
+
+        async def fetch() -> Call[T]:
+            key = b"" if self.cache is None else digest(asked)
             try:
-                return replace(await asyncio.shield(flight), cached=True)
-            except _Abandoned:
-                continue  # the next of those who waited sends it again
-        key = b"" if self.cache is None else digest(asked)
-        flight = self._flights[asked] = asyncio.get_running_loop().create_future()
-        try:
-            call = await self._remembered(key, form)
-            if call is None:
-                value, seconds = await pay()
-                await self._remember(key, form, value, seconds)
-                call = Call(value, False, seconds)
-        except BaseException as error:
-            if self.cache is not None:
-                self.cache.give_up(key)
-            flight.set_exception(error if isinstance(error, Exception) else _Abandoned())
-            flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
-            raise
-        finally:
-            del self._flights[asked]
-        flight.set_result(call)
-        return call
+                call = await self._remembered(key, form)
+                if call is None:
+                    value, seconds = await pay()
+                    await self._remember(key, form, value, seconds)
+                    call = Call(value, False, seconds)
+            except BaseException:
+                if self.cache is not None:
+                    self.cache.give_up(key)
+                raise
+            return call
+
+        call, joined = await self._flights.share(asked, fetch)
+        return replace(call, cached=True) if joined else call
 
     async def _remembered(self, key: bytes, form: Form[T]) -> Call[T] | None:
         if self.cache is None:
