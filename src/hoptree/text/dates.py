@@ -74,6 +74,7 @@ _FORMS = tuple(
         r"(?<=\d)\s?[-–—]\s?(?P<until>\d{4})(?!\d)",
     )
 )
+_DIGIT = re.compile(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
@@ -94,6 +95,8 @@ def date_spans(text: str) -> tuple[tuple[int, int], ...]:
 
 def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
     dates: list[tuple[tuple[int, int], Date]] = []
+    if not _DIGIT.search(text):  # every form has one, and most texts that are looked at are short names
+        return dates
     for form in _FORMS:
         for match in form.finditer(text):
             if any(match.start() < end and start < match.end() for (start, end), _ in dates):

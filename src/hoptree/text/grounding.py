@@ -50,8 +50,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     support = []
     for passage in passages:
         text = f"{passage.title}. {passage.text}"
-        held = _folded(text)
-        if names and not any(name.stands_in(held) for name in names):
+        if names and not any(name.stands_in(held) for held in (_folded(text),) for name in names):
             continue
         if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
             support.append(passage.id)
@@ -84,15 +83,25 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 
     Passages do not say yes or no, so these count as supported.
     """
-    parts = [holding(part, "", passages) for part in parts_of(answer)]
-    return read_yes_no(answer) is not None or bool(holding(answer, "", passages)) or (bool(parts) and all(parts))
+    texts = [f"{passage.title}. {plain_numbers(passage.text)}" for passage in passages]
+    folded = [f" {_folded(text)} " for text in texts]
+
+    def holds(words: str) -> bool:
+        words = plain_numbers(words)
+        wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
+        return any(way in text for text in folded for way in wanted) or any(_dates_within(words, texts))
+
+    if read_yes_no(answer) is not None or holds(answer):
+        return True
+    parts = parts_of(answer)
+    return bool(parts) and all(map(holds, parts))
 
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
     """Return the ids of passages with an answer in one piece, or with the date that it is in another form."""
     answer = plain_numbers(answer)
     passages = [replace(passage, text=plain_numbers(passage.text)) for passage in passages]
-    spellings = [answer, *_dates_within(answer, passages)]
+    spellings = [answer, *_dates_within(answer, [passage.text for passage in passages])]
     return {
         passage_id
         for spelling in spellings
@@ -100,14 +109,15 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
     }
 
 
-def _dates_within(answer: str, passages: Sequence[Passage]) -> Iterator[str]:
-    """Yield how passages write the date that an answer is, or one within it: a year alone does not tell the day."""
-    date = read_date(answer)
+def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
+    """Yield how texts write the date that an answer is, or one within it: a year alone does not tell the day."""
+    # A date within a bare year is written with that year, so its words are the answer's already.
+    date = None if answer.isdigit() else read_date(answer)
     if date is None or date_spans(answer) != ((0, len(answer)),):
         return
-    for passage in passages:
-        for start, end in date_spans(passage.text):
-            written = passage.text[start:end]
+    for text in texts:
+        for start, end in date_spans(text):
+            written = text[start:end]
             if (found := read_date(written)) and found.within(date):
                 yield written
 
@@ -185,9 +195,13 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return " ".join(_WORD.findall(text.lower()))
     return " ".join(_fold(word) for word in _WORD.findall(text))
 
 
 def _fold(word: str) -> str:
+    if word.isascii():
+        return word.lower()
     plain = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS))
     return "".join(char for char in plain if not unicodedata.combining(char))
