@@ -1,4 +1,4 @@
-"""Sentences with the doubts of their words, read off single events."""
+"""Sentences with the doubts of their words."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.engine.sentence_view import LEVELS, Said, SaidWord, read_said
+from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
 
 
 def judged(text: str, *words: list[Any], hits: list[int] | None = None, **more: Any) -> Said:
-    event = {"kind": "sentence", "value": bool(hits), "text": text, "words": list(words), "hits": hits or [], **more}
-    return read_said({"event": "decision", "rewritten": False, **event})
+    return Said.by_scores(text, words, hits or (), bool(hits), more.get("highest"), more.get("theta"))
 
 
-def drafted(text: str, *tokens: list[Any], **more: Any) -> Said:
-    return read_said({"event": "decision", "kind": "sentence", "text": text, "tokens": list(tokens), **more})
+def drafted(text: str, *tokens: list[Any]) -> Said:
+    return Said.by_tokens(text, tokens, True, 0.8)
 
 
 def test_words_stand_where_they_come_next_in_the_text() -> None:
@@ -48,7 +47,7 @@ def test_levels_of_probability_are_of_its_logarithm(probability: float, level: i
 
 
 def test_tokens_make_words_that_are_as_probable_as_the_least_of_them() -> None:
-    said = drafted("La Trémoille.", ["La", 0.9], [" Tré", 0.7], ["moille", 0.3], [".", 0.95], value=True, theta=0.8)
+    said = drafted("La Trémoille.", ["La", 0.9], [" Tré", 0.7], ["moille", 0.3], [".", 0.95])
     assert [(word.text, word.probability, word.hit) for word in said.words] == [
         ("La", 0.9, False),
         ("Trémoille", 0.3, True),
@@ -58,27 +57,25 @@ def test_tokens_make_words_that_are_as_probable_as_the_least_of_them() -> None:
 
 
 def test_a_comma_may_be_what_is_improbable() -> None:
-    said = drafted("Jean, a duke", ["Jean", 0.9], [",", 0.2], [" a", 0.9], [" duke", 0.9], value=True, theta=0.8)
+    said = drafted("Jean, a duke", ["Jean", 0.9], [",", 0.2], [" a", 0.9], [" duke", 0.9])
     assert [word.text for word in said.words if word.hit] == [","]
 
 
 def test_what_is_written_again_is_held_against_nothing() -> None:
-    said = drafted("Jean.", ["Jean", 0.2], value=False, theta=0.8, rewritten=True)
+    said = Said.by_tokens("Jean.", [["Jean", 0.2]])
     assert said.compared == "least p 0.20" and not any(word.hit for word in said.words)
 
 
 def test_samples_tell_of_words_that_most_of_them_lack() -> None:
-    event = {"kind": "sentence", "value": True, "text": "A part of art.", "samples": ["x"], "hits": ["art"]}
-    said = read_said({"event": "decision", "theta": 0.5, "highest": 1.0, **event})
+    said = Said.by_samples("A part of art.", ["x"], ["art"], True, 1.0, 0.5)
     assert [(word.start, word.hit) for word in said.words] == [(10, True)]
     assert (said.compared, said.samples) == ("disagreement 1.00 > θ 0.50", ("x",))
 
 
 def test_steps_are_told_by_how_far_samples_are_apart() -> None:
-    event: dict[str, Any] = {"event": "decision", "kind": "step", "text": "Jean.", "theta": -6.0}
-    assert read_said({**event, "value": True, "spread": -5.0}).compared == "U -5.00 > θ -6.00"
-    assert read_said({**event, "value": False, "spread": -7.0, "tokens": [["Jean", 0.5]]}).words[0].probability == 0.5
-    assert read_said({**event, "value": True, "spread": None}).compared == "no sample said anything"
+    assert Said.by_spread("Jean.", (), -5.0, True, -6.0).compared == "U -5.00 > θ -6.00"
+    assert Said.by_spread("Jean.", [["Jean", 0.5]], -7.0, False, -6.0).words[0].probability == 0.5
+    assert Said.by_spread("Jean.", (), None, True, -6.0).compared == "no sample said anything"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), True, "3", None])
@@ -96,6 +93,6 @@ def test_words_without_content_say_so() -> None:
 def test_the_pieces_are_the_whole_text(text: str, rows: list[tuple[str, float]]) -> None:
     tokens = [[token, value] for token, value in rows]
     words = [[token, value, value, value, True] for token, value in rows]
-    for said in (drafted(text, *tokens, value=True, theta=0.8), judged(text, *words, hits=[0])):
+    for said in (drafted(text, *tokens), judged(text, *words, hits=[0])):
         assert "".join(piece for piece, _ in said.pieces) == text
         assert all(word.level in range(5) for word in said.words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -185,19 +185,8 @@ class EventLines:
             return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {why}' if why else ''}]"
         if isinstance(event, Retried):
             return f"  waiting {event.wait:g} s: {event.error}"
-        return _describe_doubt(event.as_dict()) if isinstance(event, Decision) else ""
-
-
-def _describe_doubt(decision: dict[str, Any]) -> str:
-    """Return which sentence is in doubt, what is searched for, or what memory spared."""
-    kind, value = decision["kind"], decision["value"]
-    if kind in ("sentence", "step") and value is True:
-        return f"  in doubt: {decision.get('text', '')}"
-    if kind == "sub_query":
-        return f"  searched: {value}" if value else "  nothing to search with"
-    if kind == "skipped":
-        return f"  in memory: {' | '.join(map(str, decision.get('fact', ())))}"
-    return ""
+        line = event.log_line() if isinstance(event, Decision) else ""
+        return f"  {line}" if line else ""
 
 
 def report_name_index(graph: object) -> None:

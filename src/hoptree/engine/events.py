@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from hoptree.engine.explain import SHOWN_KINDS, describe_decision
+from hoptree.engine.generation_view import GenerationView
 
 FORMAT = 2
 """The version of the form on disk. Format 1 had no number; its objects are read as well."""
@@ -68,6 +69,9 @@ class Event(Mapping[str, Any]):
             if not (omits and value == default):
                 data[name] = value
         return data
+
+    def add_to(self, view: GenerationView) -> None:
+        """Add what the event tells of a text that is written sentence by sentence; most tell nothing."""
 
     # Readers that still go by keys; these four go when none is left.
     def __getitem__(self, name: str) -> Any:
@@ -196,6 +200,9 @@ class Retrieved(WorldCall):
     k: int = 0
     where: dict[str, str] | None = field(default=None, metadata=OMIT)
     passages: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_to(self, view: GenerationView) -> None:
+        view.find(self.query, self.passages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,6 +411,10 @@ class Decision(OfNode):
         """Whether it was noticed here that the run is not exactly as in the method's paper."""
         return False
 
+    def log_line(self) -> str:
+        """Return the line that a log of the run says of it; "" where it says nothing."""
+        return ""
+
     def draft(self) -> Draft | None:
         """Return what a node had come to with this decision, for questions that a budget ends."""
         return None
@@ -433,13 +444,6 @@ class OtherDecision(Decision):
         data = Event.as_dict(self)
         head = {"event": "decision", "run": self.run, "t": self.t, "kind": data.pop("name"), "value": data.pop("value")}
         return head | data | self.details
-
-    def node_record(self) -> dict[str, Any]:
-        if self.name == "confident":
-            return {"confident_raw": self.details["raw"], "identifier_hit": self.details["identifier_hit"]}
-        if self.name == "answered":
-            return {"reader_raw": self.details["raw"], "continuation_hit": self.details["continuation_hit"]}
-        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,14 @@
-"""How a text came about sentence by sentence, read off its trace: doubts, searches, memory, and what was rewritten."""
+"""How a text came about sentence by sentence: doubts, searches, memory, and what was rewritten."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-from hoptree.engine.events import Event
-from hoptree.engine.sentence_view import MEASURES, Said, number, read_said
+from hoptree.engine.sentence_view import MEASURES, Said, number
 from hoptree.text.names import fold
 
-_OF_WRITING = ("sentence", "step", "stop")
-"""Decisions that only methods take which write sentence by sentence."""
 _KEPT = ("added", "surer")
 """What becomes of a fact that is in memory from then on."""
 
@@ -153,173 +150,115 @@ class Writing:
         return sum(part.skipped is not None for part in self.parts)
 
 
-def read_writing(events: Sequence[Event]) -> Writing | None:
-    """The writing of a trace; None of methods that write without doubting.
+class Recorded(Protocol):
+    """An event of a trace, which knows what it adds to the view."""
+
+    def add_to(self, view: GenerationView) -> None: ...
+
+
+def read_writing(events: Iterable[Recorded]) -> Writing | None:
+    """Return how the text of a trace came about; None for methods that write without doubting.
 
     Events follow each other as the loop goes: a sentence, then what was done about it, then the sentence again.
     """
-    if not any(event["event"] == "decision" and event.get("kind") in _OF_WRITING for event in events):
-        return None
-    reader = _Reader()
+    view = GenerationView()
     for event in events:
-        reader.take(event)
-    return reader.finished() if reader.found else None
+        event.add_to(view)
+    return view.finish() if view.parts or view.final_text is not None else None
 
 
-class _Reader:
-    """Takes events in their order."""
+class GenerationView:
+    """A text as it is written; events add themselves to it in their order.
+
+    `part` is the sentence that was written last; before the first it is one that is thrown away. `final_text` is what
+    the text came to, None while it is being written.
+    """
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
+        self.extracted: tuple[str, ...] = ()
+        self.conflicts: tuple[tuple[tuple[str, ...], ...], ...] = ()
+        self.missing: tuple[str, ...] = ()
+        self.stopped = ""
+        self.final_text: str | None = None
+        self.asked_for_answer = False
+        self.answers: tuple[tuple[str, str, float | None], ...] = ()
+        self.taken = ""
         self._first: list[SubQuery] = []
         self._titles: dict[str, str] = {}
         self._searches = 0
         self._held: dict[tuple[str, ...], ReadFact] = {}
-        self._last: dict[str, Mapping[str, Any]] = {}
-
-    def take(self, event: Event) -> None:
-        if event["event"] == "retrieve":
-            self._on_retrieve(event)
-        elif event["event"] == "memory":
-            self._on_fact(event)
-        elif event["event"] == "decision":
-            kind = str(event.get("kind"))
-            self._last[kind] = event
-            if way := _WAYS.get(kind):
-                way(self, event)
 
     @property
-    def found(self) -> bool:
-        return bool(self.parts) or "stop" in self._last
+    def part(self) -> Part:
+        return self.parts[-1] if self.parts else Part(0, Said(""))
 
-    def _on_sentence(self, event: Event) -> None:
-        if event.get("rewritten") is not True:
-            self._begin(event)
-        elif self.parts and event.get("text"):
-            self.parts[-1].again = read_said(event)
+    def write(self, said: Said, *, rewritten: bool = False) -> None:
+        """Add a sentence, or what was written again in place of the last one."""
+        if not rewritten:
+            self.parts.append(Part(len(self.parts) + 1, said))
+        elif said.text:
+            self.part.again = said
 
-    def _on_filtered(self, event: Event) -> None:
-        if self.parts:
-            self.parts[-1].names = tuple(
-                Name(str(name), str(kind), str(origin), number(sure), str(dropped_by or ""))
-                for name, kind, origin, sure, dropped_by in event["candidates"]
-            )
-            self.parts[-1].in_doubt = _texts(event.get("in_doubt", ()))
+    def ask(self, query: str, sought: Sequence[str] = (), *, again: bool = False, repeated: bool = False) -> None:
+        """Add what is to be searched for because of the last sentence."""
+        self.part.queries.append(SubQuery(query, tuple(map(str, sought)), again, repeated))
 
-    def _on_sub_query(self, event: Event) -> None:
-        if not self.parts:
-            return
-        part = self.parts[-1]
-        again, repeated = event.get("again") is True, event.get("repeated") is True
-        part.queries.append(
-            SubQuery(str(event["value"]), _texts(event.get("sought", ())), again=again, repeated=repeated)
-        )
-        beta = number(event.get("beta"))
-        chances = ((word.text, word.probability) for word in part.said.words)
-        part.left_out = tuple(
-            text for text, chance in chances if beta is not None and chance is not None and chance < beta
+    def mask(self, beta: Any) -> None:
+        """Leave words less probable than `beta` out of the query."""
+        limit = number(beta)
+        chances = ((word.text, word.probability) for word in self.part.said.words)
+        self.part.left_out = tuple(
+            text for text, chance in chances if limit is not None and chance is not None and chance < limit
         )
 
-    def _on_retrieve(self, event: Event) -> None:
-        found = tuple((str(passage["id"]), str(passage["title"])) for passage in event["passages"])
+    def find(self, query: str, passages: Sequence[Mapping[str, Any]]) -> None:
+        """Add what a search found: for the last query, or for one that was made before any sentence."""
+        found = tuple((str(passage["id"]), str(passage["title"])) for passage in passages)
         self._titles |= dict(found)
-        into = self.parts[-1].queries if self.parts else self._first
-        asked = into.pop() if into and into[-1].search is None else SubQuery(str(event.get("query", "")))
-        into.append(SubQuery(asked.query, asked.sought, asked.again, asked.repeated, self._searches, found))
+        queries = self.part.queries if self.parts else self._first
+        asked = queries.pop() if queries and queries[-1].search is None else SubQuery(str(query))
+        queries.append(replace(asked, search=self._searches, passages=found))
         self._searches += 1
 
-    def _on_memory(self, event: Event) -> None:
-        if self.parts:
-            self.parts[-1].shown = _texts(event["value"])
+    def read_fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any, outcome: str) -> None:
+        """Add a fact that was read, and remember it where memory does."""
+        read = self._fact(fact, confidence, passage, sentence, outcome)
+        self.part.facts.append(read)
+        if outcome in _KEPT:
+            self._held[tuple(map(fold, read.fact))] = read
 
-    def _on_fact(self, event: Event) -> None:
-        fact = self._fact(event, str(event["op"]))
-        if self.parts:
-            self.parts[-1].facts.append(fact)
-        if fact.outcome in _KEPT:
-            self._held[tuple(map(fold, fact.fact))] = fact
+    def use_fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any) -> None:
+        """Add a fact of memory that spared a search."""
+        self.part.skipped = self._fact(fact, confidence, passage, sentence, "used")
 
-    def _on_skipped(self, event: Event) -> None:
-        if self.parts:
-            self.parts[-1].skipped = self._fact(event, "used")
+    def _fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any, outcome: str) -> ReadFact:
+        name = str(passage or "")
+        title = self._titles.get(name, "")
+        return ReadFact(tuple(map(str, fact)), number(confidence), name, title, str(sentence), outcome, len(self.parts))
 
-    def _on_accepted(self, event: Event) -> None:
-        if self.parts:
-            self.parts[-1].surer = event["value"] is True
-
-    def _on_document(self, event: Event) -> None:
-        if not self.parts:
-            return
-        tried = tuple((str(name), number(spread)) for name, spread in event["tried"])
-        self.parts[-1].tried = tried
-        if event.get("text"):
-            told = {"text": event["text"], "tokens": event.get("tokens", ()), "spread": dict(tried).get(event["value"])}
-            self.parts[-1].again = read_said(told)
-
-    def finished(self) -> Writing:
+    def finish(self) -> Writing:
         self._mark_kept()
-        last = self._last
         return Writing(
-            tuple(self.parts),
-            tuple(self._first),
-            tuple(str(name) for name, _ in last.get("extracted", {}).get("value", ())),
-            tuple(self._held.values()),
-            _conflicts(last.get("memory", {}).get("conflicts", ())),
-            _texts(last.get("fidelity", {}).get("missing", ())),
-            str(last.get("stop", {}).get("value", "")),
-            "no_answer_phrase" in last,
-            tuple(
-                (str(way), str(text), number(spread))
-                for way, text, spread in last.get("answers", {}).get("answers", ())
-            ),
-            str(last.get("answers", {}).get("value", "")),
-        )
-
-    def _begin(self, event: Event) -> None:
-        self.parts.append(Part(len(self.parts) + 1, read_said(event)))
-
-    def _fact(self, event: Event, outcome: str) -> ReadFact:
-        passage = str(event.get("passage") or "")
-        return ReadFact(
-            _texts(event["fact"]),
-            number(event.get("confidence")),
-            passage,
-            self._titles.get(passage, ""),
-            str(event.get("sentence", "")),
-            outcome,
-            len(self.parts),
+            parts=tuple(self.parts),
+            first=tuple(self._first),
+            extracted=self.extracted,
+            facts=tuple(self._held.values()),
+            conflicts=self.conflicts,
+            missing=self.missing,
+            stopped=self.stopped,
+            asked_for_answer=self.asked_for_answer,
+            answers=self.answers,
+            taken=self.taken,
         )
 
     def _mark_kept(self) -> None:
-        """A sentence is kept if the text has it, behind those before; without an end, only the last may not be."""
-        stop = self._last.get("stop")
-        text, at = str((stop or {}).get("text", "")), 0
+        """Mark sentences that the text has, behind those before; without an end, only the last may not be kept."""
+        at = 0
         for part in self.parts:
-            if stop is None:
+            if self.final_text is None:
                 part.kept = None if part is self.parts[-1] and part.said.triggered and part.again is None else True
                 continue
-            place = text.find(part.final, at)
+            place = self.final_text.find(part.final, at)
             part.kept = bool(part.final) and place >= 0
             at = place + len(part.final) if part.kept else at
-
-
-_WAYS: dict[str, Callable[[_Reader, Event], None]] = {
-    "sentence": _Reader._on_sentence,
-    "step": _Reader._begin,
-    "filtered": _Reader._on_filtered,
-    "sub_query": _Reader._on_sub_query,
-    "memory": _Reader._on_memory,
-    "skipped": _Reader._on_skipped,
-    "accepted": _Reader._on_accepted,
-    "document": _Reader._on_document,
-}
-"""What is done about a decision of each kind. Here, and not in every reader: one that held its own methods would be a
-cycle, which only the collector of garbage could take away."""
-
-
-def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
-
-
-def _conflicts(groups: Sequence[Sequence[Sequence[Any]]]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    return tuple(tuple(_texts(fact) for fact in group) for group in groups)

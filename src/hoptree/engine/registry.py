@@ -56,26 +56,16 @@ class Explanation:
 
     def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
         """Say why a node has its answer."""
-        from hoptree.engine.explain_by_kind import told_why
-
-        return told_why(node, decisions)
+        return node.why
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         """Say what decided between the answers to the question itself; `decisions` belong to no node."""
-        from hoptree.engine.explain_by_kind import why_at_last
-
-        if why := why_at_last(decisions):
-            return why
         reasons = {type(decision): decision for decision in decisions if decision.reason()}
         settled = [decision for decision in reasons.values() if decision.settles()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
     def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
         """Return what an unfinished node had come to; None where nothing had been read."""
-        from hoptree.engine.explain_by_kind import so_far
-
-        if draft := so_far(0, {0: decisions}):
-            return draft
         drafts = (decision.draft() for decision in reversed(decisions))
         return next(filter(None, drafts), None)
 

@@ -245,7 +245,7 @@ def _of(kind: type[E], events: Iterable[Event]) -> list[E]:
 
 def _fidelity(start: Started, decisions: Sequence[Decision]) -> str:
     """Return the stamp that the run began with, unless it was noticed on the way that it does not hold."""
-    noticed = any(decision["kind"] == "fidelity" and decision.value == "approx" for decision in decisions)
+    noticed = any(decision.lowers_fidelity() for decision in decisions)
     return "approx" if noticed and start.fidelity == "exact" else start.fidelity
 
 

@@ -1,10 +1,10 @@
-"""A sentence as a model wrote it, with how unsure it was of each word, read off the event that judged it."""
+"""A sentence as a model wrote it, with how unsure it was of each word, and what of that made it doubtful."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +78,35 @@ class Said:
     theta: float | None = None
     samples: tuple[str, ...] = ()
 
+    @classmethod
+    def by_scores(
+        cls, text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int], triggered: bool, highest: Any, theta: Any
+    ) -> Said:
+        """Judged by the entropy and attention of words: rows of word, entropy, attention, score, has content."""
+        return cls(text, _scored(text, rows, hits), triggered, "score", number(highest), number(theta))
+
+    @classmethod
+    def by_tokens(cls, text: str, rows: Sequence[Sequence[Any]], triggered: bool = False, theta: Any = None) -> Said:
+        """Judged by the probability of tokens: rows of token and probability."""
+        words = _probable(text, rows, number(theta) if triggered else None)
+        least = min((word.probability for word in words if word.probability is not None), default=None)
+        return cls(text, words, triggered, "probability", least, number(theta))
+
+    @classmethod
+    def by_spread(
+        cls, text: str, rows: Sequence[Sequence[Any]], spread: Any, triggered: bool = False, theta: Any = None
+    ) -> Said:
+        """Judged by how far samples of it are apart; rows are those of `by_tokens`."""
+        return cls(text, _probable(text, rows, None), triggered, "spread", number(spread), number(theta))
+
+    @classmethod
+    def by_samples(
+        cls, text: str, samples: Sequence[str], hits: Sequence[str], triggered: bool, highest: Any, theta: Any
+    ) -> Said:
+        """Judged by samples of it: `hits` are the words that most of them lack."""
+        words = _rare(text, hits)
+        return cls(text, words, triggered, "disagreement", number(highest), number(theta), tuple(map(str, samples)))
+
     @property
     def pieces(self) -> Iterator[tuple[str, SaidWord | None]]:
         """The whole text in order: words with what is known of them, and what stands between them."""
@@ -101,26 +130,6 @@ class Said:
         below = self.measure == "probability"
         sign = ("<" if below else ">") if self.triggered else ("≥" if below else "≤")
         return f"{told} {sign} θ {self.theta:.2f}"
-
-
-def read_said(event: Mapping[str, Any]) -> Said:
-    """The sentence of an event: by the entropy of words, the probability of tokens, or the words samples lack."""
-    text = str(event.get("text", ""))
-    triggered = event.get("value") is True
-    theta = number(event.get("theta"))
-    if "words" in event:
-        words = _scored(text, event["words"], event["hits"])
-        return Said(text, words, triggered, "score", number(event.get("highest")), theta)
-    below = theta if triggered and event.get("kind") == "sentence" else None
-    words = _probable(text, event.get("tokens", ()), below)
-    if "spread" in event:
-        return Said(text, words, triggered, "spread", number(event["spread"]), theta)
-    if "samples" in event:
-        samples = tuple(str(sample) for sample in event["samples"])
-        words = _rare(text, event.get("hits", ()))
-        return Said(text, words, triggered, "disagreement", number(event.get("highest")), theta, samples)
-    least = min((word.probability for word in words if word.probability is not None), default=None)
-    return Said(text, words, triggered, "probability", least, None if event.get("rewritten") else theta)
 
 
 def number(value: Any) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -10,9 +10,9 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import GUESS, Decision, Draft
+from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled
 from hoptree.engine.explain import shorten
-from hoptree.engine.registry import method
+from hoptree.engine.registry import Decisions, Explanation, method
 from hoptree.engine.schedule import grow, plant, spent_under, together
 from hoptree.methods.ra_isf_modules import (
     UNKNOWN,
@@ -28,11 +28,88 @@ from hoptree.methods.ra_isf_modules import (
 )
 from hoptree.methods.ra_isf_robust import RobustModules
 from hoptree.methods.steps.answer import answer_from, combine_answers
+from hoptree.methods.steps.choose import SurestChosen
+from hoptree.methods.steps.compare import Compared
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
 DepthRule = Literal["faithful", "prune"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSoFar(Decision):
+    """What a node has before it is decomposed, in case the budget ends before the node does."""
+
+    kind: ClassVar[str] = "so_far"
+    value: str
+    source: str
+    support: list[str] = field(default_factory=list)
+    branch: str
+    why: str
+
+    def draft(self) -> Draft | None:
+        module = GUESS if self.branch and self.source == "fallback" else self.branch
+        return Draft(shorten(self.value), self.source, tuple(self.support), module, self.why)
+
+
+class _RaIsfExplanation(Explanation):
+    """What decided between the answers that a node had: readings, memory, and its sub-questions."""
+
+    def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
+        return "; ".join((node.why, *_choices(node, decisions))) if node.why else ""
+
+    def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
+        so_far = [decision for decision in decisions if isinstance(decision, AnswerSoFar)]
+        return super().draft_of(so_far or decisions)
+
+
+def _choices(node: NodeSettled, decisions: Decisions) -> Iterator[str]:
+    """Yield what was decided, in order; what a later decision made void is left out."""
+    # A question that comes again is looked up and concluded for the node that was first to ask it, and for it alone.
+    looked = decisions.get(node.details.get("looked_by", node.id), ())
+    concluded = decisions.get(node.details.get("concluded_by", node.id), ())
+    by_parts = node.source == "synthesis"
+    compared = next((one for one in reversed(concluded) if isinstance(one, Compared)), None)
+    combined = _last_choice(concluded, "combined")
+    if compared and compared.value and by_parts:
+        yield compared.reason()
+        return
+    if not by_parts:
+        yield from _before_split(_last_choice(looked, "read"), _last_choice(looked, "remembered"), node.answer)
+    if compared:
+        yield Compared(value=False, kind_of="").reason()
+    if combined:
+        yield _combination(combined, node.answer)
+    elif node.details.get("sub_questions") and node.answer and not by_parts:
+        known = "concluded_by" in node.details or concluded is looked
+        yield f"kept from before the split{', as the sub-questions gave no answer' if known else ''}"
+
+
+def _last_choice(decisions: Sequence[Decision], when: str) -> SurestChosen | None:
+    choices = (one for one in reversed(decisions) if isinstance(one, SurestChosen) and one.when == when)
+    return next(choices, None)
+
+
+def _before_split(read: SurestChosen | None, remembered: SurestChosen | None, answer: str) -> Iterator[str]:
+    """Yield what decided between readings, and between the surest of them and memory."""
+    if read and (not remembered or remembered.taken == read.taken):
+        words = f"{'surer' if read.rated else 'taken'} of two readings: {read.weighed(answer)}"
+        yield "two readings agree" if read.unanimous else words
+    if remembered:
+        won, lost = ("memory", "the guess") if remembered.value else ("the guess", "memory")
+        words = f"{won} is {'surer than' if remembered.rated else 'taken before'} {lost}: "
+        yield f"{won} and {lost} agree" if remembered.unanimous else words + remembered.weighed(answer)
+
+
+def _combination(choice: SurestChosen, answer: str) -> str:
+    weighed = choice.weighed(answer)
+    if choice.value:
+        words = f"{'surer than' if choice.rated else 'taken instead of what was read'} before the split: {weighed}"
+        return "as before the split" if choice.unanimous else words
+    if choice.unanimous:
+        return "kept from before the split, and the sub-questions agree"
+    return f"kept from before the split{', being surer' if choice.rated else ''}: {weighed} from the sub-questions"
 
 
 @method(
@@ -46,6 +123,7 @@ DepthRule = Literal["faithful", "prune"]
     query="The question, then sub-questions decomposed from it",
     beyond=("robust", "link_siblings", "fallthrough", "unfiltered"),
     roles=("know", "relevance", "decompose", "answer"),
+    explain=_RaIsfExplanation(),
 )
 async def ra_isf(
     question: Question,
@@ -97,22 +175,6 @@ async def ra_isf(
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
     return await algorithm.solve(plant(ctx, question.text), question.text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSoFar(Decision):
-    """What a node has before it is decomposed, in case the budget ends before the node does."""
-
-    kind: ClassVar[str] = "so_far"
-    value: str
-    source: str
-    support: list[str] = field(default_factory=list)
-    branch: str
-    why: str
-
-    def draft(self) -> Draft:
-        module = GUESS if self.source == "fallback" else self.branch
-        return Draft(shorten(self.value), self.source, tuple(self.support), module, self.why)
 
 
 class _PaperModules:

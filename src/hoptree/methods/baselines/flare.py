@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
+from hoptree.engine.sentence_view import Said
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.conclusion import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
@@ -26,9 +28,16 @@ class TokensJudged(Decision):
     kind: ClassVar[str] = "sentence"
     value: bool
     text: str
-    tokens: list[list[Any]]
+    tokens: list[list[Any]] = field(default_factory=list)
     theta: float
     rewritten: bool
+
+    def add_to(self, view: GenerationView) -> None:
+        theta = None if self.rewritten else self.theta
+        view.write(Said.by_tokens(self.text, self.tokens, self.value, theta), rewritten=self.rewritten)
+
+    def log_line(self) -> str:
+        return f"in doubt: {self.text}" if self.value else ""
 
 
 @method(

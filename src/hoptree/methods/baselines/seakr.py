@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
+from hoptree.engine.sentence_view import Said, number
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.conclusion import CONCLUSION_TOKENS, add_conclusion
 from hoptree.methods.steps.continuation import Draft, Generator, adds_text, note_fidelity, show_context
@@ -39,9 +41,15 @@ class StepJudged(Decision):
     kind: ClassVar[str] = "step"
     value: bool
     text: str
-    tokens: list[list[Any]]
+    tokens: list[list[Any]] = field(default_factory=list)
     spread: float | None
     theta: float
+
+    def add_to(self, view: GenerationView) -> None:
+        view.write(Said.by_spread(self.text, self.tokens, self.spread, self.value, self.theta))
+
+    def log_line(self) -> str:
+        return f"in doubt: {self.text}" if self.value else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +59,13 @@ class DocumentChosen(Decision):
     kind: ClassVar[str] = "document"
     value: str
     text: str
-    tokens: list[list[Any]]
+    tokens: list[list[Any]] = field(default_factory=list)
     tried: list[list[Any]]
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.tried = tuple((str(name), number(spread)) for name, spread in self.tried)
+        if self.text:
+            view.part.again = Said.by_spread(self.text, self.tokens, dict(view.part.tried).get(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +75,10 @@ class AnswersCompared(Decision):
     kind: ClassVar[str] = "answers"
     value: str
     answers: list[list[Any]]
+
+    def add_to(self, view: GenerationView) -> None:
+        view.taken = self.value
+        view.answers = tuple((str(way), str(text), number(spread)) for way, text, spread in self.answers)
 
 
 @method(

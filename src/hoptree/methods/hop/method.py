@@ -11,14 +11,15 @@ from hoptree.core.errors import BudgetSpent, ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision
-from hoptree.engine.registry import method
+from hoptree.engine.explain import shorten
+from hoptree.engine.registry import Explanation, method
 from hoptree.engine.schedule import in_order, together
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.chooser import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
 from hoptree.methods.hop.nodes import PartOptions, Parts, Solved, count_listed, intersect_branches, which_of_two
 from hoptree.methods.hop.word_plans import operator_of, plan_by_words
 from hoptree.methods.steps.answer import answer_from, confident_answer, summarise_chain, synthesise
-from hoptree.methods.steps.compare import both_hold, compare_branches
+from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.multi_read import MAX_CITED_PASSAGES, read_with_chains
@@ -88,6 +89,22 @@ class NothingToSplit(Decision):
     value: str
 
 
+class _HopExplanation(Explanation):
+    """Why the likeliest answer is so, and what the others came to."""
+
+    def explain_answer(self, decisions: Sequence[Decision]) -> str:
+        chosen: list[Weighed] = [decision for decision in decisions if isinstance(decision, AnswerChosen)]
+        weighed = chosen or [decision for decision in decisions if isinstance(decision, Standings)]
+        if not weighed or (best := weighed[-1]).why is None:
+            return super().explain_answer(decisions)
+        others = ", ".join(f"{shorten(answer)} ({likely:.0%})" for answer, likely in best.over or ())
+        over = f" over {others}" if others else ""
+        compared = [decision for decision in decisions if isinstance(decision, Compared)]
+        by = f"; {compared[-1].reason()}" if compared and compared[-1].value else ""
+        withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
+        return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
+
+
 def next_move(
     moves: Collection[str], standings: Sequence[Standing], outlook: Callable[[str], Outlook | None], policy: Policy
 ) -> str:
@@ -137,6 +154,7 @@ def _open_chooser(path: str) -> Chooser:
     query="The question itself, then parts of it with the pages of what was found",
     roles=("answer", "decompose", "know", "summarise", "verify"),
     differs="It is of no paper.",
+    explain=_HopExplanation(),
     uses=_inputs,
     bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
 )

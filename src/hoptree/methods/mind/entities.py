@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 from hoptree.core.values import Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
+from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
+from hoptree.engine.sentence_view import number
 from hoptree.methods.steps.continuation import Draft, UncertaintySignal
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.rewrite_loop import Doubt
@@ -54,6 +56,9 @@ class EntitiesExtracted(Decision):
     kind: ClassVar[str] = "extracted"
     value: list[list[str]]
 
+    def add_to(self, view: GenerationView) -> None:
+        view.extracted = tuple(name for name, _ in self.value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntitiesFiltered(Decision):
@@ -65,6 +70,13 @@ class EntitiesFiltered(Decision):
     in_doubt: list[str] = field(default_factory=list)
     safe: list[str] = field(default_factory=list)
     candidates: list[list[Any]] = field(default_factory=list)
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.in_doubt = tuple(self.in_doubt)
+        view.part.names = tuple(
+            Name(str(name), str(kind), str(origin), number(confidence), str(dropped_by or ""))
+            for name, kind, origin, confidence, dropped_by in self.candidates
+        )
 
 
 async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.continuation import Draft, show_context
@@ -29,7 +30,13 @@ class SubQueryMade(Decision):
     sentence: str
     kept: list[str]
     sought: list[str]
-    again: bool
+    again: bool = False
+
+    def add_to(self, view: GenerationView) -> None:
+        view.ask(self.value, self.sought, again=self.again)
+
+    def log_line(self) -> str:
+        return f"searched: {self.value}" if self.value else "nothing to search with"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +47,14 @@ class AnsweredByMemory(Decision):
     value: bool = True
     sentence: str
     fact: list[str]
-    confidence: float
+    confidence: float | None = None
     passage: str
+
+    def add_to(self, view: GenerationView) -> None:
+        view.use_fact(self.fact, self.confidence, self.passage, self.sentence)
+
+    def log_line(self) -> str:
+        return f"in memory: {' | '.join(self.fact)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +65,10 @@ class MemoryShown(Decision):
     value: list[str]
     facts: int
     conflicts: list[list[list[str]]] = field(default_factory=list)
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.shown = tuple(self.value)
+        view.conflicts = tuple(tuple(tuple(map(str, fact)) for fact in group) for group in self.conflicts)
 
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Event
+from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
@@ -46,6 +47,9 @@ class FactRead(Event):
     confidence: float | None = None
     passage: str | None = None
     sentence: str = ""
+
+    def add_to(self, view: GenerationView) -> None:
+        view.read_fact(self.fact, self.confidence, self.passage, self.sentence, self.op)
 
 
 @dataclass(frozen=True, slots=True)

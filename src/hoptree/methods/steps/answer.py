@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.events import OMIT, Decision, Draft
+from hoptree.engine.explain import UNSETTLED, shorten
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.evidence import show_passages
@@ -35,6 +36,9 @@ class Confident(Decision):
     identifier_hit: str | None = None
     raw: str = ""
 
+    def node_record(self) -> dict[str, Any]:
+        return {"confident_raw": self.raw, "identifier_hit": self.identifier_hit}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Decision):
@@ -46,6 +50,12 @@ class Answered(Decision):
     passage: str = field(default="", metadata=OMIT)
     continuation_hit: str | None = None
     raw: str = ""
+
+    def node_record(self) -> dict[str, Any]:
+        return {"reader_raw": self.raw, "continuation_hit": self.continuation_hit}
+
+    def draft(self) -> Draft | None:
+        return Draft(shorten(self.raw), why=UNSETTLED) if self.value and self.raw else None
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:

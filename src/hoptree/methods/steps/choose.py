@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, Draft
+from hoptree.engine.explain import UNSETTLED, shorten
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
+_MAX_QUOTE_CHARS = 60
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _ROUNDING = 1e-9
 
@@ -31,6 +33,40 @@ class SurestChosen(Decision):
     answers: list[str] = field(default_factory=list)
     confidence: list[float | None] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
+
+    @property
+    def taken(self) -> str:
+        return self.answers[self.value]
+
+    @property
+    def rated(self) -> bool:
+        """Whether the model told how sure it was; where it did not, the most frequent or the last was taken."""
+        return any(confidence is not None for confidence in self.confidence)
+
+    @property
+    def unanimous(self) -> bool:
+        return len({" ".join(answer.casefold().split()) for answer in self.answers if answer}) == 1
+
+    def weighed(self, answer: str) -> str:
+        """List the answers with their confidence: first the one taken, not quoted if it is the `answer`."""
+        pairs = list(zip(self.answers, self.confidence, strict=True))
+        text, confidence = pairs.pop(self.value)
+        taken = "" if text == answer and confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
+        others = [f"“{shorten(other, _MAX_QUOTE_CHARS)}”{_format_confidence(sure)}" for other, sure in pairs if other]
+        return f"{taken}{_format_confidence(confidence)}".strip() + f" against {', '.join(others)}"
+
+    def reason(self) -> str:
+        if self.when != "final":
+            return ""
+        readings = sum(bool(answer) for answer in self.answers)
+        if self.unanimous:
+            return f"all {readings} readings agree"
+        of = f", that of {self.named[self.value]}" if self.named else ""
+        return f"{'surest' if self.rated else 'taken'} of {readings} readings{of}: {self.weighed(self.taken)}"
+
+    def draft(self) -> Draft | None:
+        source = ("fallback", "internal")[self.value] if self.when == "remembered" else ""
+        return Draft(shorten(self.taken), source, why="" if source else UNSETTLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +114,10 @@ def surest(
     confidence = [answer.confidence for answer in answers]
     ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)), node=node)
     return answers[best]
+
+
+def _format_confidence(confidence: float | None) -> str:
+    return "" if confidence is None else f" {confidence:.2f}"
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:

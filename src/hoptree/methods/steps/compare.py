@@ -44,6 +44,12 @@ class Compared(Decision):
     facts: dict[str, str] = field(default_factory=dict)
     why: str = ""
 
+    def reason(self) -> str:
+        return f"compared in code: {self.why}" if self.value else "what was found could not be compared in code"
+
+    def settles(self) -> bool:
+        return self.value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimChecked(Decision):

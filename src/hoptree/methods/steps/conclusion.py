@@ -9,6 +9,7 @@ from typing import ClassVar
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.conclusions import answer_sentence, before_answer, gives_answer, led_to_answer, read_conclusion
@@ -24,6 +25,9 @@ class NoAnswerPhrase(Decision):
     kind: ClassVar[str] = "no_answer_phrase"
     value: bool = True
     text: str = ""
+
+    def add_to(self, view: GenerationView) -> None:
+        view.asked_for_answer = True
 
 
 async def conclude(ctx: Context, generator: Generator, written: Draft, *, context: str = "") -> Answer:

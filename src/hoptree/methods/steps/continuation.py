@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.evidence import show_passages
@@ -33,6 +34,12 @@ class Fidelity(Decision):
     value: str
     missing: list[str] = field(default_factory=list)
     telling: UncertaintySignal | None = None
+
+    def lowers_fidelity(self) -> bool:
+        return self.value == "approx"
+
+    def add_to(self, view: GenerationView) -> None:
+        view.missing = tuple(self.missing)
 
 
 def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = False) -> UncertaintySignal:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Protocol
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.steps.conclusion import cut_at_answer
 from hoptree.methods.steps.continuation import Draft, Generator, adds_text
 from hoptree.methods.steps.reply_notes import note_written
@@ -24,6 +25,9 @@ class Stopped(Decision):
     tokens: int | None = field(default=None, metadata=OMIT)
     text: str = ""
 
+    def add_to(self, view: GenerationView) -> None:
+        view.stopped, view.final_text = self.value, self.text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubQuery(Decision):
@@ -35,6 +39,13 @@ class SubQuery(Decision):
     beta: float | None = field(default=None, metadata=OMIT)
     repeated: bool | None = field(default=None, metadata=OMIT)
     new: list[str] | None = field(default=None, metadata=OMIT)
+
+    def add_to(self, view: GenerationView) -> None:
+        view.ask(self.value, repeated=self.repeated is True)
+        view.mask(self.beta)
+
+    def log_line(self) -> str:
+        return f"searched: {self.value}" if self.value else "nothing to search with"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.generation_view import GenerationView
+from hoptree.engine.sentence_view import Said
 from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
@@ -36,6 +38,13 @@ class WordsJudged(Decision):
     hits: list[int]
     rewritten: bool
 
+    def add_to(self, view: GenerationView) -> None:
+        said = Said.by_scores(self.text, self.words, self.hits, self.value, self.highest, self.theta)
+        view.write(said, rewritten=self.rewritten)
+
+    def log_line(self) -> str:
+        return f"in doubt: {self.text}" if self.value else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplesJudged(Decision):
@@ -50,6 +59,15 @@ class SamplesJudged(Decision):
     hits: list[str] | None = field(default=None, metadata=OMIT)
     rewritten: bool = False
 
+    def add_to(self, view: GenerationView) -> None:
+        said = Said.by_tokens(self.text, (), self.value, None if self.rewritten else self.theta)
+        if self.samples is not None:
+            said = Said.by_samples(self.text, self.samples, self.hits or (), self.value, self.highest, self.theta)
+        view.write(said, rewritten=self.rewritten)
+
+    def log_line(self) -> str:
+        return f"in doubt: {self.text}" if self.value else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteAccepted(Decision):
@@ -59,6 +77,9 @@ class RewriteAccepted(Decision):
     value: bool
     highest: float | None = None
     before: float | None = None
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.surer = self.value
 
 
 class Unsure:
