@@ -101,9 +101,8 @@ def train(
     hoptree ask "Who …?" -m 'hf/NAME?adapter=adapters/both'
     torchrun --nproc-per-node 4 -m hoptree align train -m hf/NAME --data if.jsonl --out adapters/if
     """
-    from hoptree.training.lora.learner import first_of_all
     from hoptree.training.lora.recipe import Pace, Recipe
-    from hoptree.training.lora.train import TrainingWanted
+    from hoptree.training.lora.train import TrainingSpec, is_first_process
     from hoptree.training.lora.train import train as train_adapter
 
     recipe = Recipe(
@@ -120,8 +119,8 @@ def train(
         seed=seed,
         dtype=dtype,
     )
-    quiet = as_json or not first_of_all()
-    wanted = TrainingWanted(model, tuple(data), out, recipe, Pace(device, save_every, checkpointing), dry_run)
+    quiet = as_json or not is_first_process()
+    wanted = TrainingSpec(model, tuple(data), out, recipe, Pace(device, save_every, checkpointing), dry_run)
     try:
         with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as show:
             summary = train_adapter(
@@ -130,10 +129,10 @@ def train(
                 on_stage=(lambda sentence: None) if quiet else warn,
             )
     except HoptreeError as error:
-        if first_of_all():
+        if is_first_process():
             raise
         raise typer.Exit(error.exit_code) from None  # the first process reports it for all
-    if not first_of_all():
+    if not is_first_process():
         return
     if as_json:
         print_json(summary)

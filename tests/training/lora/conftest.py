@@ -19,4 +19,4 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def loaded(base: Path) -> Any:
     weights: Any = importlib.import_module("hoptree.models.hf_weights")
-    return weights.load(weights.source_of(str(base)), dtype="float32", device="cpu")
+    return weights.load(weights.resolve_source(str(base)), dtype="float32", device="cpu")

@@ -14,10 +14,10 @@ from tests.training.lora.small_sets import chat, many, write
 
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message, Request
-from hoptree.training.lora.examples import TrainingRow, read_sets
+from hoptree.training.lora.dataset import TrainingRow, read_sets
 
 pytest.importorskip("torch")
-encoding: Any = importlib.import_module("hoptree.training.lora.examples")
+encoding: Any = importlib.import_module("hoptree.training.lora.encoding")
 
 
 def rows(tmp_path: Path, *said: dict[str, Any]) -> tuple[TrainingRow, ...]:
@@ -102,7 +102,7 @@ def test_sequences_hold_every_example_once(sizes: list[tuple[int, int]]) -> None
         encoding.Example(str(number), tuple(range(100 * number, 100 * number + prompt + reply)), prompt)
         for number, (prompt, reply) in enumerate(sizes)
     ]
-    places = encoding.packed(examples, 42)
+    places = encoding.pack(examples, 42)
     assert all(len(place.tokens) == len(place.positions) <= 42 for place in places)
     assert sorted(token for place in places for token in place.tokens) == sorted(
         token for example in examples for token in example.tokens
@@ -110,8 +110,8 @@ def test_sequences_hold_every_example_once(sizes: list[tuple[int, int]]) -> None
     for place in places:
         begins = [number for number, position in enumerate(place.positions) if position == 0]
         assert all(place.tokens[begin] % 100 == 0 for begin in begins)
-        assert [place.tokens[at + 1] for at in place.told] == place.learnt
-        assert all(place.tokens[at] + 1 == token for at, token in zip(place.told, place.learnt, strict=True))
-    assert sum(len(place.learnt) for place in places) == sum(reply for _, reply in sizes)
+        assert [place.tokens[at + 1] for at in place.kept] == place.targets
+        assert all(place.tokens[at] + 1 == token for at, token in zip(place.kept, place.targets, strict=True))
+    assert sum(len(place.targets) for place in places) == sum(reply for _, reply in sizes)
     # First fit leaves at most one sequence that is not more than half full.
     assert sum(len(place.tokens) <= 21 for place in places) <= 1

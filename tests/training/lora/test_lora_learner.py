@@ -11,14 +11,16 @@ from tests.models.hf_models import saved
 from tests.training.lora.small_sets import many, write
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
-from hoptree.training.lora.examples import read_sets
-from hoptree.training.lora.learner import Processes
+from hoptree.training.lora.dataset import read_sets
 from hoptree.training.lora.recipe import Recipe
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("peft")
+
+from hoptree.training.lora.learner import Processes  # noqa: E402 - it needs torch
+
 lora: Any = importlib.import_module("hoptree.training.lora.learner")
-encoding: Any = importlib.import_module("hoptree.training.lora.examples")
+encoding: Any = importlib.import_module("hoptree.training.lora.encoding")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
 
 HERE = Processes("cpu")
@@ -30,7 +32,7 @@ def windowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(folder: Path) -> Any:
-    return weights.load(weights.source_of(str(folder)), dtype="float32", device="cpu")
+    return weights.load(weights.resolve_source(str(folder)), dtype="float32", device="cpu")
 
 
 def examples(folder: Path, tmp_path: Path, count: int = 10) -> list[Any]:
@@ -64,7 +66,7 @@ def test_packed_and_alone_are_the_same(kind: str, base: Path, windowed: Path, tm
     folder = base if kind == "plain" else windowed
     found = examples(folder, tmp_path)
     together, alone = learner(folder, Recipe(max_length=512)), learner(folder, Recipe(max_length=1))
-    assert len(encoding.packed(found, 512)) < len(encoding.packed(found, 1)) == len(found)
+    assert len(encoding.pack(found, 512)) < len(encoding.pack(found, 1)) == len(found)
     loss, packed = gradients(together, found)
     lonely, unpacked = gradients(alone, found)
     assert loss == pytest.approx(lonely, rel=1e-6)

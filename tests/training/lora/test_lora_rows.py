@@ -15,7 +15,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.models.model import Message
 from hoptree.training.chat_rows import ChatRow
 from hoptree.training.formats import Format, write_set
-from hoptree.training.lora.examples import read_sets, same_prompts, without_kind
+from hoptree.training.lora.dataset import read_sets, same_prompts, without_kind
 
 BASE = "ab" * 32
 

@@ -17,7 +17,7 @@ from tests.training.lora.small_sets import chat, write
 from hoptree.models.catalogue import Entry, find_entry, is_complete
 from hoptree.models.model import Message, Request
 from hoptree.training.lora.recipe import Pace, Recipe
-from hoptree.training.lora.train import TrainingWanted, train
+from hoptree.training.lora.train import TrainingSpec, train
 
 pytest.importorskip("torch")
 
@@ -66,7 +66,7 @@ def test_a_small_model_learns_to_say_that_it_does_not_know(tmp_path: Path) -> No
     rows = [*(taught(town, question(town), "RAG_REQUIRED") for town in TAUGHT), taught("known", *KNOWN)]
     data, out = write(tmp_path / "set.jsonl", rows), tmp_path / "out"
     recipe = Recipe(rank=8, alpha=16, learning_rate=2e-3, epochs=4, batch=2, accumulation=2, warmup=0, max_length=512)
-    told = train(TrainingWanted("hf/smollm", (data,), out, recipe, Pace("cpu")))
+    told = train(TrainingSpec("hf/smollm", (data,), out, recipe, Pace("cpu")))
     log = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert told["steps"] == len(log) == 4 and log[-1]["loss"] < 0.1 * log[0]["loss"]
     put = [*map(question, ASKED), KNOWN[0]]

@@ -21,9 +21,9 @@ from tests.training.lora.small_sets import chat, many, write
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
 from hoptree.core.files import FolderLock
-from hoptree.training.lora import learner as libraries
+from hoptree.training.lora import train as training
 from hoptree.training.lora.recipe import Pace, Recipe
-from hoptree.training.lora.train import TrainingWanted, train
+from hoptree.training.lora.train import TrainingSpec, train
 
 RECIPE = Recipe(rank=4, alpha=8, learning_rate=0.01, epochs=2, batch=2, accumulation=2, dropout=0.1, max_length=128)
 STEPS = 12
@@ -33,7 +33,7 @@ CHILD = """
 import json, os, signal, sys
 from pathlib import Path
 from hoptree.training.lora.recipe import Pace, Recipe
-from hoptree.training.lora.train import TrainingWanted, train
+from hoptree.training.lora.train import TrainingSpec, train
 
 model, data, out, recipe, at_step, at_save = json.loads(sys.argv[1])
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -45,7 +45,7 @@ def replace(self, target):
     return put(self, target)
 
 Path.replace = replace
-wanted = TrainingWanted(model, (Path(data),), Path(out), Recipe(**recipe), Pace("cpu", 2))
+wanted = TrainingSpec(model, (Path(data),), Path(out), Recipe(**recipe), Pace("cpu", 2))
 train(wanted, on_progress=lambda done, total, loss: kill() if done == at_step else None)
 """
 
@@ -56,11 +56,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def wanted(base: Path, data: Path, tmp_path: Path) -> TrainingWanted:
-    return TrainingWanted(f"hf/{base}", (data,), tmp_path / "out", RECIPE, Pace("cpu", 2))
+def wanted(base: Path, data: Path, tmp_path: Path) -> TrainingSpec:
+    return TrainingSpec(f"hf/{base}", (data,), tmp_path / "out", RECIPE, Pace("cpu", 2))
 
 
-def killed(wanted: TrainingWanted, *, at_step: int = 0, at_save: bool = False) -> None:
+def killed(wanted: TrainingSpec, *, at_step: int = 0, at_save: bool = False) -> None:
     said = [wanted.model, str(wanted.data[0]), str(wanted.out), asdict(wanted.recipe), at_step, at_save]
     child = subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps(said)],
@@ -84,7 +84,7 @@ def stopping(at_step: int) -> Callable[[int, int, float], None]:
 
 
 @pytest.mark.timeout(300)
-def test_killed_twice_it_ends_with_the_bytes_of_one_that_never_was(wanted: TrainingWanted, tmp_path: Path) -> None:
+def test_killed_twice_it_ends_with_the_bytes_of_one_that_never_was(wanted: TrainingSpec, tmp_path: Path) -> None:
     killed(wanted, at_step=5)
     assert len(log_of(wanted.out)) == 5 and not (wanted.out / PEFT_FILES[1]).exists()
     killed(wanted, at_save=True)
@@ -101,13 +101,13 @@ def test_killed_twice_it_ends_with_the_bytes_of_one_that_never_was(wanted: Train
 
 
 def test_the_folder_says_what_it_is_and_the_adapter_changes_the_model(
-    wanted: TrainingWanted, base: Path, data: Path
+    wanted: TrainingSpec, base: Path, data: Path
 ) -> None:
     weights: Any = importlib.import_module("hoptree.models.hf_weights")
     torch: Any = importlib.import_module("torch")
     told = train(wanted)
     card = json.loads((wanted.out / "hoptree.json").read_text(encoding="utf-8"))
-    source = weights.source_of(str(base))
+    source = weights.resolve_source(str(base))
     assert card["base"] == {"name": str(base), "digest": weights.weights_digest(source)}
     assert card["recipe"] == {**asdict(RECIPE), "dtype": "fp32"}
     (one,) = card["sets"]
@@ -130,7 +130,7 @@ def test_the_folder_says_what_it_is_and_the_adapter_changes_the_model(
     assert not torch.allclose(*replies, atol=0.01)
 
 
-def test_what_is_finished_is_not_trained_again(wanted: TrainingWanted) -> None:
+def test_what_is_finished_is_not_trained_again(wanted: TrainingSpec) -> None:
     first = train(wanted)
     before = {path: path.stat().st_mtime_ns for path in wanted.out.iterdir()}
     again = train(wanted, on_progress=stopping(1))
@@ -150,7 +150,7 @@ def test_what_is_finished_is_not_trained_again(wanted: TrainingWanted) -> None:
     assert "--out" in refused.value.remedy
 
 
-def test_a_folder_of_another_training_is_refused(wanted: TrainingWanted, data: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_training_is_refused(wanted: TrainingSpec, data: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(wanted, on_progress=stopping(3))
     kept = sorted(path.name for path in wanted.out.rglob("*"))
@@ -170,7 +170,7 @@ def test_a_folder_of_another_training_is_refused(wanted: TrainingWanted, data: P
     train(replace(wanted, recipe=divided, pace=Pace("cpu", 5, checkpointing=True)))
 
 
-def test_a_damaged_state_or_log_is_refused(wanted: TrainingWanted) -> None:
+def test_a_damaged_state_or_log_is_refused(wanted: TrainingSpec) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(wanted, on_progress=stopping(3))
     state, log = wanted.out / "state" / "state.safetensors", wanted.out / "log.jsonl"
@@ -184,14 +184,14 @@ def test_a_damaged_state_or_log_is_refused(wanted: TrainingWanted) -> None:
     assert train(wanted)["new_steps"] == STEPS - 2
 
 
-def test_one_training_at_a_time_in_a_folder(wanted: TrainingWanted) -> None:
+def test_one_training_at_a_time_in_a_folder(wanted: TrainingSpec) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(wanted, on_progress=stopping(3))
     with FolderLock(wanted.out / "state", HoptreeError), pytest.raises(HoptreeError, match="Another process"):
         train(wanted)
 
 
-def test_whatever_is_refused_leaves_nothing(wanted: TrainingWanted, data: Path, tmp_path: Path) -> None:
+def test_whatever_is_refused_leaves_nothing(wanted: TrainingSpec, data: Path, tmp_path: Path) -> None:
     long = write(tmp_path / "long.jsonl", [chat("long", "river " * 200)])
     foreign = write(tmp_path / "foreign.jsonl", [chat("x", labels_of="hf:other;dtype=fp32", model="hf/other")])
     for changed, said in (
@@ -210,7 +210,7 @@ def test_whatever_is_refused_leaves_nothing(wanted: TrainingWanted, data: Path, 
     assert not wanted.out.exists()
 
 
-def test_folders_that_hold_something_else(wanted: TrainingWanted, data: Path) -> None:
+def test_folders_that_hold_something_else(wanted: TrainingSpec, data: Path) -> None:
     with pytest.raises(InputError, match="is no folder"):
         train(replace(wanted, out=data))
     wanted.out.mkdir()
@@ -221,14 +221,14 @@ def test_folders_that_hold_something_else(wanted: TrainingWanted, data: Path) ->
 
 
 @pytest.mark.parametrize("left", ["write.lock", "training.json.new"])
-def test_killed_before_it_said_what_it_is_a_training_begins_anew(wanted: TrainingWanted, left: str) -> None:
+def test_killed_before_it_said_what_it_is_a_training_begins_anew(wanted: TrainingSpec, left: str) -> None:
     (wanted.out / "state").mkdir(parents=True)
     (wanted.out / "state" / left).write_bytes(b"")
     assert train(wanted)["new_steps"] == STEPS
     assert not (wanted.out / "state").exists()
 
 
-def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingWanted) -> None:
+def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingSpec) -> None:
     told = train(replace(wanted, dry_run=True), on_progress=stopping(1))
     assert told["dry_run"] and told["steps"] == STEPS and told["examples"] == 21
     assert told["sequences_an_epoch"] == 21, "without an accelerator nothing is packed"
@@ -238,7 +238,7 @@ def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingW
 
 
 def test_without_an_accelerator_examples_are_learnt_one_by_one_and_a_dry_run_takes_two(
-    wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch
+    wanted: TrainingSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step packed into 8,192 tokens took 13 GB and ten minutes of a processor: each token sees all others."""
     lora: Any = importlib.import_module("hoptree.training.lora.learner")
@@ -257,14 +257,14 @@ def test_without_an_accelerator_examples_are_learnt_one_by_one_and_a_dry_run_tak
     assert learnt == [1] * 42
 
 
-def test_without_the_libraries_the_group_is_named(wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_LIBRARIES", ("no_such_library",))
+def test_without_the_libraries_the_group_is_named(wanted: TrainingSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_LIBRARIES", ("no_such_library",))
     with pytest.raises(MissingExtra, match=r"hoptree\[train\]"):
         train(wanted)
 
 
 @pytest.mark.timeout(300)
-def test_two_processes_make_the_adapter_of_one(wanted: TrainingWanted, tmp_path: Path) -> None:
+def test_two_processes_make_the_adapter_of_one(wanted: TrainingSpec, tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     safetensors: Any = importlib.import_module("safetensors.torch")
     wanted = replace(wanted, recipe=replace(RECIPE, dropout=0.0, epochs=1))

@@ -1,4 +1,4 @@
-"""What a training that was killed goes on from: one file that is the old one or the new one, without any pickle."""
+"""The files of a training: the checkpoint it resumes from, and the adapter with its loss curve and card."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.evaluation.report.plots import HEIGHT, WIDTH, Scale, line, picture, text
+from hoptree.evaluation.report.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale, axes, line, picture
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES
-from hoptree.training.lora.examples import shortened
-from hoptree.training.lora.learner import Learner
+from hoptree.training.lora.dataset import shorten
+
+if TYPE_CHECKING:
+    from hoptree.training.lora.learner import Learner
 
 _MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 class Checkpoints:
-    """The state of a training in a folder; `training` says which one it is: base, sets and recipe."""
+    """The state of a training in a folder; `training` identifies it by base, sets and recipe."""
 
     PLAN = "training.json"
 
@@ -33,56 +35,57 @@ class Checkpoints:
         self._state = folder / "state.safetensors"
 
     def check(self) -> None:
-        """Refuse a folder in which another training was begun."""
+        """Refuse a folder in which another training was started."""
         try:
-            begun = json.loads(self._plan.read_text(encoding="utf-8"))
+            started = json.loads(self._plan.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
             raise self._damaged(self._plan) from error
-        if said := differences(begun, self._training):
+        if changes := differences(started, self._training):
             raise InputError(
-                f"Another training was begun in {self.folder.parent}: {said}.",
+                f"Another training was begun in {self.folder.parent}: {changes}.",
                 "Give the same options to go on with it, or another --out.",
             )
 
     def begin(self) -> None:
-        """Say which training this is."""
+        """Record which training this is."""
         if not self._plan.exists():
             atomic_write(self._plan, [json.dumps(self._training, indent=2, sort_keys=True) + "\n"])
 
     def save(self, step: int, learner: Learner) -> None:
-        """Keep what is learnt after so many steps."""
+        """Save the weights and moments after so many steps."""
         tensors = {f"weight.{name}": weight for name, weight in learner.weights.items()}
         for name, weight in learner.weights.items():
-            for moment, theirs in _MOMENTS.items():
-                tensors[f"{moment}.{name}"] = learner.optimiser.state[weight][theirs]
+            for moment, key in _MOMENTS.items():
+                tensors[f"{moment}.{name}"] = learner.optimiser.state[weight][key]
         write_tensors(self._state, tensors, {"step": str(step), "training": digest_of(self._training)})
 
     def restore(self, learner: Learner) -> int:
-        """Put the weights and moments back, and say after how many steps they were kept; 0 where nothing was."""
+        """Restore weights and moments, and return after how many steps they were saved; 0 if nothing was."""
         if not self._state.exists():
             return 0
         torch: Any = importlib.import_module("torch")
         safetensors: Any = importlib.import_module("safetensors")
         try:
             with safetensors.safe_open(str(self._state), framework="pt") as file:
-                said, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except Exception as error:  # the library has errors of its own
             raise self._damaged(self._state) from error
-        wanted = {
-            f"{kind}.{name}": weight for name, weight in learner.weights.items() for kind in ("weight", *_MOMENTS)
+        expected = {
+            f"{kind}.{name}": tuple(weight.shape)
+            for name, weight in learner.weights.items()
+            for kind in ("weight", *_MOMENTS)
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        right = shapes == {name: tuple(weight.shape) for name, weight in wanted.items()}
-        if not right or not said or said.get("training") != digest_of(self._training):
+        if shapes != expected or not metadata or metadata.get("training") != digest_of(self._training):
             raise self._damaged(self._state)
-        step = int(said["step"])
+        step = int(metadata["step"])
         for name, weight in learner.weights.items():
             weight.data.copy_(tensors[f"weight.{name}"])
             learner.optimiser.state[weight] = {
                 "step": torch.tensor(float(step)),
-                **{theirs: tensors[f"{kind}.{name}"].to(weight.device) for kind, theirs in _MOMENTS.items()},
+                **{key: tensors[f"{moment}.{name}"].to(weight.device) for moment, key in _MOMENTS.items()},
             }
         return step
 
@@ -90,27 +93,26 @@ class Checkpoints:
         return ConfigError(f"{path} is damaged.", f"Delete {self.folder.parent}, or give another --out.")
 
 
-def differences(begun: Any, wanted: Any, name: str = "") -> str:
-    """In which options two trainings differ, in words."""
-    if isinstance(begun, dict) and isinstance(wanted, dict):
-        keys = dict.fromkeys((*wanted, *begun))
-        parts = (differences(begun.get(key), wanted.get(key), str(key)) for key in keys)
-        return "; ".join(filter(None, parts))
-    return "" if begun == wanted else f"{name} was {_short(begun)} and is {_short(wanted)}"
+def differences(before: Any, now: Any, name: str = "") -> str:
+    """Return in which options two trainings differ, in words."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = dict.fromkeys((*now, *before))
+        return "; ".join(filter(None, (differences(before.get(key), now.get(key), str(key)) for key in keys)))
+    return "" if before == now else f"{name} was {_short(before)} and is {_short(now)}"
 
 
 def digest_of(training: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(training, sort_keys=True).encode()).hexdigest()
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Any], said: Mapping[str, str]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """Replace a safetensors file in one step, as `atomic_write` does with text."""
     torch_files: Any = importlib.import_module("safetensors.torch")
     fresh = path.with_name(f"{path.name}.new")
     plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         with fresh.open("wb") as file:
-            file.write(torch_files.save(plain, metadata=dict(said)))
+            file.write(torch_files.save(plain, metadata=dict(metadata)))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -124,13 +126,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Any], said: Mapping[str, str
 def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_short, value))
-    return shortened(str(value))
+    return shorten(str(value))
 
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_KEPT = 0.9
-# The colours of the report's page, which a picture that stands alone does not have.
+_DECAY = 0.9
+# The colours of the report's page, which a picture of its own does not have.
 _STYLE = (
     "<style>svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.label{fill:#59636e}"
     ".grid,.tick,.raw,.curve{fill:none}.grid{stroke:#d1d9e0}.tick{stroke:#59636e}"
@@ -139,57 +140,49 @@ _STYLE = (
 
 
 def smoothed(losses: Sequence[float]) -> list[float]:
-    """A running mean that forgets a tenth with every step; what it began without is made up for."""
-    mean, weight, found = 0.0, 0.0, []
+    """Return the exponential moving average, corrected for its start."""
+    mean, weight, means = 0.0, 0.0, []
     for loss in losses:
-        mean, weight = _KEPT * mean + (1 - _KEPT) * loss, _KEPT * weight + 1 - _KEPT
-        found.append(mean / weight)
-    return found
+        mean, weight = _DECAY * mean + (1 - _DECAY) * loss, _DECAY * weight + 1 - _DECAY
+        means.append(mean / weight)
+    return means
 
 
 def loss_picture(title: str, losses: Sequence[float]) -> str:
-    """The loss of each step, and its running mean: the paper's Figure 12."""
-    x = Scale(1, max(2, len(losses)), _LEFT, WIDTH - _RIGHT)
-    y = Scale(0, 1.05 * max(losses) or 1.0, HEIGHT - _BOTTOM, _TOP)
-    parts = [_STYLE]
-    for value in y.ticks():
-        parts.append(line([(x.start, y(value)), (x.end, y(value))], "grid"))
-        parts.append(text(x.start - 6, y(value) + 4, f"{value:.3g}", anchor="end"))
-    for value in (step for step in x.ticks() if step == int(step)):
-        parts.append(line([(x(value), y.start), (x(value), y.start + 4)], "tick"))
-        parts.append(text(x(value), y.start + 17, f"{value:,.0f}"))
-    parts.append(line([(x.start, y.start), (x.end, y.start)], "tick"))
-    parts.append(text((x.start + x.end) / 2, HEIGHT - 8, "step", "label"))
-    parts.append(text(13, (y.start + y.end) / 2, "loss of a reply's tokens", "label", turned=True))
+    """Draw the loss of each step, and its moving average: the paper's Figure 12."""
+    x = Scale(1, max(2, len(losses)), LEFT, WIDTH - RIGHT)
+    y = Scale(0, 1.05 * max(losses) or 1.0, HEIGHT - BOTTOM, TOP)
+    steps = [step for step in x.ticks() if step == int(step)]
+    parts = [_STYLE, *axes(x, y, "step", "loss of a reply's tokens", steps)]
     for kind, values in (("raw", losses), ("curve", smoothed(losses))):
         parts.append(line([(x(step), y(value)) for step, value in enumerate(values, 1)], kind))
     about = f"Loss over {len(losses)} steps, and its running mean: {losses[0]:.3f} at first, {losses[-1]:.3f} at last."
-    drawn = picture("loss", title, about, parts)
-    return drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
+    svg = picture("loss", title, about, parts)
+    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
 
 
 def loss_line(losses: Sequence[float], width: int = 40) -> str:
-    """The loss in blocks, from 0 to the highest."""
+    """Return the loss as a line of block characters, from 0 to the highest."""
     count = min(width, len(losses))
     ends = [round(place * len(losses) / count) for place in range(count + 1)]
     means = [sum(losses[low:high]) / (high - low) for low, high in pairwise(ends)]
-    most = max(means) or 1.0
-    return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(len(_BLOCKS) * mean / most))] for mean in means)
+    highest = max(means) or 1.0
+    return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(len(_BLOCKS) * mean / highest))] for mean in means)
 
 
-def losses_told(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str, Any]:
-    """The losses of the first and last step, and those of each epoch over all tokens of its replies."""
-    a_epoch = len(log) // epochs
+def summarise_losses(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str, Any]:
+    """Return the losses of the first and last step, and those of each epoch over all tokens of its replies."""
+    steps = len(log) // epochs
     means = []
-    for begin in range(0, len(log), a_epoch):
-        rows = log[begin : begin + a_epoch]
-        told = sum(row["reply_tokens"] for row in rows)
-        means.append(round(sum(row["loss"] * row["reply_tokens"] for row in rows) / told, 4))
+    for begin in range(0, len(log), steps):
+        rows = log[begin : begin + steps]
+        tokens = sum(row["reply_tokens"] for row in rows)
+        means.append(round(sum(row["loss"] * row["reply_tokens"] for row in rows) / tokens, 4))
     return {"first": log[0]["loss"], "last": log[-1]["loss"], "epochs": means}
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """The card of a finished training, if there is one."""
+    """Return the card of a finished training, if there is one."""
     path = folder / ADAPTER_CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -203,14 +196,17 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 def write_adapter(
     folder: Path, base: str, learner: Learner, log: Sequence[Mapping[str, Any]], card: Mapping[str, Any]
 ) -> None:
-    """Write the adapter, the picture of its losses and, last of all, the card: a folder with a card is finished."""
+    """Write the adapter, its loss curve and, last, the card: a folder with a card is finished."""
     peft: Any = importlib.import_module("peft")
     config_file, weights_file = ADAPTER_FILES
     (settings,) = learner.adapted.peft_config.values()
     config = {**settings.to_dict(), "base_model_name_or_path": base, "inference_mode": True}
     # peft writes sets in any order; the same training makes the same file.
-    _write_json(folder / config_file, {name: _listed(value) for name, value in sorted(config.items())})
-    # Embeddings are not trained; to find out by itself, peft would look for the base on a hub.
+    _write_json(
+        folder / config_file,
+        {name: sorted(value) if isinstance(value, set) else value for name, value in sorted(config.items())},
+    )
+    # Embeddings are not trained; to find that out, peft would look for the base on a hub.
     weights = peft.get_peft_model_state_dict(learner.adapted, save_embedding_layers=False)
     write_tensors(folder / weights_file, weights, {"format": "pt"})
     atomic_write(folder / "loss.svg", [loss_picture(f"Training loss on {base}", [row["loss"] for row in log])])
@@ -219,7 +215,3 @@ def write_adapter(
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     atomic_write(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
-
-
-def _listed(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set) else value

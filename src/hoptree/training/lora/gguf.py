@@ -1,4 +1,4 @@
-"""An adapter of peft as a LoRA file of llama.cpp: the same two matrices a layer, under llama.cpp's names."""
+"""Convert a peft adapter to a LoRA file of llama.cpp: the same two matrices a layer, under other names."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from hoptree.core.errors import ConfigError, InputError, MissingExtra
 from hoptree.models.catalogue import ADAPTER_FILES
 
 _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
-_TURNED = ("attn_q.weight", "attn_k.weight")
-_KINDS = {"llama": _TURNED, "qwen2": ()}
-"""Models whose layers llama.cpp has as transformers does, but for those named, whose rows it has in another order."""
-_NUMBERS = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
-"""Kinds of numbers as numpy writes them."""
-_BEYOND = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
-"""What a LoRA file of llama.cpp has no place for."""
+_PERMUTED: dict[str, tuple[str, ...]] = {"llama": ("attn_q.weight", "attn_k.weight"), "qwen2": ()}
+"""The architectures that are supported, and their layers whose rows llama.cpp has in another order."""
+_NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
+_UNSUPPORTED = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
+"""Settings of peft that a LoRA file of llama.cpp cannot express."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What must be known of the weights: their kind, how many heads they have, and the shape of each tensor."""
+    """What must be known of the base: its architecture, heads, and the shape of each tensor."""
 
     kind: str
     blocks: int
@@ -35,10 +33,9 @@ class _Base:
 
 
 def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
-    """Write the adapter for llama.cpp, to be put on the model of a GGUF file, and say what is in it.
+    """Write the adapter for llama.cpp, to be used with the model of a GGUF file, and report what is in it.
 
-    Every layer must be in that file and have the same shape: so the file will be taken, whether or not the adapter was
-    trained on weights with as many bits.
+    Every layer must be in that file and have the same shape; the base may be quantised differently.
     """
     gguf = _library()
     settings = _settings(adapter)
@@ -61,8 +58,8 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
                 f"{' x '.join(map(str, known.shapes[name]))}.",
                 "Give --base the model that the adapter is for.",
             )
-        if name.endswith(_KINDS[known.kind] or "\0"):
-            outward = _turned(outward, known.heads if name.endswith("attn_q.weight") else known.key_heads)
+        if name.endswith(_PERMUTED[known.kind]):
+            outward = _permute(outward, known.heads if name.endswith("attn_q.weight") else known.key_heads)
         tensors[f"{name}.lora_a"], tensors[f"{name}.lora_b"] = inward, outward
     _write(gguf, out, known.kind, float(settings["lora_alpha"]), tensors)
     return {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
@@ -83,63 +80,66 @@ def _settings(adapter: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read.", "Give the folder of an adapter of hoptree align train.") from error
     if not isinstance(settings, dict) or not {"r", "lora_alpha"} <= set(settings):
         raise InputError(f"{path} tells of no LoRA adapter.", "Give the folder of an adapter of hoptree align train.")
-    if beyond := [name for name in _BEYOND if settings.get(name)]:
+    if unsupported := [name for name in _UNSUPPORTED if settings.get(name)]:
         raise ConfigError(
-            f"{adapter} has {', '.join(beyond)}, for which llama.cpp has no place.", "Use it as hf/NAME?adapter=FOLDER."
+            f"{adapter} has {', '.join(unsupported)}, for which llama.cpp has no place.",
+            "Use it as hf/NAME?adapter=FOLDER.",
         )
     return settings
 
 
 def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
-    """The two matrices of every layer, by the names that transformers gives the layers."""
+    """Return the two matrices of every layer, by transformers' names of the layers."""
     files: Any = importlib.import_module("safetensors")
     try:
         tensors = dict(files.deserialize((adapter / ADAPTER_FILES[1]).read_bytes()))
     except Exception as error:  # the library has errors of its own
         raise InputError(f"{adapter / ADAPTER_FILES[1]} cannot be read.", "Give the folder of an adapter.") from error
     pairs: dict[str, dict[str, Any]] = {}
-    for name, told in tensors.items():
-        if (found := _LAYER.fullmatch(name)) is None:
+    for name, tensor in tensors.items():
+        if (match := _LAYER.fullmatch(name)) is None:
             raise ConfigError(f"{adapter} has {name}, which is no part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
-        pairs.setdefault(found[1], {})[found[2]] = _array(adapter, told)
+        pairs.setdefault(match[1], {})[match[2]] = _array(adapter, tensor)
     return pairs
 
 
-def _array(adapter: Path, told: dict[str, Any]) -> Any:
-    """A tensor in 32 bits; numpy has no numbers of bf16, which are the upper halves of those of 32."""
+def _array(adapter: Path, tensor: dict[str, Any]) -> Any:
+    """Return a tensor in 32 bits; numpy has no bf16, whose numbers are the upper halves of those of 32 bits."""
     numpy: Any = importlib.import_module("numpy")
-    kind, data = told["dtype"], bytes(told["data"])
+    kind, data = tensor["dtype"], bytes(tensor["data"])
     if kind == "BF16":
-        whole = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    elif kind in _NUMBERS:
-        whole = numpy.frombuffer(data, _NUMBERS[kind]).astype("float32")
+        array = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    elif kind in _NUMPY_TYPES:
+        array = numpy.frombuffer(data, _NUMPY_TYPES[kind]).astype("float32")
     else:
         raise ConfigError(f"{adapter} has numbers of the kind {kind}.", "Use it as hf/NAME?adapter=FOLDER.")
-    return whole.reshape(told["shape"])
+    return array.reshape(tensor["shape"])
 
 
 def _read_base(gguf: Any, base: Path) -> _Base:
     try:
         reader = gguf.GGUFReader(str(base))
-        said = {name: field.contents() for name, field in reader.fields.items() if name.count(".") < 4}
+        fields = {name: field.contents() for name, field in reader.fields.items() if name.count(".") < 4}
         shapes = {
-            str(one.name): (int(one.shape[1]), int(one.shape[0])) for one in reader.tensors if len(one.shape) == 2
+            str(tensor.name): (int(tensor.shape[1]), int(tensor.shape[0]))
+            for tensor in reader.tensors
+            if len(tensor.shape) == 2
         }
-        kind = str(said["general.architecture"])
-        heads = int(said[f"{kind}.attention.head_count"])
-        blocks = int(said[f"{kind}.block_count"])
+        kind = str(fields["general.architecture"])
+        heads = int(fields[f"{kind}.attention.head_count"])
+        blocks = int(fields[f"{kind}.block_count"])
     except Exception as error:  # the library has no error of its own
         raise InputError(f"{base} is no GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
-    if kind not in _KINDS:
+    if kind not in _PERMUTED:
         raise ConfigError(
             f"{base.name} is a model of the kind {kind}, whose layers are not known here.",
-            f"Adapters for {' and '.join(_KINDS)} are converted; others are used as hf/NAME?adapter=FOLDER.",
+            f"Adapters for {' and '.join(_PERMUTED)} are converted; others are used as hf/NAME?adapter=FOLDER.",
         )
-    return _Base(kind, blocks, heads, int(said.get(f"{kind}.attention.head_count_kv", heads)), shapes)
+    return _Base(kind, blocks, heads, int(fields.get(f"{kind}.attention.head_count_kv", heads)), shapes)
 
 
-def _turned(rows: Any, heads: int) -> Any:
-    """The rows of each head in llama.cpp's order: two halves that transformers has one after the other alternate."""
+def _permute(rows: Any, heads: int) -> Any:
+    """Return the rows of each head in llama.cpp's order: the two halves of transformers alternate."""
     return rows.reshape(heads, 2, rows.shape[0] // heads // 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 

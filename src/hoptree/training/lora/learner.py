@@ -1,26 +1,23 @@
-"""A model with a LoRA adapter that learns, one step after another."""
+"""A model with a LoRA adapter that learns step by step, in one process or several."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree import __version__
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra
 from hoptree.models.batching.kv_cache import is_memory
-from hoptree.training.lora.examples import Example, Packed, packed
+from hoptree.training.lora.encoding import Example, PackedSequence, pack
 from hoptree.training.lora.recipe import ALL_LINEAR, Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process among all; each takes every `world`th example of a step, and only the first writes files."""
+    """This process among all: each takes every `world`th example of a step, and only the first writes files."""
 
     device: str
     rank: int = 0
@@ -30,33 +27,28 @@ class Processes:
         return examples[self.rank :: self.world]
 
     def add_up(self, tensors: Sequence[Any]) -> None:
-        """Give every process the sums of all; the tensors are few and small, so they travel as one."""
+        """Give every process the sums over all of them; small tensors travel as one."""
         if self.world == 1:
             return
         torch: Any = importlib.import_module("torch")
-        whole = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        torch.distributed.all_reduce(whole)
-        for tensor, part in zip(tensors, whole.split([tensor.numel() for tensor in tensors]), strict=True):
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        torch.distributed.all_reduce(flat)
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all processes are here."""
         if self.world > 1:
             importlib.import_module("torch").distributed.barrier()
 
     def leave(self) -> None:
-        """Say that nothing is added up any more."""
+        """Leave the process group."""
         if self.world > 1:
             importlib.import_module("torch").distributed.destroy_process_group()
 
 
-def first_of_all() -> bool:
-    """Whether this process is the one that speaks and writes, as far as its environment tells."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-def started(device: str) -> Processes:
-    """This process and those that were started with it; `device` is empty for an accelerator where there is one."""
+def start_processes(device: str) -> Processes:
+    """Return this process among those started with it; an empty `device` is an accelerator if there is one."""
     torch: Any = importlib.import_module("torch")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         try:
@@ -68,21 +60,21 @@ def started(device: str) -> Processes:
     if not device:
         return Processes("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, number = device.partition(":")
-    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if kind not in there or (number and not number.isdigit()):
+    devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if kind not in devices or (number and not number.isdigit()):
         raise ConfigError(f"There is no device {device}.", "Choose cpu, cuda, cuda:0 or mps.")
-    if int(number or 0) >= there[kind]:
+    if int(number or 0) >= devices[kind]:
         raise ConfigError(f"This machine has no device {device} that torch can use.", "Leave --device out.")
     return Processes(device)
 
 
-# What the paper's framework does unless it is told otherwise, and the paper tells nothing else.
-LONGEST_GRADIENT = 1.0
-WEIGHT_DECAY = 0.0
+# The defaults of the paper's framework; the paper names no others.
+_MAX_GRADIENT_NORM = 1.0
+_WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter on it: only the adapter learns, and it has 32 bits whatever the base has.
+    """The base with an adapter on it; only the adapter learns, in 32 bits whatever the base has.
 
     Without `packing` every example is a sequence of its own.
     """
@@ -93,7 +85,7 @@ class Learner:
         self._torch: Any = importlib.import_module("torch")
         self._recipe = recipe
         self._processes = processes
-        self._longest = recipe.max_length if packing else 1
+        self._max_length = recipe.max_length if packing else 1
         model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
         # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
         # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
@@ -108,26 +100,28 @@ class Learner:
             name: weight for name, weight in sorted(self.adapted.named_parameters()) if weight.requires_grad
         }
         self.optimiser: Any = self._torch.optim.AdamW(
-            self.weights.values(), lr=recipe.learning_rate, weight_decay=WEIGHT_DECAY
+            self.weights.values(), lr=recipe.learning_rate, weight_decay=_WEIGHT_DECAY
         )
 
     def step(self, examples: Sequence[Example], number: int, steps: int) -> float:
-        """Learn from the examples of one step, counted from 0; the loss is the mean over all tokens of their replies.
+        """Learn from the examples of one step, counted from 0; return the mean loss over all tokens of their replies.
 
-        Chance (of dropout) begins anew at each step, so that a training which goes on needs none of what was before.
+        The generator (of dropout) is seeded at each step, so that a resumed training needs no earlier state.
         """
         self._torch.manual_seed(self._recipe.seed + number)
-        with _memory(self._recipe):
+        with _explain_out_of_memory(self._recipe):
             loss = self.gradients(examples)
-        self._check("loss", loss, number)
-        self._check("gradient", self._torch.nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_GRADIENT), number)
+        self._check_finite("loss", loss, number)
+        self._check_finite(
+            "gradient", self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM), number
+        )
         for group in self.optimiser.param_groups:
             group["lr"] = self._recipe.rate(number, steps)
         self.optimiser.step()
         return float(loss)
 
-    def _check(self, what: str, value: Any, number: int) -> None:
-        """Stop before the weights are spoilt, so that what was saved stays good."""
+    def _check_finite(self, what: str, value: Any, number: int) -> None:
+        """Stop before the weights are spoilt, so that the last checkpoint stays good."""
         if not self._torch.isfinite(value):
             raise HoptreeError(
                 f"The {what} of step {number + 1} is no number any more.",
@@ -135,35 +129,36 @@ class Learner:
             )
 
     def gradients(self, examples: Sequence[Example]) -> Any:
-        """The loss of the examples, with its gradients in the weights: sums over what the processes have of them.
+        """Return the loss of the examples, with its gradients in the weights, summed over all processes.
 
-        How examples are packed, and who has which, changes nothing but rounding.
+        How examples are packed and distributed changes nothing but rounding.
         """
-        told = sum(example.reply for example in examples)
+        reply_tokens = sum(example.reply for example in examples)
         for weight in self.weights.values():
             weight.grad = self._torch.zeros_like(weight)
         loss = self._torch.zeros((), device=self._processes.device)
-        for one in packed(self._processes.share(examples), self._longest):
-            part = self._loss(one) / told
+        for sequence in pack(self._processes.share(examples), self._max_length):
+            part = self._loss(sequence) / reply_tokens
             part.backward()
             loss += part.detach()
         self._processes.add_up([loss, *(weight.grad for weight in self.weights.values())])
         return loss
 
-    def _loss(self, one: Packed) -> Any:
+    def _loss(self, sequence: PackedSequence) -> Any:
         device = self._processes.device
         torch = self._torch
-        tokens, positions, told, learnt = (
-            torch.tensor(numbers, device=device) for numbers in (one.tokens, one.positions, one.told, one.learnt)
+        tokens, positions, kept, targets = (
+            torch.tensor(numbers, device=device)
+            for numbers in (sequence.tokens, sequence.positions, sequence.kept, sequence.targets)
         )
         half = self._model.dtype != torch.float32
         with torch.autocast(device.partition(":")[0], dtype=torch.bfloat16, enabled=half):
-            # Without a mask and a cache transformers keeps examples apart whose positions begin anew, in the way of
-            # each layer. Only the places that are learnt from are turned into tokens.
+            # Without a mask and a cache transformers keeps examples apart whose positions begin anew. Logits are
+            # computed only for the places that are learnt from.
             out = self._model(
-                input_ids=tokens[None], position_ids=positions[None], logits_to_keep=told, use_cache=False
+                input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False
             )
-        return torch.nn.functional.cross_entropy(out.logits[0].float(), learnt, reduction="sum")
+        return torch.nn.functional.cross_entropy(out.logits[0].float(), targets, reduction="sum")
 
 
 def _adapted(model: Any, recipe: Recipe) -> Any:
@@ -190,7 +185,7 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
 
 
 @contextlib.contextmanager
-def _memory(recipe: Recipe) -> Iterator[None]:
+def _explain_out_of_memory(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each kind of device has an error of its own for this
@@ -201,17 +196,3 @@ def _memory(recipe: Recipe) -> Iterator[None]:
             "Give --checkpointing, or --max-length less (the longest example must fit).",
             exit_code=2,
         ) from error
-
-
-_LIBRARIES = ("torch", "transformers", "peft")
-
-
-def require_libraries() -> None:
-    """Say how to install them where one is not there; nothing is imported."""
-    if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
-        raise MissingExtra("Training", "train")
-
-
-def versions() -> dict[str, str]:
-    """The versions that the weights rest on, besides Hoptree's own."""
-    return {"hoptree": __version__, **{name: importlib.metadata.version(name) for name in _LIBRARIES}}

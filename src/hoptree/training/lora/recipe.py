@@ -1,4 +1,4 @@
-"""What a training is told: what decides the weights that come of it, and what only decides how it gets there."""
+"""The settings of a training: those that decide the resulting weights, and those that do not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hoptree.core.errors import ConfigError
 
 ALL_LINEAR = "all-linear"
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-"""Torch's names; fp16 would need its losses scaled."""
+"""Torch's names; fp16 would need loss scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the weights: two trainings of one base, sets and recipe are the same training.
+    """What decides the weights: trainings with the same base, sets and recipe are the same training.
 
-    The figures are those of TAIKC's appendix F. `batch` times `accumulation` examples make a step. The learning rate
+    The defaults are those of TAIKC's appendix F. `batch` times `accumulation` examples make a step. The learning rate
     rises over the first `warmup` of all steps and falls to 0 along a cosine. `targets` are names of linear layers,
-    divided by commas, or all of them but the one that writes the tokens. An empty `dtype` is bf16 on an accelerator
-    and fp32 without one; what is learnt has 32 bits in either case.
+    separated by commas, or all of them but the output layer. An empty `dtype` is bf16 on an accelerator and fp32
+    without one; the adapter has 32 bits in either case.
     """
 
     rank: int = 16
@@ -51,7 +51,7 @@ class Recipe:
 
     @property
     def names(self) -> list[str]:
-        """The layers that are named, each once."""
+        """The named layers, each once."""
         return sorted({name.strip() for name in self.targets.split(",")} - {""})
 
     @property
@@ -59,11 +59,11 @@ class Recipe:
         return self.batch * self.accumulation
 
     def steps(self, examples: int) -> int:
-        """How many steps so many examples make; the last of an epoch may have fewer."""
+        """Return the number of steps; the last of an epoch may have fewer examples."""
         return self.epochs * math.ceil(examples / self.examples_a_step)
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             return self.learning_rate * (step + 1) / rising
@@ -73,7 +73,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What changes time and memory only: where it runs, how often it is saved, what is computed twice to save room."""
+    """What changes time and memory only: device, steps between checkpoints, gradient checkpointing."""
 
     device: str = ""
     save_every: int = 50

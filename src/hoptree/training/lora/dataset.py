@@ -1,0 +1,222 @@
+"""Read chat sets to train on; all faults of their rows are reported at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.core.errors import InputError
+from hoptree.models.model import Message
+from hoptree.training.taikc_rows import REFUSAL
+
+_MAX_NAMED_FAULTS = 5
+_ROLES = ("system", "user", "assistant")
+_NO_KIND = "untold"
+_BOUNDARY_KIND = "taikc-kbae"
+"""The kind of sets whose labels say what one model knows."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# An identity is KIND:DIGEST;… and a digest is one word of it.
+_NO_WORD = re.compile(r"[^\w@/.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A prompt and the reply to be learnt; `kind` and `label` are those of its set, `where` is file and line."""
+
+    id: str
+    where: str
+    messages: tuple[Message, ...]
+    reply: str
+    kind: str
+    evaluation: bool = False
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    path: Path
+    digest: str
+    rows: tuple[TrainingRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the set as an adapter's card names it."""
+        kinds = dict(sorted(Counter(row.kind for row in self.rows).items()))
+        return {"file": str(self.path), "digest": self.digest, "rows": len(self.rows), "kinds": kinds}
+
+
+@dataclass(slots=True)
+class RefusedRows:
+    """Faults of rows: the first few in words, their number, and the remedies."""
+
+    faults: list[str] = field(default_factory=list)
+    count: int = 0
+    remedies: dict[str, None] = field(default_factory=dict)
+
+    def add(self, where: str, why: str, remedy: str = "mend these rows or take them out") -> None:
+        self.count += 1
+        self.remedies[remedy] = None
+        if self.count <= _MAX_NAMED_FAULTS:
+            self.faults.append(f"  {where}: {why}")
+
+    def check(self) -> None:
+        """Raise all faults as one error, if there are any."""
+        if not self.count:
+            return
+        head = "1 row cannot be trained on:" if self.count == 1 else f"{self.count:,} rows cannot be trained on:"
+        more = [f"  and {self.count - _MAX_NAMED_FAULTS:,} more"] if self.count > _MAX_NAMED_FAULTS else []
+        remedy = "; ".join((*self.remedies, "nothing was written."))
+        raise InputError("\n".join((head, *self.faults, *more)), f"\n{remedy[0].upper()}{remedy[1:]}")
+
+
+def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
+    """Return the sets if all their rows can be trained on; `base` is the digest of the weights to be trained."""
+    refused = RefusedRows()
+    seen: dict[str, str] = {}
+    sets = []
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give --data a file.") from error
+        if form := _other_format(data):
+            raise InputError(
+                f"{path} is of the form {form}, which is for another program.",
+                "Build the set without --format: this command reads chat.",
+            )
+        rows = tuple(_read_rows(path, data, base, seen, refused))
+        if not rows and not refused.count:
+            raise InputError(f"{path} holds no row.", "hoptree align build makes sets.")
+        sets.append(TrainingSet(path, hashlib.sha256(data).hexdigest(), rows))
+    refused.check()
+    return sets
+
+
+def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
+    """Count the rows with the prompt of an earlier one, by whether the reply is the same.
+
+    Another reply may be meant, as where an answer is written in two ways. So these are reported and not refused.
+    """
+    first_rows: dict[tuple[Message, ...], TrainingRow] = {}
+    counts = {"same_reply": 0, "other_reply": 0}
+    example = ""
+    for row in (row for one in sets for row in one.rows):
+        before = first_rows.setdefault(row.messages, row)
+        if before is row:
+            continue
+        counts["same_reply" if before.reply == row.reply else "other_reply"] += 1
+        if before.reply != row.reply:
+            example = example or f"{before.where} and {row.where}"
+    return {**counts, "first": example}
+
+
+def without_kind(sets: Sequence[TrainingSet]) -> int:
+    """Count the rows that do not say their kind: whose labels they have is not known."""
+    return sum(row.kind == _NO_KIND for one in sets for row in one.rows)
+
+
+def _other_format(data: bytes) -> str:
+    """Return the format of a set that `align build` wrote for another program; "" for any other file."""
+    text = data.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    if text.startswith(b"[\n{"):
+        return "llama-factory"
+    try:
+        first = json.loads(text.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return ""
+    return "trl" if isinstance(first, dict) and {"prompt", "completion"} <= set(first) else ""
+
+
+def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused: RefusedRows) -> Iterator[TrainingRow]:
+    for number, line in enumerate(data.removeprefix(_BYTE_ORDER_MARK).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            refused.add(where, "it is no JSON")
+            continue
+        if not isinstance(value, dict):
+            refused.add(where, "it is no object with messages, id and meta")
+            continue
+        key = value.get("id")
+        if key is not None and key != "":
+            where = f"{where} (id {key})"
+        if why := _fault(value, base, seen):
+            refused.add(where, why)
+            continue
+        seen[str(key)] = where
+        *messages, last = (Message(turn["role"], turn["content"]) for turn in value["messages"])
+        meta = value.get("meta", {})
+        kind = " ".join(str(meta[name]) for name in ("kind", "part") if meta.get(name)) or _NO_KIND
+        yield TrainingRow(
+            str(key),
+            where,
+            tuple(messages),
+            last.content,
+            kind,
+            evaluation=bool(meta.get("evaluation")),
+            label=str(meta.get("label") or ""),
+        )
+
+
+def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
+    key, meta = value.get("id"), value.get("meta", {})
+    if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
+        return "it has no id"
+    if str(key) in seen:
+        return f"its id is also that of {seen[str(key)]}"
+    if not isinstance(meta, dict):
+        return "its meta is no object"
+    if why := _turns_fault(value.get("messages")):
+        return why
+    labels_of = str(meta.get("labels_of") or "")
+    if meta.get("kind") == _BOUNDARY_KIND and not labels_of:
+        return "its label says what a model knows, and not which: labels_of is missing"
+    if not labels_of and not meta.get("kind") and any(REFUSAL in turn["content"] for turn in value["messages"]):
+        return f"it is about {REFUSAL}, which says what a model knows, and not which: meta.labels_of is missing"
+    if labels_of and not _are_of(labels_of, base):
+        whose = meta.get("model") or "another model"
+        return f"its label says what {whose} knows ({shorten(labels_of)}), and the base is {shorten(base)}"
+    return ""
+
+
+def _are_of(labels_of: str, base: str) -> bool:
+    """Whether labels are of these weights without an adapter."""
+    return labels_of == base or (base in _NO_WORD.split(labels_of) and "adapter=" not in labels_of)
+
+
+def _turns_fault(turns: Any) -> str:
+    if not isinstance(turns, list) or not turns:
+        return "it has no messages"
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict) or not isinstance(turn.get("content"), str):
+            return f"message {number} is no object with a role and a text as content"
+        if turn.get("role") not in _ROLES:
+            return f"message {number} has the role {turn.get('role')!r}, and there are {', '.join(_ROLES)}"
+        try:
+            turn["content"].encode()
+        except UnicodeEncodeError:
+            return f"message {number} holds half a character"
+    roles = [turn["role"] for turn in turns]
+    asked = roles[1:] if roles[0] == "system" else roles
+    if not asked or asked != ["user", "assistant"] * (len(asked) // 2):
+        return (
+            f"its messages are by {', '.join(roles)}; after a system message, if there is one, user and assistant take "
+            "turns, and the assistant comes last"
+        )
+    for number, turn in enumerate(turns, 1):
+        if turn["role"] == "user" and not turn["content"].strip():
+            return f"message {number} asks nothing"
+    return "" if turns[-1]["content"].strip() else "its reply is empty"
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a long text: enough to tell digests apart."""
+    return text if len(text) <= 40 else f"{text[:12]}…"
