@@ -11,21 +11,12 @@ from dataclasses import dataclass
 from hoptree.engine.events import GUESS, Event, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, exact_ids, mean_cost, mean_figure, mean_score
 from hoptree.evaluation.report.run_traces import fold_traces
-from hoptree.evaluation.report.tables import Table, count, make_table, percent
+from hoptree.evaluation.report.tables import NOTES, Table, count, make_table, percent
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
 _FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
 _LAST = (_NO_MODULE, _NO_RECORD)
 _MAX_MODULE_CHARS = 40
-_ASKED_NOTE = (
-    "Means of one question with 95 % intervals. Questions asked: itself and its sub-questions, also those that "
-    "were not answered when a budget ended, were too deep to be looked up, or had been asked before and were not "
-    "searched for again."
-)
-_ANSWERED_NOTE = (
-    "The module that answered the question itself, and how well it did on those questions. Guess: what was said "
-    "stands in no passage that was read. None: no module had an answer."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,7 @@ def _asked(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         )
         rows.append(run.row(cells))
     columns = ("Searches", "Questions asked", "Levels below it", "Most levels", "Most calls")
-    return make_table(f"{group.name}: searches and sub-questions", columns, rows, _ASKED_NOTE)
+    return make_table(f"{group.name}: searches and sub-questions", columns, rows, *NOTES["sub_questions"])
 
 
 def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> Table | None:
@@ -127,5 +118,5 @@ def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> T
             )
             rows.append(run.row(cells, module))
     columns = ("Questions", "Share, %", "Correct", "EM", "F1", *(f"F1 of {other.named}" for other in others))
-    notes = (_ANSWERED_NOTE, "Beside it, runs without modules on the same questions.") if others else (_ANSWERED_NOTE,)
-    return make_table(f"{group.name}: workload by module", columns, rows, *notes)
+    others_note = ("Beside it, runs without modules on the same questions.",) if others else ()
+    return make_table(f"{group.name}: workload by module", columns, rows, *NOTES["modules"], *others_note)

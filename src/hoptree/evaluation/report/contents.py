@@ -25,22 +25,12 @@ from hoptree.evaluation.report.measures import (
     row_of_runs,
 )
 from hoptree.evaluation.report.run_tables import judges_table, replies_table, routes_table, warnings_table
-from hoptree.evaluation.report.tables import Number, Table, TableRow, count, make_table
+from hoptree.evaluation.report.tables import NOTES, Number, Table, TableRow, count, make_table
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _OVERALL = ("em", "f1", "judge")
 """The scores that TAIKC's Table 2 averages."""
-_NOTES = (
-    "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
-    "currency of the prices given, as if no reply had been cached). A failed question counts as wrong. "
-    "Contains: an accepted answer stands in the answer as whole words, which TreeQA and others call Hits@1.",
-    "Seconds: from asking to the answer, waiting for other questions' calls included; the critical path leaves that "
-    "waiting out.",
-    "Bold: better than each other finished run of the table by more than chance (paired permutation test, Holm, "
-    "p under 0.05).",
-)
-_YES_NO_NOTE = "Yes/no: of the questions whose answer is one of the two, how many answers begin with the right one."
 _RUN_COLUMNS = (
     *("Data", "Method", "Options", "Model", "Retriever", "Graph", "Fidelity", "Prompts", "Data digest", "Version"),
     *("Changed under way", "Folder"),
@@ -76,23 +66,23 @@ def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
 
 
 def _results(group: DataGroup) -> Table:
-    scores = (*SCORES, *(score for score in RARE_SCORES if has_score(group.runs, score.name)))
-    best = {score.name: best_run(group.runs, score.name) for score in scores}
+    scores = (*SCORES, *(name for name in RARE_SCORES if has_score(group.runs, name)))
+    best = {name: best_run(group.runs, name) for name in scores}
     rows = []
     for run in group.runs:
         asked = Number(len(run.rows), digits=0, after="" if run.finished else f"of {run.total:,} (not finished)")
         failed = count(sum(bool(row.error) for row in run.rows))
         abstained = count(sum(row.abstained and not row.error for row in run.rows))
-        means = [(mean_score(run, score.name), best[score.name] is run) for score in scores]
+        means = [(mean_score(run, name), best[name] is run) for name in scores]
         marked = [replace(mean, best=True) if mean and is_best else mean for mean, is_best in means]
         costs = [mean_cost(run, cost) for cost in COSTS.values()]
         rows.append(TableRow(run.label, run.id, (asked, failed, abstained, *marked, *costs)))
     columns = (
         *("Questions", "Failed", "Abstained"),
-        *(score.title for score in scores),
+        *(TITLES[name] for name in scores),
         *(cost.title for cost in COSTS.values()),
     )
-    notes = (*_NOTES, _YES_NO_NOTE) if YES_NO in scores else _NOTES
+    notes = (*NOTES["results"], *(NOTES["yes_no"] if YES_NO in scores else ()))
     return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
 
 

@@ -22,48 +22,12 @@ from hoptree.evaluation.report.hypothesis_trees import (
     validates,
 )
 from hoptree.evaluation.report.measures import DataGroup, Run, exact_ids, mean_figure, mean_score, row_of_runs
-from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table, percent
+from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
 CLASSES = ("retrieval", "string match", "tree structure", "ambiguous", "model", "failed")
-_CLASS_NOTES = (
-    "A guess by rules, of all answers without an exact match; the first rule that fits, in the order below, counts. "
-    "Nobody looked at them, as the paper's authors did. Shares in %, with counts.",
-    "Failed: the question has no outcome but an error. String match: the judge that judged last says yes, an accepted "
-    "answer stands in the answer as whole words, or all words of one of them (two or more) stand in the other. "
-    "Retrieval: a gold page that some node names in its question or hypothesis was shown to none; where the data set "
-    "gives ids alone, a gold passage was shown to none; where it gives no gold, no passage or fact that was shown has "
-    "an accepted answer in it. Tree structure: a gold page was shown to no node and none names it, or a node still "
-    "asks about a hypothesis that was struck out elsewhere than above it. Ambiguous: a judge said neither yes nor no, "
-    "judges differ, or two accepted answers have no word in common. Model: all else.",
-)
 _VERDICTS = ("supported", "refuted", "unknown")
 _SPLIT = {"em": "EM", "f1": "F1", "hits@1": "Hits@1"}
-_TREES_NOTE = (
-    "Of the questions that got a tree; means with 95 % intervals. Updates: refuted nodes that were rebuilt with all "
-    "below them, or beyond the paper corrected in place. Verdicts: the last one on each node that is in the tree at "
-    "the end, in shares of all of them; a node that was rebuilt counts as refuted, and is not validated again. Clues: "
-    "new things to search for, after a verdict of unknown."
-)
-_STAGES_NOTE = (
-    "Means of one question, failed ones included; every call and every token is in one stage, also those spent on "
-    "nodes that were validated ahead and then given up. Build: the tree with its hypotheses; linking: entities and "
-    "relations; retrieval: look-ups in corpus and graph, of names too, which call no model; validation: verdicts and "
-    "their reasons; other: what the paper does not have. Seconds: of all these put end to end, so that what ran "
-    "at the same time counts each; how long a question took is in the first table."
-)
-_GOLD_NOTE = (
-    "Gold recall: the share of a question's supporting titles that some node was shown for its validation, or that the "
-    "question itself found where it is read too, in a passage with that title or in a fact with that title on one "
-    "side, as a whole (in facts without brackets at its end, as in Ran (film)). Where the data set gives "
-    "passage ids only, those count, in text alone. It stands for what the paper counts by hand. Hits@1: an accepted "
-    "answer stands in the answer as whole words."
-)
-_COVERED_NOTE = (
-    "Covered: in a run of this table that asked a graph, a fact that some node was shown has, on one side and as a "
-    "whole, a supporting title or an accepted answer other than yes and no (in normal form, without brackets at its "
-    "end). All other questions are not covered. The questions are the same in every row."
-)
 
 
 def _stopped_note(runs: Iterable[Run]) -> tuple[str, ...]:
@@ -158,7 +122,7 @@ def errors_table(group: DataGroup) -> Table | None:
             runs.append(run)
     columns = ("No exact match", *(f"{name.capitalize()}, %" for name in CLASSES))
     title = f"{group.name}: what went wrong, guessed"
-    return make_table(title, columns, rows, *_CLASS_NOTES, *_stopped_note(runs))
+    return make_table(title, columns, rows, *NOTES["error_classes"], *_stopped_note(runs))
 
 
 def hypothesis_tables(group: DataGroup) -> list[Table]:
@@ -189,7 +153,8 @@ def _trees(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         rows.append(run.row(cells))
     shares = [f"{name.capitalize()}, %" for name in _VERDICTS]
     columns = ("Trees", "Updates a tree", "Trees updated, %", "Most updates", "Nodes", "Validations", "Clues", *shares)
-    return make_table(f"{group.name}: verdicts and updates", columns, rows, _TREES_NOTE, *_stopped_note(runs))
+    notes = (*NOTES["hypothesis_trees"], *_stopped_note(runs))
+    return make_table(f"{group.name}: verdicts and updates", columns, rows, *notes)
 
 
 def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
@@ -204,7 +169,7 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
             if any(question.calls or question.look_ups for question in questions):
                 rows.append(run.row(_stage_cells(questions, tokens), stage))
     columns = ("Calls", "Tokens", "Share of tokens, %", "Look-ups", "Seconds")
-    return make_table(f"{group.name}: costs by stage", columns, rows, _STAGES_NOTE)
+    return make_table(f"{group.name}: costs by stage", columns, rows, *NOTES["stages"])
 
 
 def _stage_cells(spent: Sequence[Spent], tokens: int) -> tuple[Cell, ...]:
@@ -241,7 +206,7 @@ def _gold(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         )
         rows.append(run.row(cells))
     columns = ("Gold recall", "in text", "in facts", "EM", "Hits@1", "Hits@1, all gold found", "Hits@1, not all")
-    return make_table(f"{group.name}: gold found and answers", columns, rows, _GOLD_NOTE, *_stopped_note(runs))
+    return make_table(f"{group.name}: gold found and answers", columns, rows, *NOTES["gold"], *_stopped_note(runs))
 
 
 def coverage(group: DataGroup) -> dict[str, set[str]]:
@@ -264,7 +229,7 @@ def _covered(group: DataGroup) -> Table | None:
         if parts
     ]
     columns = [f"{title}, {part} (n={len(ids):,})" for title in _SPLIT.values() for part, ids in parts.items()]
-    return make_table(f"{group.name}: by what the graph covers", columns, rows, _COVERED_NOTE)
+    return make_table(f"{group.name}: by what the graph covers", columns, rows, *NOTES["coverage"])
 
 
 def hypothesis_tables_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> list[Table]:

@@ -15,6 +15,7 @@ from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.report.hypothesis_trees import named
 from hoptree.evaluation.report.measures import (
     COSTS,
+    TITLES,
     YES_NO,
     DataGroup,
     Run,
@@ -28,7 +29,7 @@ from hoptree.evaluation.report.measures import (
     shared_name,
 )
 from hoptree.evaluation.report.run_traces import fold_traces
-from hoptree.evaluation.report.tables import Cell, Number, Table, count, make_table, percent
+from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
 FILTERS = {"cot": "CoT", "confidence": "confidence"}
@@ -128,11 +129,6 @@ def _filtering(decision: Mapping[str, Any]) -> Filtering:
 
 
 DRAW = "draw"
-_DRAWS_NOTE = (
-    "Runs that differ in which worked examples they show alone: the mean of their means, each draw counting the same, "
-    "and its standard deviation over draws (of a sample). It says nothing of chance among questions, which the "
-    "intervals of the first table do."
-)
 
 
 def _mean_triggers(run: Run) -> Number | None:
@@ -143,7 +139,7 @@ def _mean_triggers(run: Run) -> Number | None:
 _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
     "EM": lambda run: mean_score(run, "em"),
     "F1": lambda run: mean_score(run, "f1"),
-    YES_NO.title: lambda run: mean_score(run, YES_NO.name),
+    TITLES[YES_NO]: lambda run: mean_score(run, YES_NO),
     "Triggers": _mean_triggers,
     "Searches": lambda run: mean_cost(run, COSTS["searches"]),
     "Tokens": lambda run: mean_cost(run, COSTS["tokens"]),
@@ -152,8 +148,8 @@ _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
 
 def draws_table(group: DataGroup) -> Table | None:
     """Return a row for all draws of a run together; None if no run was made with two (MIND, Table 1)."""
-    yes_no = has_score(group.runs, YES_NO.name)
-    measures = {name: measure for name, measure in _DRAW_MEASURES.items() if yes_no or name != YES_NO.title}
+    yes_no = has_score(group.runs, YES_NO)
+    measures = {name: measure for name, measure in _DRAW_MEASURES.items() if yes_no or name != TITLES[YES_NO]}
     rows = []
     for runs in _draws(group.runs):
         name = shared_name(runs) or runs[0].method
@@ -164,7 +160,7 @@ def draws_table(group: DataGroup) -> Table | None:
             cells += _mean_and_deviation([measure(run) for run in runs])
         rows.append(row_of_runs(name, runs, cells))
     columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
-    return make_table(f"{group.name}: over demonstration draws", columns, rows, _DRAWS_NOTE)
+    return make_table(f"{group.name}: over demonstration draws", columns, rows, *NOTES["draws"])
 
 
 def _draws(runs: Iterable[Run]) -> list[list[Run]]:
@@ -231,13 +227,6 @@ def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
     return {**passed, "all": any(not name.dropped_by for name in names)}
 
 
-_SKIPS_NOTE = (
-    "Runs with memory; each is compared with the run that differs in memory alone (n/a where there is none). Questions "
-    "with skips: those for which memory saved a search at least once. Other answer: not the same as without memory, "
-    "in normal form. Memory also shows its facts to the model, so answers change without any skip, too: the last "
-    "column is what to compare the others with. Lost and won: of the questions with skips, those that are right (EM) "
-    "only without memory, and only with it."
-)
 _SKIPS_COLUMNS = (
     *("Skips", "Questions with skips", "Held against", "Other answer, skipped, %", "EM, skipped"),
     *("EM, without memory", "Lost", "Won", "Other answer, not skipped, %"),
@@ -252,7 +241,7 @@ def _skips(group: DataGroup, runs: Iterable[Run]) -> Table | None:
         for run in runs
         if run.options.get("memory") is True
     ]
-    return make_table(f"{group.name}: what skipping a search changed", _SKIPS_COLUMNS, rows, _SKIPS_NOTE)
+    return make_table(f"{group.name}: what skipping a search changed", _SKIPS_COLUMNS, rows, *NOTES["skips"])
 
 
 def _skip_cells(run: Run, other: Run | None) -> tuple[Cell, ...]:
@@ -285,24 +274,6 @@ _LOOKED_UP_COLUMNS = (
     *("Judged", "Triggers", "Questions that trigger, %", "Searches", "Skipped by memory", "Facts", "Conflicts"),
     *("Calls", "Tokens"),
 )
-_LOOKED_UP_NOTE = (
-    "Means of one question with 95 % intervals. Judged: sentences or steps that were compared with a threshold; "
-    "triggers: those that were in doubt. Searches: MIND's robust form searches twice where the first finds nothing "
-    "new, FLARE once for the question itself. Skipped: triggers that were not searched for, since memory had the "
-    "fact; facts and conflicts: what memory held at the end (subjects and relations with different objects by "
-    "different passages). n/a: the run has no memory."
-)
-_FILTERS_NOTE = (
-    "Each search counts for itself, so a name counts as often as it might be searched with. A filter is shown the "
-    "names that the one before it left; those that the robust form never drops, and those in doubt, which it does not "
-    "search with, are shown to none. CoT not understood: replies that named no candidate, so that all were kept."
-)
-_BRIDGES_NOTE = (
-    "Bridges: supporting titles that the question does not name (brackets at the end of a title left out). "
-    "Named: those that were among the names before some search, and so could be dropped at all; kept: how often a "
-    "bridge that a filter was shown was still there behind it; searched with: of those named, those that were kept "
-    "before one search or more."
-)
 
 
 def lookup_tables(group: DataGroup) -> list[Table]:
@@ -331,7 +302,7 @@ def _looked_up(group: DataGroup, runs: Sequence[Run]) -> Table | None:
             mean_cost(run, COSTS["tokens"]),
         )
         rows.append(run.row(cells))
-    return make_table(f"{group.name}: triggers, searches and memory", _LOOKED_UP_COLUMNS, rows, _LOOKED_UP_NOTE)
+    return make_table(f"{group.name}: triggers, searches and memory", _LOOKED_UP_COLUMNS, rows, *NOTES["look_ups"])
 
 
 def _filters(group: DataGroup, runs: Sequence[Run]) -> Table | None:
@@ -344,7 +315,7 @@ def _filters(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         *("Kept, %", "Searched with, %"),
     )
     rows = [run.row(_filter_cells(run)) for run in runs]
-    return make_table(f"{group.name}: what filters drop", columns, rows, _FILTERS_NOTE, _BRIDGES_NOTE)
+    return make_table(f"{group.name}: what filters drop", columns, rows, *NOTES["filters"], *NOTES["bridges"])
 
 
 def _filter_cells(run: Run) -> tuple[Cell, ...]:

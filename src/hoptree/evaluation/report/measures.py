@@ -178,14 +178,6 @@ _CACHED_STATISTICS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """A score between 0 and 1, printed as points of 100."""
-
-    name: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Cost:
     """A cost of one question, computed from its usage."""
 
@@ -194,26 +186,27 @@ class Cost:
     of: Callable[[Mapping[str, float]], float]
 
 
-SCORES = (
-    Score("em", "EM"),
-    Score("f1", "F1"),
-    Score("precision", "P"),
-    Score("recall", "R"),
-    Score("contains", "Contains"),
-    Score("judge", "Judge"),
-    Score(_RECALL, "Retrieval recall"),
-)
-YES_NO = Score("yes_no", "Yes/no")
+SCORES = {
+    "em": "EM",
+    "f1": "F1",
+    "precision": "P",
+    "recall": "R",
+    "contains": "Contains",
+    "judge": "Judge",
+    _RECALL: "Retrieval recall",
+}
+"""Scores between 0 and 1, which are printed as points of 100, with their titles."""
+YES_NO = "yes_no"
 """Whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)."""
-RARE_SCORES = (
-    YES_NO,
-    Score("list_f1", "List F1"),
-    Score("list_precision", "List P"),
-    Score("list_recall", "List R"),
-    Score(CANDIDATES, "Candidate recall"),
-)
+RARE_SCORES = {
+    YES_NO: "Yes/no",
+    "list_f1": "List F1",
+    "list_precision": "List P",
+    "list_recall": "List R",
+    CANDIDATES: "Candidate recall",
+}
 """Scores of questions whose answer is yes or no, or a list of names; shown if there are such questions."""
-TITLES = {score.name: score.title for score in (*SCORES, *RARE_SCORES)}
+TITLES = SCORES | RARE_SCORES
 COSTS = {
     "calls": Cost("Calls", 1, lambda usage: usage["llm_calls"]),
     "tokens": Cost("Tokens", 0, lambda usage: usage["prompt_tokens"] + usage["completion_tokens"]),
@@ -222,7 +215,6 @@ COSTS = {
     "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
     "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
-_RARE = frozenset(score.name for score in RARE_SCORES)
 
 
 def scores_of(run: Run, metric: str) -> dict[str, float | None]:
@@ -234,7 +226,7 @@ def scores_of(run: Run, metric: str) -> dict[str, float | None]:
 
 
 def _score_of_failure(row: Row, metric: str) -> float | None:
-    if metric in _RARE:
+    if metric in RARE_SCORES:
         return 0.0 if row.scores.get(metric) is not None else None
     if metric == _RECALL:
         return (row.scores.get(metric) or 0.0) if row.gold else None

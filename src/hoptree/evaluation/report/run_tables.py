@@ -12,7 +12,7 @@ from hoptree.engine.events import Decision, Event, ModelCalled, ReplyParsed, War
 from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, mean_cost, mean_score
 from hoptree.evaluation.report.run_traces import fold_traces
-from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table, percent, points
+from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
 
 _ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")
@@ -22,11 +22,6 @@ _ROUTE_NAMES = {
     "agreement": ("chains agree", "chains disagree"),
 }
 _MAX_ROUTE_CHARS = 80
-_ROUTES_NOTE = (
-    "Of the questions of a run: how many were answered in each way that the method chose, or how its search ended, and "
-    "how well. A second way (→) was chosen after the first one's answer was not believed. Where one way has nearly all "
-    "questions, the run measures that way, and not the choice."
-)
 
 
 def routes_table(group: DataGroup) -> Table | None:
@@ -38,7 +33,7 @@ def routes_table(group: DataGroup) -> Table | None:
         for route, ids in sorted(routes.items(), key=lambda item: (-len(item[1]), item[0])):
             scores = (mean_score(run, "em", ids), mean_score(run, "f1", ids))
             rows.append(run.row((count(len(ids)), percent(len(ids), total), *scores), route))
-    return make_table(f"{group.name}: ways chosen", ("Questions", "Share, %", "EM", "F1"), rows, _ROUTES_NOTE)
+    return make_table(f"{group.name}: ways chosen", ("Questions", "Share, %", "EM", "F1"), rows, *NOTES["routes"])
 
 
 def routes_of(run: Run) -> dict[str, set[str]]:
@@ -91,9 +86,6 @@ def _agreement(first: JudgeReport | None, second: JudgeReport | None) -> list[Nu
     return [points(both.rate, questions=both.questions), kappa]
 
 
-_WARNINGS_NOTE = "Questions whose answer came with a warning of this kind; hoptree show prints them. n/a: no traces."
-
-
 def warnings_table(group: DataGroup) -> Table | None:
     """Return a row for every run and a column for every kind of warning; None if nothing warned."""
     counts = [(run, _warnings_of(run)) for run in group.runs]
@@ -103,7 +95,7 @@ def warnings_table(group: DataGroup) -> Table | None:
         for run, known in counts
         if kinds
     ]
-    return make_table(f"{group.name}: questions with a warning", kinds, rows, _WARNINGS_NOTE)
+    return make_table(f"{group.name}: questions with a warning", kinds, rows, *NOTES["warnings"])
 
 
 def _warnings_of(run: Run) -> dict[str, int] | None:
@@ -122,14 +114,6 @@ def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:
 _REPLIES_COLUMNS = (
     *("Calls", "Replies parsed", "Unread, %", "Mended, %"),
     *("Step with most unread", "Unread of that step, %", "Calls remembered, %"),
-)
-_REPLIES_NOTE = (
-    "Calls: the mean of one question with its 95 % interval. Replies parsed: those of which the trace records whether "
-    "the step could read them; one call can bring several (samples), and replies of other steps are in no "
-    "share. Unread: the step could not use the reply and went on without it, or asked again. Mended: it was read, but "
-    "not in the form asked for: words besides the answer were left out, brackets closed, a missing part done "
-    "without or asked for by one more call. Calls remembered: answered by the cache, or by the same call that was "
-    "under way. n/a: the run has no traces, or none of its steps records it; none: every reply was read."
 )
 
 
@@ -161,7 +145,7 @@ class Replies:
 def replies_table(group: DataGroup) -> Table | None:
     """Return a row for every run of a data set."""
     title = f"{group.name}: replies that could not be read and calls that were remembered"
-    return make_table(title, _REPLIES_COLUMNS, [run.row(_reply_cells(run)) for run in group.runs], _REPLIES_NOTE)
+    return make_table(title, _REPLIES_COLUMNS, [run.row(_reply_cells(run)) for run in group.runs], *NOTES["replies"])
 
 
 def _reply_cells(run: Run) -> tuple[Cell, ...]:

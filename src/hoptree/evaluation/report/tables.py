@@ -6,11 +6,15 @@ import csv
 import html
 import io
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import Any
 
 NOT_KNOWN = "n/a"
+NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
+"""The notes of tables, which explain how to read them."""
 # Control characters, direction marks and lone surrogates, which no format can use.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKDOWN = re.compile(r"([\\|*\[\]`])")
