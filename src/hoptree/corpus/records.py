@@ -262,8 +262,8 @@ def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the content of `metadata`, and the other fields that are plain values or lists of such."""
     pairs: list[tuple[str, str]] = []
-    given = row.get("metadata")
-    for field, value in given.items() if isinstance(given, dict) else ():
+    metadata = row.get("metadata")
+    for field, value in metadata.items() if isinstance(metadata, dict) else ():
         pairs += _pairs(field, value)
     for field, value in row.items():
         if field not in _TAKEN:

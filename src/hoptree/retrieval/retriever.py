@@ -58,14 +58,8 @@ def signals_of(retriever: Retriever | None) -> frozenset[str]:
     return signals
 
 
-class Expiring(Protocol):
-    """A source that others change, such as Wikipedia: its results count for so many seconds."""
-
-    lasts: float
-
-
 def cache_lifetime(source: object) -> float:
-    """Return for how many seconds results may be cached; for ever if the identity shows changes."""
+    """Return for how many seconds results may be cached; for ever unless others change the source (`lasts`)."""
     seconds: float = getattr(source, "lasts", math.inf)
     return seconds
 

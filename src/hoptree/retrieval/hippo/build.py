@@ -163,8 +163,8 @@ def _opened(change: Change) -> FactStore:
     folder = change.part / FOLDER
     try:
         if (folder / FILE).exists():
-            with closing(FactStore(folder, change.folder)) as there:
-                there.check()
+            with closing(FactStore(folder, change.folder)) as store:
+                store.check()
     except CorpusError:
         shutil.rmtree(folder)
     return FactStore(folder, change.folder, writable=True)

@@ -48,14 +48,12 @@ class PhraseGraph:
     def __init__(self, facts: Iterable[tuple[int, int, Fact]], synonyms: Iterable[tuple[int, int, float]] = ()) -> None:
         self._phrases: dict[str, int] = {}
         self._passages: dict[int, int] = {}
-        self._count = 0
         ties: Counter[tuple[int, int]] = Counter()
         held: set[tuple[int, int]] = set()
         for _, passage, fact in facts:
-            ends = (self._phrase(phrase_of(fact.subject)), self._phrase(phrase_of(fact.object)))
-            if passage not in self._passages:
-                self._passages[passage] = self._next()
-            held.update((self._passages[passage], end) for end in ends)
+            ends = [self._phrases.setdefault(phrase_of(name), self._count) for name in (fact.subject, fact.object)]
+            holder = self._passages.setdefault(passage, self._count)
+            held.update((holder, end) for end in ends)
             if ends[0] != ends[1]:
                 ties[min(ends), max(ends)] += 1
         self._held_by = Counter(phrase for _, phrase in held)
@@ -71,14 +69,9 @@ class PhraseGraph:
         self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
         self.ties = len(weights)
 
-    def _phrase(self, phrase: str) -> int:
-        if phrase not in self._phrases:
-            self._phrases[phrase] = self._next()
-        return self._phrases[phrase]
-
-    def _next(self) -> int:
-        self._count += 1
-        return self._count - 1
+    @property
+    def _count(self) -> int:
+        return len(self._phrases) + len(self._passages)
 
     @property
     def phrases(self) -> int:

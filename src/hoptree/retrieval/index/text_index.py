@@ -194,14 +194,14 @@ class Texts:
         needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
         needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where.get(TITLE, ""))]
         narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
-        found: list[tuple[int, float, Passage]] = []
+        fitting: list[tuple[int, float, Passage]] = []
         for wanted in _TITLE_CANDIDATES if TITLE in where else (k,):
             hits = _first(self._best(narrowed, max(k, wanted)), max(k, wanted))
             hits.sort(key=lambda hit: (hit[1].segment_ord, hit[1].doc))  # quicker to read in the order they are stored
-            found = [hit for hit in self._read(hits) if fits(hit[2], where)]
-            if len(found) >= k or len(hits) < wanted:
+            fitting = [hit for hit in self._read(hits) if fits(hit[2], where)]
+            if len(fitting) >= k or len(hits) < wanted:
                 break
-        return found
+        return fitting
 
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
         keys = self._searcher.fast_field_values("key", [address for _, address in hits])
@@ -258,13 +258,13 @@ class Texts:
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """Return the passages with these keys; unknown keys are left out."""
-        found: dict[int, Passage] = {}
+        passages: dict[int, Passage] = {}
         for batch in batched(keys, _KEYS_AT_ONCE):
             with _DAMAGED:
                 hits: list[Hit] = self._searcher.search(self._with_keys(batch), len(batch), count=False).hits
                 back = self._searcher.fast_field_values("key", [address for _, address in hits])
-                found |= {int(key or 0): self._passage(at, 0.0) for key, (_, at) in zip(back, hits, strict=True)}
-        return found
+                passages |= {int(key or 0): self._passage(at, 0.0) for key, (_, at) in zip(back, hits, strict=True)}
+        return passages
 
     def scan(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Passage]]:
         """Yield number, key and passage in the order of numbers, in bounded memory."""
@@ -278,12 +278,12 @@ class Texts:
                 places.sort(key=lambda address: (address.segment_ord, address.doc))
                 numbers = self._searcher.fast_field_values("number", places)
                 keys = self._searcher.fast_field_values("key", places)
-                found = [
+                rows = [
                     (int(number or 0), int(key or 0), self._passage(place, 0.0))
                     for number, key, place in zip(numbers, keys, places, strict=True)
                 ]
-            found.sort(key=lambda row: row[0])
-            yield from found
+            rows.sort(key=lambda row: row[0])
+            yield from rows
 
     def _last_number(self) -> int:
         with _DAMAGED:

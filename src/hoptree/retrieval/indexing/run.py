@@ -314,12 +314,9 @@ class Run:
             entries = ledger.look_up([key for _, key, _ in rows])
             copied = self._ledger.look_up(list(entries))
             for file in dict.fromkeys(entry.file for entry in entries.values()):
-                fresh = [
-                    (passage, key, entries[key].content)
-                    for _, key, passage in rows
-                    if entries[key].file == file and key not in copied
-                ]
-                self._change.add(fresh, file)
+                keys = {key for key, entry in entries.items() if entry.file == file and key not in copied}
+                new = [(passage, key, entries[key].content) for _, key, passage in rows if key in keys]
+                self._change.add(new, file)
             self._unchanged += len(rows)
             self._done += len(rows)
             self._save_if_due(len(rows))
@@ -356,18 +353,9 @@ class Run:
         self._total = fresh
         self._ledger.set_fact(_COUNTS_FACT, "")
         manifest = change.finish(reading=self._reading.stored())
-        return Outcome(
-            manifest,
-            self._added,
-            self._unchanged,
-            self._replaced,
-            self._removed,
-            self._repeated,
-            self._held_questions,
-            change.resumed,
-            self._problems.summary(),
-            (*self._warnings, *self._problems.sentences, *self._problems.notes),
-        )
+        counts = (self._added, self._unchanged, self._replaced, self._removed, self._repeated, self._held_questions)
+        examples = (*self._warnings, *self._problems.sentences, *self._problems.notes)
+        return Outcome(manifest, *counts, change.resumed, self._problems.summary(), examples)
 
     @property
     def refused(self) -> str:

@@ -200,5 +200,5 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, work).result()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -39,15 +39,8 @@ MAX_FIELD_BYTES = 65_535
 _MAX_QUERY_WORDS = 2_000
 _TIMEOUT_S = 60.0
 _CONNECT_TIMEOUT_S = 10.0
-_DEFAULTS = {
-    "id": "",
-    "title": "title",
-    "text": "text",
-    "metadata": "metadata",
-    "vector": "sparse",
-    "db": "",
-    "tls": "0",
-}
+_FIELDS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "vector": "sparse"}
+_DEFAULTS = {**_FIELDS, "db": "", "tls": "0"}
 _STORED_FIELDS = ("document", "start", "end", "aliases")
 _STOP_WORDS = re.findall(
     r"\w+",
@@ -114,14 +107,8 @@ class Milvus:
                 f"The field '{self._names['vector']}' of '{self.collection}' is not made by a BM25 function.",
                 "Search a collection with one; hoptree.retrieval.remote.load makes it.",
             )
-        wanted = (
-            self._names["title"],
-            self._names["text"],
-            self._names["metadata"],
-            self._names["id"],
-            *_STORED_FIELDS,
-        )
-        self._stored = tuple(name for name in wanted if name in fields)
+        named = (self._names[role] for role in ("title", "text", "metadata", "id"))
+        self._stored = tuple(name for name in (*named, *_STORED_FIELDS) if name in fields)
 
     def _missing(self) -> CorpusError:
         return CorpusError(
@@ -215,25 +202,14 @@ class Milvus:
             schema.add_field(name, DataType.INT64)
         for name in ("aliases", names["metadata"]):
             schema.add_field(name, DataType.JSON)
-        schema.add_field(
-            "words", DataType.VARCHAR, max_length=MAX_FIELD_BYTES, enable_analyzer=True, analyzer_params=_ENGLISH
-        )
+        analysis = {"enable_analyzer": True, "analyzer_params": _ENGLISH}
+        schema.add_field("words", DataType.VARCHAR, max_length=MAX_FIELD_BYTES, **analysis)
         schema.add_field(names["vector"], DataType.SPARSE_FLOAT_VECTOR)
-        schema.add_function(
-            Function(
-                name="bm25",
-                input_field_names=["words"],
-                output_field_names=[names["vector"]],
-                function_type=FunctionType.BM25,
-            )
-        )
+        fields = {"input_field_names": ["words"], "output_field_names": [names["vector"]]}
+        schema.add_function(Function(name="bm25", function_type=FunctionType.BM25, **fields))
         index = client.prepare_index_params()
-        index.add_index(
-            names["vector"],
-            index_type="SPARSE_INVERTED_INDEX",
-            metric_type="BM25",
-            params={"bm25_k1": 1.2, "bm25_b": 0.75},
-        )
+        weights = {"bm25_k1": 1.2, "bm25_b": 0.75}
+        index.add_index(names["vector"], index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=weights)
         client.create_collection(self.collection, schema=schema, index_params=index, timeout=_TIMEOUT_S)
 
     def _row(self, passage: Passage) -> dict[str, Any]:
