@@ -204,12 +204,12 @@ def test_relations_can_be_ranked_by_an_encoder(monkeypatch: pytest.MonkeyPatch, 
         return encoder
 
     monkeypatch.setattr(relations, "open_encoder", opening)
-    relations._opened.cache_clear()
+    relations._open.cache_clear()
     build = tree(node("When did Apollo 14 land?", "in 1971"))
     for _ in range(2):  # one encoder for all questions of the process
         run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence)
         assert "relations" not in run.steps and run.result.error == ""
-    relations._opened.cache_clear()
+    relations._open.cache_clear()
     if evidence == "text":
         assert not opened
     else:

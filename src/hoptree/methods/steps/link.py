@@ -163,7 +163,7 @@ async def choose_facts(
     if len(edges) <= keep:
         kept = edges
     elif ranking:
-        kept = await best_edges(ctx, ranking, query, edges, keep=keep, node=node)
+        kept = await best_edges(ctx, ranking, query, edges, keep=keep)
     else:
         shown = foremost(edges, query, most=_MAX_RELATIONS)
         places = await _choose_lines(ctx, "relations", query, [edge.line for edge in shown], keep, node)

@@ -24,7 +24,6 @@ from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.text.parse_relevance import read_numbers
-from hoptree.text.question_tree import Node
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,14 +99,7 @@ class RelationRanking(Protocol):
     """Ranks relations by how likely they answer a query, and returns the `keep` best."""
 
     async def rank(
-        self,
-        ctx: Context,
-        query: str,
-        relations: Sequence[Relation],
-        *,
-        keep: int,
-        entity: Entity | None = None,
-        node: Node | None = None,
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]: ...
 
 
@@ -127,11 +119,11 @@ def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...
 
 
 async def best_edges(
-    ctx: Context, ranking: RelationRanking, query: str, edges: Sequence[Edge], *, keep: int, node: Node | None = None
+    ctx: Context, ranking: RelationRanking, query: str, edges: Sequence[Edge], *, keep: int
 ) -> tuple[Edge, ...]:
     """Return the edges whose relations a ranking puts first, `keep` at most."""
     relations = [Relation(f"{place:06}", edge.relation, outward=edge.outward) for place, edge in enumerate(edges)]
-    ranked = await ranking.rank(ctx, query, relations, keep=keep, node=node)
+    ranked = await ranking.rank(ctx, query, relations, keep=keep)
     return tuple(edges[int(relation.id)] for relation in ranked)
 
 
@@ -177,14 +169,7 @@ class ByWords:
         self._of: Sequence[Relation] = ()
 
     async def rank(
-        self,
-        ctx: Context,
-        query: str,
-        relations: Sequence[Relation],
-        *,
-        keep: int,
-        entity: Entity | None = None,
-        node: Node | None = None,
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]:
         if self._last is None or self._of is not relations:  # all relations of a graph are weighed once
             self._last, self._of = WordRanking(relations), relations
@@ -204,14 +189,7 @@ class ByEncoder:
         return self._encoder.identity
 
     async def rank(
-        self,
-        ctx: Context,
-        query: str,
-        relations: Sequence[Relation],
-        *,
-        keep: int,
-        entity: Entity | None = None,
-        node: Node | None = None,
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]:
         if not relations:
             return ()
@@ -242,31 +220,24 @@ class BySharedEncoder:
         return _shared(self._spec).identity
 
     async def rank(
-        self,
-        ctx: Context,
-        query: str,
-        relations: Sequence[Relation],
-        *,
-        keep: int,
-        entity: Entity | None = None,
-        node: Node | None = None,
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]:
         if not relations:
             return ()
         shared = await asyncio.to_thread(_shared, self._spec)
-        return await shared.rank(ctx, query, relations, keep=keep, entity=entity, node=node)
+        return await shared.rank(ctx, query, relations, keep=keep, entity=entity)
 
 
-_OPENING = threading.Lock()
+_opening = threading.Lock()
 
 
 def _shared(spec: str) -> ByEncoder:
-    with _OPENING:
-        return _opened(spec)
+    with _opening:
+        return _open(spec)
 
 
 @lru_cache(maxsize=2)
-def _opened(spec: str) -> ByEncoder:
+def _open(spec: str) -> ByEncoder:
     return ByEncoder(open_encoder(spec))
 
 
@@ -277,28 +248,21 @@ class ByModel:
         self._first = first
 
     async def rank(
-        self,
-        ctx: Context,
-        query: str,
-        relations: Sequence[Relation],
-        *,
-        keep: int,
-        entity: Entity | None = None,
-        node: Node | None = None,
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]:
         if len(relations) < 2:
             return tuple(relations)[:keep]
-        shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity, node=node)
+        shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity)
         about = entity.label if entity else "…"
         lines = (show_line(ctx, _line(about, relation), what="relations") for relation in shown)
         numbered = "\n".join(f"[{number}] {line}" for number, line in enumerate(lines, 1))
         prompt = prompt_for(ctx.method, "relations").fill(candidates=numbered, query=query, keep=str(keep))
-        reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_RANKING_TOKENS, node=node)).text
+        reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_RANKING_TOKENS)).text
         numbers = read_numbers(reply, len(shown))[:keep]
         read = bool(numbers or _NONE.match(reply))
         note_reply(ctx, "relations", "" if read else "no number of the list")
         kept = tuple(shown[number - 1] for number in numbers) if read else shown[:keep]
-        ctx.emit(RelationsChosen(value=[relation.label for relation in kept], candidates=len(relations)), node=node)
+        ctx.emit(RelationsChosen(value=[relation.label for relation in kept], candidates=len(relations)))
         return kept
 
 
