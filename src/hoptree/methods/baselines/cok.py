@@ -99,9 +99,9 @@ async def cok(
             text, ahead = f"{text} {ahead[0]}".strip(), ahead[1:]
         if not ahead or not adds_text(ahead[0], text):
             break
-        found = await _look_up(ctx, ahead[0], evidence, keep=k)
-        text = f"{text} {await _mend(ctx, asked, ahead[0], found)}".strip()
-        box = box.over(found)
+        sources = await _look_up(ctx, ahead[0], evidence, keep=k)
+        text = f"{text} {await _mend(ctx, asked, ahead[0], sources)}".strip()
+        box = box.over(sources)
     if text:
         text = await add_conclusion(generator, text)
         ctx.emit(ChainWritten(text=text))

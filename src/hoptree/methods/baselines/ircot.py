@@ -56,11 +56,11 @@ async def ircot(
     the same title and text count once, so that a page cut into several can be read as a whole.
     """
     ctx.require_corpus()
-    found = FirstFound(max_docs)
+    collected = FirstFound(max_docs)
     search = partial(ctx.search, k=k)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "titles": titles}
-    reasoning = await reason_and_search(ctx, question.text, found, search, max_sentences=max_sentences, **shown)
-    return await read_collected(ctx, question.text, reasoning, found.passages, **shown)
+    reasoning = await reason_and_search(ctx, question.text, collected, search, max_sentences=max_sentences, **shown)
+    return await read_collected(ctx, question.text, reasoning, collected.passages, **shown)
 
 
 class Collection(Protocol):

@@ -219,12 +219,13 @@ class _Run:
         sources = {"steps": (self.text, "")}
         if self.docs:
             sources["documents"] = ("", show_context(self.ctx, self.docs, titles=self.titles))
-        found = dict(zip(sources, await together(self._conclude(*source) for source in sources.values()), strict=True))
-        known = [name for name in sources if found[name][0].known]
-        best = min(known, key=lambda name: found[name][1], default="steps")
-        rows = [[name, answer.text, u if math.isfinite(u) else None] for name, (answer, u) in found.items()]
+        concluded = await together(self._conclude(*source) for source in sources.values())
+        answers = dict(zip(sources, concluded, strict=True))
+        known = [name for name in sources if answers[name][0].known]
+        best = min(known, key=lambda name: answers[name][1], default="steps")
+        rows = [[name, answer.text, u if math.isfinite(u) else None] for name, (answer, u) in answers.items()]
         self.ctx.emit(AnswersCompared(value=best, answers=rows))
-        answer = found[best][0]
+        answer = answers[best][0]
         self.ctx.emit(ChainWritten(text=answer.raw))
         return replace(answer, support=supporting_ids(answer.text, self.docs)) if answer.known else answer
 

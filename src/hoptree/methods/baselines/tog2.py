@@ -159,8 +159,8 @@ async def _go_further(
 async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> Pages:
     """Return the passages of the entities' own pages that are among the best ones for a query of all pages."""
     each = {entity.id: entity for entity in entities}
-    found = await together(own_page(ctx, entity, query, k=_TOP_PASSAGES) for entity in each.values())
-    pages = dict(zip(each, found, strict=True))
+    results = await together(own_page(ctx, entity, query, k=_TOP_PASSAGES) for entity in each.values())
+    pages = dict(zip(each, results, strict=True))
     best = {passage.id for passage in _best_passages(pages)}
     return {name: [passage for passage in page if passage.id in best] for name, page in pages.items()}
 

@@ -86,7 +86,7 @@ def compares_again(question: str, above: Iterable[str]) -> bool:
 def compare_branches(
     ctx: Context, question: str, plan: Plan, asked: Mapping[int, str], answers: Mapping[int, Answer]
 ) -> Answer | None:
-    """Return the answer by dates, numbers, names or yes and no, from what each branch of a plan found.
+    """Return the answer by dates, numbers, names or yes and no, from what each branch of a plan answered.
 
     None where the question compares nothing, or what was found does not decide it.
     """
@@ -96,10 +96,10 @@ def compare_branches(
     about = {node.id: _named(asked[node.id], comparison.operands) for node in plan.nodes}
     ends = {operand: _end_of(operand, plan, about) for operand in comparison.operands}
     apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
-    found = [
+    answered = [
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
     ]
-    facts = select_facts(comparison, question, found) if apart else {}
+    facts = select_facts(comparison, question, answered) if apart else {}
     return _decide(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
 
@@ -110,12 +110,12 @@ def compare_pairs(
     comparison = detect_comparison(question)
     if comparison is None:
         return None
-    found = []
+    answered = []
     for asked, answer in pairs:
         named = _named(asked, comparison.operands)
         if len(named) == 1 and answer.known:
-            found.append((named[0], asked, answer.text))
-    facts = select_facts(comparison, question, found)
+            answered.append((named[0], asked, answer.text))
+    facts = select_facts(comparison, question, answered)
     return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
 

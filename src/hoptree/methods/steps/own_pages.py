@@ -36,8 +36,8 @@ async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> st
     wanted = fold(name)
     if not wanted:
         return ""
-    found = await ctx.titles(name, k=_MAX_TITLES, node=node)
-    titles = list(dict.fromkeys(title.split(" › ")[0] for title in found))
+    nearest = await ctx.titles(name, k=_MAX_TITLES, node=node)
+    titles = list(dict.fromkeys(title.split(" › ")[0] for title in nearest))
     same = [title for title in titles if fold(title) == wanted]
     bracketed = [title for title in titles if fold(_BRACKET.sub("", title)) == wanted]
     return same[0] if same else bracketed[0] if len(bracketed) == 1 else ""

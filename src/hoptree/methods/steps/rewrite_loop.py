@@ -123,14 +123,14 @@ async def write_with_help(ctx: Context, generator: Generator, judge: Judge, help
         draft = await write("draft", helper.context())
         verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
         doubt = verdict.doubt
-        found = await helper.look_up(_behind_lead(doubt, draft), draft, written) if doubt else None
+        result = await helper.look_up(_behind_lead(doubt, draft), draft, written) if doubt else None
         if doubt is None:
             written = written.followed_by(draft.until(verdict.keep))
-        elif found == "spent":
+        elif result == "spent":
             return _stop(ctx, written.followed_by(draft.until(doubt.start)), "retrievals")
-        elif found:
+        elif result:
             written = written.followed_by(draft.until(doubt.start))
-            rewritten = replace((await write("rewrite", found.context)).first_sentence(), ended=False)
+            rewritten = replace((await write("rewrite", result.context)).first_sentence(), ended=False)
             kept = written.followed_by(rewritten)
             written = kept if judge.accepts(rewritten) else before.followed_by(draft.until(doubt.end))
         else:
