@@ -273,16 +273,16 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
         scored.append(_Scored(row, {name: {result.id: result.scores.get(name) for result in rows} for name in names}))
     _compare_with_base(scored)
     plain = [
-        (one, other)
-        for one in scored
+        (entry, other)
+        for entry in scored
         for other in scored
-        if one.row["method"] not in _PLAIN_METHODS
+        if entry.row["method"] not in _PLAIN_METHODS
         and other.row["method"] in _PLAIN_METHODS
-        and all(one.row[name] == other.row[name] for name in ("data", "version"))
+        and all(entry.row[name] == other.row[name] for name in ("data", "version"))
     ]
-    for one, other, comparison in _compare(plain, "f1"):
-        one.row["against_plain"][other.row["run"]] = comparison
-    return [one.row for one in scored]
+    for entry, other, comparison in _compare(plain, "f1"):
+        entry.row["against_plain"][other.row["run"]] = comparison
+    return [entry.row for entry in scored]
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
@@ -300,14 +300,16 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
             row = _named(trial, data, summary["folders"][data]) | _figures(figures)
             scored.append(_scored(row | {"warnings": figures["warnings"]}, of_data))
         if summary["all"]:
-            together_pairs = [replace(pair, id=f"{data}/{pair.id}") for data, some in pairs.items() for pair in some]
+            together_pairs = [
+                replace(pair, id=f"{data}/{pair.id}") for data, of_data in pairs.items() for pair in of_data
+            ]
             scored.append(_scored(_named(trial, ALL) | _figures(summary["all"]), together_pairs))
             means.append(_named(trial, MEAN))
     _compare_with_base(scored)
-    for one, base in _with_base(scored):
-        if change := _gap_change(base.row, one.row):
-            one.row["against_base"]["gap_f1"] = change
-    rows = [one.row for one in scored]
+    for entry, base in _with_base(scored):
+        if change := _gap_change(base.row, entry.row):
+            entry.row["against_base"]["gap_f1"] = change
+    rows = [entry.row for entry in scored]
     for mean in means:
         parts = [row for row in rows if row["folder"] and all(row[name] == mean[name] for name in ("run", "version"))]
         for name in (*_SHARES, *_DECISIONS):
@@ -337,14 +339,14 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_base(scored: Sequence[_Scored]) -> list[tuple[_Scored, _Scored]]:
     """Return each version but the base with the base, of the same run over the same data."""
-    base = {(one.row["data"], one.row["run"]): one for one in scored if one.row["version"] == BASE}
-    return [(one, base[one.row["data"], one.row["run"]]) for one in scored if one.row["version"] != BASE]
+    base = {(entry.row["data"], entry.row["run"]): entry for entry in scored if entry.row["version"] == BASE}
+    return [(entry, base[entry.row["data"], entry.row["run"]]) for entry in scored if entry.row["version"] != BASE]
 
 
 def _compare_with_base(scored: Sequence[_Scored]) -> None:
-    for name in dict.fromkeys(name for one in scored for name in one.scores):
-        for one, _, comparison in _compare(_with_base(scored), name):
-            one.row["against_base"][name] = comparison
+    for name in dict.fromkeys(name for entry in scored for name in entry.scores):
+        for entry, _, comparison in _compare(_with_base(scored), name):
+            entry.row["against_base"][name] = comparison
 
 
 def _compare(
@@ -352,14 +354,14 @@ def _compare(
 ) -> Iterator[tuple[_Scored, _Scored, dict[str, Any]]]:
     """Compare couples question by question, by a score that both have; p is corrected over all couples."""
     pairs: list[tuple[_Scored, _Scored, PairedComparison]] = []
-    for one, other in couples:
-        before, after = other.scores.get(name, {}), one.scores.get(name, {})
+    for entry, other in couples:
+        before, after = other.scores.get(name, {}), entry.scores.get(name, {})
         if any(before.get(key) is not None and value is not None for key, value in after.items()):
-            pairs.append((one, other, compare_pair(before, after, common_only=True)))
-    for (one, other, pair), p in zip(pairs, holm([pair.p_value for *_, pair in pairs]), strict=True):
+            pairs.append((entry, other, compare_pair(before, after, common_only=True)))
+    for (entry, other, pair), p in zip(pairs, holm([pair.p_value for *_, pair in pairs]), strict=True):
         comparison = asdict(replace(pair, adjusted_p=p, changes=()))
         del comparison["changes"]  # hoptree eval compare lists them
-        yield one, other, comparison
+        yield entry, other, comparison
 
 
 def _gap_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float | None] | None:

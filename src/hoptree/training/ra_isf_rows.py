@@ -69,8 +69,8 @@ async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, o
                 marked = example.supporting_ids or example.supporting_titles
                 left_out["gold passages not in the corpus" if marked else "without gold passages"] += 1
             else:
-                rows += [await _relevance_row(question, one, True, spec.titles) for one in judged.relevant]
-                rows += [await _relevance_row(question, one, False, spec.titles) for one in judged.irrelevant]
+                rows += [await _relevance_row(question, passage, True, spec.titles) for passage in judged.relevant]
+                rows += [await _relevance_row(question, passage, False, spec.titles) for passage in judged.irrelevant]
                 left_out["passages that say the answer and are not gold"] += len(judged.unclear)
                 left_out["single gold passages not in the corpus"] += len(judged.missing)
             on_progress(done, len(questions))

@@ -169,7 +169,11 @@ def _instruction_rows(
         unfit[f"no plan for {why}"] += 1
     settled = [event for event in events if isinstance(event, NodeSettled) and event.source == "external"]
     from_documents = {event.id for event in settled if event.state == "answered"}
-    readings = {one.call.node: one for one in of_step("read") if one.call.node in from_documents and one.reply}
+    readings = {
+        exchange.call.node: exchange
+        for exchange in of_step("read")
+        if exchange.call.node in from_documents and exchange.reply
+    }
     for node, exchange in readings.items():
         if answer := clean_answer(exchange.reply):
             yield row(f"read/{node}", "read", exchange, answer)
@@ -263,7 +267,10 @@ async def _judge(answered: Sequence[tuple[TrainingQuestion, str]], spec: SetSpec
     """Return the judge's verdicts by the keys of the questions; none without a judge."""
     if not spec.judge:
         return {}
-    items = [JudgeItem(one.key, one.example.question, answer, one.example.answers) for one, answer in answered]
+    items = [
+        JudgeItem(question.key, question.example.question, answer, question.example.answers)
+        for question, answer in answered
+    ]
     model = open_model(spec.judge, base_url=spec.base_url if spec.judge.startswith("openai/") else "")
     calls = open_calls(spec.cache, concurrency=spec.concurrency)
     try:

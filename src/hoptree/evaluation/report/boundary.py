@@ -109,7 +109,9 @@ def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
     by_model: dict[str, list[Awareness]] = {}
     for awareness in known:
         by_model.setdefault(awareness.run.label, []).append(awareness)
-    complete = {label: some for label, some in by_model.items() if {awareness.data for awareness in some} == sets}
+    complete = {
+        label: measured for label, measured in by_model.items() if {awareness.data for awareness in measured} == sets
+    }
     return complete if len(sets) > 1 else {}
 
 

@@ -132,7 +132,7 @@ class _TraceStore:
     def add(self, question: _Question, traces: Mapping[tuple[int, int], RunTraces]) -> bool:
         """Put the traces of a question into its outcomes if there is room for all of them."""
         known = {number: traces[question.set, number] for number in question.runs if (question.set, number) in traces}
-        views = {number: some.views[question.id] for number, some in known.items() if question.id in some.views}
+        views = {number: run.views[question.id] for number, run in known.items() if question.id in run.views}
         if self.closed or not views:
             return False
         used = dict.fromkeys(passage for view in views.values() for _, _, found in view.searches for passage in found)

@@ -187,16 +187,16 @@ def _gold(group: DataGroup, runs: Sequence[Run]) -> Table | None:
     rows = []
     for run in runs:
         trees = trees_of(run)
-        gold = {row.id: found for row in run.rows if (found := gold_found(row, trees.get(row.id)))}
+        gold = {row.id: pages for row in run.rows if (pages := gold_found(row, trees.get(row.id)))}
         if not gold:
             continue
         fewer = len(gold) if len(gold) < len(run.rows) else None
         shares = (
-            [found.share() for found in gold.values()],
-            [found.share(found.in_text) for found in gold.values()],
-            [found.share(found.in_facts) for found in gold.values()],
+            [pages.share() for pages in gold.values()],
+            [pages.share(pages.in_text) for pages in gold.values()],
+            [pages.share(pages.in_facts) for pages in gold.values()],
         )
-        complete = {name for name, found in gold.items() if not found.missing}
+        complete = {name for name, pages in gold.items() if not pages.missing}
         cells: tuple[Cell, ...] = (
             *(replace(mean_figure([100 * share for share in recall], 1), questions=fewer) for recall in shares),
             mean_score(run, "em"),

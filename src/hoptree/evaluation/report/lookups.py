@@ -96,7 +96,8 @@ def _look_ups(events: Sequence[Event]) -> LookUps | None:
     replies = [event for event in events if isinstance(event, ReplyParsed) and event.step == "filter"]
     if not decisions and not replies:
         return None
-    judged = [one for one in decisions if one["kind"] in _JUDGED and one.get("rewritten") is not True]
+    judged = [decision for decision in decisions if decision["kind"] in _JUDGED]
+    judged = [decision for decision in judged if decision.get("rewritten") is not True]
     memory: Mapping[str, Any] = next((decision for decision in reversed(decisions) if decision["kind"] == "memory"), {})
     facts, conflicts = memory.get("facts"), memory.get("conflicts")
     return LookUps(
@@ -207,7 +208,7 @@ def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> _Bridges:
     kept: Counter[str] = Counter()
     for row in run.rows:
         for title in bridge_titles(row) if row.id in look_ups else ():
-            passes = [passed for one in look_ups[row.id].filterings if (passed := _passed(title, one))]
+            passes = [passed for filtering in look_ups[row.id].filterings if (passed := _passed(title, filtering))]
             titles += 1
             found += bool(passes)
             used += any(passed["all"] for passed in passes)
@@ -266,7 +267,7 @@ def _skip_cells(run: Run, other: Run | None) -> tuple[Cell, ...]:
 
 
 def _share_changed(run: Run, other: Run, among: Collection[str]) -> Number | None:
-    ours, theirs = ({row.id: normalise(row.answer) for row in some.rows} for some in (run, other))
+    ours, theirs = ({row.id: normalise(row.answer) for row in either.rows} for either in (run, other))
     return percent(sum(ours[name] != theirs[name] for name in among), len(among))
 
 

@@ -105,7 +105,7 @@ def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
     first_rows: dict[tuple[Message, ...], TrainingRow] = {}
     counts = {"same_reply": 0, "other_reply": 0}
     example = ""
-    for row in (row for one in sets for row in one.rows):
+    for row in (row for training_set in sets for row in training_set.rows):
         before = first_rows.setdefault(row.messages, row)
         if before is row:
             continue
@@ -117,7 +117,7 @@ def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
 
 def without_kind(sets: Sequence[TrainingSet]) -> int:
     """Count the rows that do not say their kind: whose labels they have is not known."""
-    return sum(row.kind == _NO_KIND for one in sets for row in one.rows)
+    return sum(row.kind == _NO_KIND for training_set in sets for row in training_set.rows)
 
 
 def _other_format(data: bytes) -> str:

@@ -98,7 +98,11 @@ def train(
     spec = replace(spec, recipe=replace(spec.recipe, dtype=dtype))
     base = {"name": name, "digest": weights_digest(source)}
     sets = read_sets(spec.data, base["digest"])
-    training = {"base": base["digest"], "sets": [one.digest for one in sets], **_decisive(asdict(spec.recipe))}
+    training = {
+        "base": base["digest"],
+        "sets": [training_set.digest for training_set in sets],
+        **_decisive(asdict(spec.recipe)),
+    }
     if (finished := _finished_card(spec.out, training)) is not None:
         if not spec.dry_run:
             shutil.rmtree(spec.out / _STATE, ignore_errors=True)  # left by a kill after the card was written
@@ -106,7 +110,7 @@ def train(
     if spec.dry_run:
         on_stage(f"loading {name}")
     loaded = load(source, dtype=DTYPES[dtype], device=processes.device)
-    examples = encode([row for one in sets for row in one.rows], loaded, spec.recipe.max_length)
+    examples = encode([row for training_set in sets for row in training_set.rows], loaded, spec.recipe.max_length)
     run = _Training(spec, base, sets, training, examples, processes)
     return run.estimate(loaded.model, on_stage) if spec.dry_run else run.complete(loaded.model, on_progress)
 
@@ -158,7 +162,7 @@ def _training_of(card: Mapping[str, Any]) -> dict[str, Any]:
     base, sets, recipe = card.get("base"), card.get("sets"), card.get("recipe")
     return {
         "base": base.get("digest") if isinstance(base, dict) else None,
-        "sets": [one.get("digest") for one in sets if isinstance(one, dict)] if isinstance(sets, list) else [],
+        "sets": [entry.get("digest") for entry in sets if isinstance(entry, dict)] if isinstance(sets, list) else [],
         **_decisive(recipe if isinstance(recipe, dict) else {}),
     }
 
@@ -241,7 +245,7 @@ class _Training:
         return {**card, "out": str(out), "new_steps": self.steps - done}
 
     def _report(self) -> dict[str, Any]:
-        rows = [row for one in self.sets for row in one.rows]
+        rows = [row for training_set in self.sets for row in training_set.rows]
         taikc = [
             RowLength(row.label, example.prompt, example.reply)
             for row, example in zip(rows, self.examples, strict=True)
@@ -252,7 +256,7 @@ class _Training:
         longest = max(len(example.tokens) for example in self.examples)
         return {
             "base": dict(self.base),
-            "sets": [one.as_dict() for one in self.sets],
+            "sets": [training_set.as_dict() for training_set in self.sets],
             "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
             "rows_without_kind": without_kind(self.sets),
