@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
-from tests.methods.treeqa_asked import Run, careful, node, rules, tree, verdict
+from tests.methods.treeqa_asked import Run, node, robust_run, rules, tree, verdict
 
 from hoptree.core.values import Passage
 from hoptree.methods.steps.conditions import may_list, read_conditions
@@ -31,7 +31,7 @@ STUDIED = Rule('["Cora Lind", "Dan Roe"]', step="candidates", contains="said: st
 
 def listed(*first: Rule) -> Run:
     yes = Rule(verdict(True, "T1", correct="Yes"), step="validate", contains="Is this true of Ben Hale? studied")
-    return careful(
+    return robust_run(
         rules(*first, CONDITIONS, STARRED, STUDIED, yes, validate=verdict("unknown")),
         question=FILM,
         graph=NO_GRAPH,
@@ -75,7 +75,7 @@ def test_a_condition_that_begins_with_a_name_is_no_part_of_the_name_that_is_chec
         step="conditions",
     )
     given = Rule('["Night Train"]', step="candidates", contains="said: Ada Moor")
-    run = careful(
+    run = robust_run(
         rules(conditions, given, Rule("[]", step="candidates"), validate=verdict(True, "T1", correct="Yes")),
         question=question,
         graph=NO_GRAPH,
@@ -121,7 +121,7 @@ def many(count: int, **given: Any) -> Run:
         build=tree(*nodes, question=FILM),
         validate=verdict("unknown"),
     )
-    return careful(script, question=FILM, graph=NO_GRAPH, pages=Pages(cast, ALUMNI), **given)
+    return robust_run(script, question=FILM, graph=NO_GRAPH, pages=Pages(cast, ALUMNI), **given)
 
 
 def test_checks_of_a_list_and_the_tree_after_it_have_one_cap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from tests.methods.treeqa_asked import (
     PAGES,
     PRESIDENT,
     Run,
-    careful,
     node,
     refutes,
+    robust_run,
     rules,
     tree,
     verdict,
@@ -77,11 +77,11 @@ def test_what_is_brought_in_line_takes_no_mark_along() -> None:
     unsaid = Rule(verdict("unknown"), step="validate", contains=f"Question: {ABOVE}")
     refuted = Rule(elected, step="validate", contains=f"Question: {PRESIDENT}")
     script = rules(unsaid, refuted, build=build, clue="{}", align="Richard Nixon (corrected by evidence)")
-    run = careful(script, graph=SmallGraph(), pages=Pages(*PAGES, NIXON))
+    run = robust_run(script, graph=SmallGraph(), pages=Pages(*PAGES, NIXON))
     (top,) = run.tops
     assert top.answer == "Richard Nixon" and run.node(1)["hypothesis"] == "Richard Nixon"
 
 
 def test_the_tree_that_is_read_beyond_the_paper_takes_none_along_either() -> None:
-    run = careful(rules(validate=verdict("unknown"), clue="{}", final="Lyndon Baines Johnson (not verified)"))
+    run = robust_run(rules(validate=verdict("unknown"), clue="{}", final="Lyndon Baines Johnson (not verified)"))
     assert "final" in run.steps and run.result.answer == "Lyndon Baines Johnson"

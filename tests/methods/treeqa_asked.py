@@ -26,9 +26,9 @@ __all__ = [
     "WRONG_PRESIDENT",
     "Run",
     "asked",
-    "careful",
     "node",
     "refutes",
+    "robust_run",
     "rules",
     "says",
     "shape",
@@ -150,7 +150,7 @@ def shape(nodes: list[TreeNode]) -> list[Any]:
     ]
 
 
-def careful(script: list[Rule], **given: Any) -> Run:
+def robust_run(script: list[Rule], **given: Any) -> Run:
     """A run with no names but those with capitals, and passages that say nothing by themselves unless told so."""
     further = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]
     return Run([*script, *further], robust=True, **given)

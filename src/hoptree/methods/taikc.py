@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import ChainWritten, Decision, PlanRepaired
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, in_order, together
 from hoptree.methods.steps.answer import (
@@ -184,7 +184,7 @@ def _complete(ctx: Context, node: Node, done: Mapping[int, _Solved]) -> str:
     for ref in node.refs:
         answer = done[ref].answer
         if not answer.known:
-            ctx.trace.add("plan_issue", kind="ref_unanswered", node=node.id, detail=f"#query{ref} has no answer")
+            ctx.emit(PlanRepaired(kind="ref_unanswered", node=node.id, detail=f"#query{ref} has no answer"))
         texts[ref] = answer.text if answer.known else f'the answer to "{done[ref].question}"'
     return resolve(node.question, texts)
 
@@ -197,7 +197,7 @@ def _paths(plan: Plan, solved: Mapping[int, _Solved]) -> list[list[tuple[int, st
 def _record_chains(ctx: Context, chains: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(chains))
     for text in texts:
-        ctx.trace.add("chain", text=text)
+        ctx.emit(ChainWritten(text=text))
     return texts
 
 

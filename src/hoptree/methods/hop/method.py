@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from hoptree.core.errors import BudgetSpent, ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.events import OMIT, ChainWritten, Decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.engine.schedule import in_order, together
@@ -399,7 +399,7 @@ class _Run:
         else:
             chains = [" ".join(f"{part.asked} {part.answer.text}." for _, part in path) for path in known]
         for chain in chains:
-            self._ctx.trace.add("chain", text=chain)
+            self._ctx.emit(ChainWritten(text=chain))
         if self._options.plain:
             last = await synthesise(self._ctx, self._question, chains, logprobs=self._logprobs)
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, PlanRepaired
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, same
@@ -197,7 +197,7 @@ async def rebuild(
         borne_out = _borne_out(claim, refuted, verdict, box)
         kinds += [] if borne_out else ["rebuild_unsaid"]
     for kind in kinds:
-        ctx.trace.add("plan_issue", kind=kind, node=node.id, detail=f"in the tree rebuilt for: {refuted.question}")
+        ctx.emit(PlanRepaired(kind=kind, node=node.id, detail=f"in the tree rebuilt for: {refuted.question}"))
     return Rebuilt(claim, tuple(kinds), borne_out) if claim.hypothesis else None
 
 

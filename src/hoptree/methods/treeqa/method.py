@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Planned
 from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.engine.schedule import both, together
@@ -133,11 +134,9 @@ async def treeqa(
     else:
         tree = await _build(ctx, question.text, recursive=recursive)
     root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-    ctx.trace.add(
-        "plan",
-        nodes=[branch.as_plan_node() for branch in (root, *root.below())],
-        issues=[{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues],
-    )
+    nodes = [branch.as_plan_node() for branch in (root, *root.below())]
+    issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
+    ctx.emit(Planned(nodes=nodes, issues=issues))
     draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)

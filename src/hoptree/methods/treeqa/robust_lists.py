@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, Planned
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, tells
@@ -99,7 +99,7 @@ async def intersect(ctx: Context, question: str, process: RobustProcess, *, max_
         Branch(Node(number, f"Of which {listing.asked} is this true: {condition}?", 0), "")
         for number, condition in enumerate(listing.conditions, 1)
     ]
-    ctx.trace.add("plan", nodes=[branch.as_plan_node() for branch in (Branch(root, ""), *tops)], issues=[])
+    ctx.emit(Planned(nodes=[branch.as_plan_node() for branch in (Branch(root, ""), *tops)]))
     conditions = await together(_gather(ctx, listing, number, branch, process) for number, branch in enumerate(tops))
     candidates = _rank(conditions)
     checks = accumulate(_open_conditions(name, conditions) for name in candidates)
@@ -158,7 +158,7 @@ async def _check(
         Branch(Node(100 * node.id + number, f"Is this true of {name}? {condition.text}?", node.id, 2), "Yes")
         for number, name in enumerate(open_names, 1)
     ]
-    ctx.trace.add("plan", under=node.id, nodes=[branch.as_plan_node() for branch in branches], issues=[])
+    ctx.emit(Planned(under=node.id, nodes=[branch.as_plan_node() for branch in branches]))
     outcomes = await together(
         _check_candidate(ctx, branch, condition, name, process)
         for branch, name in zip(branches, open_names, strict=True)

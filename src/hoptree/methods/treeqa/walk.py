@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, ModelCalled, Planned
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import events_of
 from hoptree.methods.steps.agreement import agree
@@ -297,13 +297,8 @@ class Walk:
             self._nodes += len(branch.below())
             dropped = claim.size - branch.claim.size
         issue = {"kind": "cap_nodes", "node": branch.node.id, "detail": f"{dropped} nodes beyond {MAX_NODES} dropped"}
-        self._ctx.trace.add(
-            "plan",
-            under=branch.node.id,
-            rebuilt=True,
-            nodes=[one.as_plan_node() for one in branch.below()],
-            issues=[issue] if dropped else [],
-        )
+        nodes = [one.as_plan_node() for one in branch.below()]
+        self._ctx.emit(Planned(under=branch.node.id, rebuilt=True, nodes=nodes, issues=[issue] if dropped else []))
 
     def _record(self, branch: Branch, outcome: Outcome, path: Path, before: str, size: int) -> None:
         """Record what the paper's tables are made from, for one node."""
@@ -311,8 +306,8 @@ class Walk:
         support = tuple(passage.id for passage in cited.passages)
         stages: Counter[str] = Counter()
         for event in events_of(self._ctx.trace.events, node.id):
-            if event["event"] == "llm":
-                stages[event["step"]] += event["prompt_tokens"] + event["completion_tokens"]
+            if isinstance(event, ModelCalled):
+                stages[event.step] += event.prompt_tokens + event.completion_tokens
         self._ctx.end_node(
             node,
             Answer(branch.hypothesis, source=outcome.source, support=support),
