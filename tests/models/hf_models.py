@@ -78,5 +78,5 @@ def by_transformers(model: Any, requests: Sequence[Request]) -> list[str]:
         )
         new = out[0, inputs["input_ids"].shape[1] :]
         found.append(loaded.tokenizer.decode(new, skip_special_tokens=True).strip())
-    loaded.model.set_attn_implementation(importlib.import_module("hoptree.models.batching").ATTENTION)
+    loaded.model.set_attn_implementation(importlib.import_module("hoptree.models.batching.kv_cache").ATTENTION)
     return found

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hoptree.models.batching.kv_cache import is_memory  # noqa: E402
+from hoptree.models.batching.kv_cache import is_out_of_memory  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ from hoptree.models.batching.kv_cache import is_memory  # noqa: E402
     ],
 )
 def test_a_full_device_is_known_by_what_it_says(said: str) -> None:
-    assert is_memory(RuntimeError(said))
-    assert not is_memory(ValueError(said)), "only the runtime's own errors tell of the device"
+    assert is_out_of_memory(RuntimeError(said))
+    assert not is_out_of_memory(ValueError(said)), "only the runtime's own errors tell of the device"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_full_device_is_known_by_what_it_says(said: str) -> None:
     [torch.OutOfMemoryError("full"), MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")],
 )
 def test_a_full_device_is_known_by_the_kind_of_its_error(error: BaseException) -> None:
-    assert is_memory(error)
+    assert is_out_of_memory(error)
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_a_full_device_is_known_by_the_kind_of_its_error(error: BaseException) -
     ],
 )
 def test_other_failures_are_no_full_device(error: BaseException) -> None:
-    assert not is_memory(error)
+    assert not is_out_of_memory(error)

@@ -21,7 +21,7 @@ from hoptree.models.model import Request
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 hf: Any = importlib.import_module("hoptree.models.hf")
-batching: Any = importlib.import_module("hoptree.models.batching")
+batching: Any = importlib.import_module("hoptree.models.batching.rows")
 prefixes: Any = importlib.import_module("hoptree.models.batching.kv_cache")
 
 

@@ -88,7 +88,7 @@ def test_rows_of_too_small_a_gain_are_read_together(opened: Callable[..., Any], 
     passes = ready.batcher._passes
     ask_all(model, requests)  # so that both beginnings are known
     assert sorted(len(prefix) for prefix in passes._prefixes) == [122, 545]
-    passes._worth_a_pass = worth
+    passes._min_saved = worth
     found: list[list[int]] = []
     by_prefix = passes._by_prefix
 
@@ -283,12 +283,12 @@ def test_common_length(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     naive = 0
     while naive < min(len(one), len(other)) and one[naive] == other[naive]:
         naive += 1
-    assert prefixes.common_length(one, other) == naive
+    assert prefixes._common_length(one, other) == naive
 
 
 @given(st.lists(TOKENS, max_size=8))
 def test_groups_hold_every_prompt_once_and_share_what_they_say(prompts: list[tuple[int, ...]]) -> None:
-    found = prefixes.groups(prompts)
+    found = prefixes.group_by_prefix(prompts)
     assert sorted(member for group in found for member in group.members) == list(range(len(prompts)))
     for group in found:
         assert len({prompts[member][: group.length] for member in group.members}) == 1
@@ -297,5 +297,5 @@ def test_groups_hold_every_prompt_once_and_share_what_they_say(prompts: list[tup
 def test_a_short_beginning_does_not_join_what_shares_a_long_one() -> None:
     start, long, other = (1,) * 10, (2,) * 200, (3,) * 90
     prompts = [(*start, 9), start + long + (4,), start + other + (4,), start + long + (5,), start + other + (5,)]
-    lengths = {group.members: group.length for group in prefixes.groups(prompts)}
+    lengths = {group.members: group.length for group in prefixes.group_by_prefix(prompts)}
     assert lengths == {(0,): 0, (1, 3): 210, (2, 4): 100}

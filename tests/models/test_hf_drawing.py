@@ -102,7 +102,7 @@ def test_more_rows_than_are_looked_at_together_are_told_the_same(monkeypatch: py
         return [(chosen, row.logprobs) for row in made]
 
     together = told()
-    monkeypatch.setattr(rows, "TOGETHER", 2)
+    monkeypatch.setattr(rows, "_DISTRIBUTIONS_PER_STEP", 2)
     assert told() == together
     assert [len(found) for _, found in together] == [1, 1, 1, 1, 1, 1, 1]
     assert [found[0].entropy is not None for _, found in together] == [True, False, False, True, False, False, True]

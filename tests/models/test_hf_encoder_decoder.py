@@ -155,8 +155,8 @@ def test_rows_join_and_leave_while_others_write(
 def test_rows_that_outgrow_the_batch_are_taken_up_again(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.models.batching.rows.AHEAD", 1)
-    monkeypatch.setattr("hoptree.models.batching.kv_cache.COLUMNS", 8)
+    monkeypatch.setattr("hoptree.models.batching.rows._COLUMNS_AHEAD", 1)
+    monkeypatch.setattr("hoptree.models.batching.kv_cache._COLUMN_BLOCK", 8)
     model = opened("t5", max_batch_tokens=60)
     requests = mixed(3, most_words=4, max_tokens=24)
     expected = by_transformers(model.name, requests)

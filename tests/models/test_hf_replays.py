@@ -10,7 +10,14 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hoptree.models.batching.cuda_graphs import SEEN_BEFORE, Replays, Said, Shape, rounded_columns, rounded_rows  # noqa: E402
+from hoptree.models.batching.cuda_graphs import (  # noqa: E402
+    _MIN_REPEATS,
+    Replays,
+    Shape,
+    StepOutput,
+    round_up_columns,
+    round_up_rows,
+)
 from hoptree.models.batching.decoder import DecoderOnly  # noqa: E402
 from hoptree.models.batching.kv_cache import ATTENTION, register_attention  # noqa: E402
 from hoptree.models.batching.rows import Row  # noqa: E402
@@ -66,12 +73,12 @@ def test_a_step_reads_no_number_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("rows", "rounded"), [(1, 1), (2, 2), (3, 4), (33, 64), (64, 64), (65, 128), (300, 320)])
 def test_rows_are_rounded_up(rows: int, rounded: int) -> None:
-    assert rounded_rows(rows) == rounded
+    assert round_up_rows(rows) == rounded
 
 
 @pytest.mark.parametrize(("columns", "rounded"), [(1, 256), (256, 256), (257, 512), (1600, 1792)])
 def test_columns_are_rounded_up(columns: int, rounded: int) -> None:
-    assert rounded_columns(columns) == rounded
+    assert round_up_columns(columns) == rounded
 
 
 class Device:
@@ -115,26 +122,26 @@ def device(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_shape_that_comes_again_is_recorded_once(device: None) -> None:
     asked: list[Shape] = []
 
-    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
+    def write(shape: Shape, tokens: Any, lengths: Any) -> StepOutput:
         asked.append(shape)
-        return Said(torch.zeros(shape.rows, 5), None, None)
+        return StepOutput(torch.zeros(shape.rows, 5), None, None)
 
     replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
     for _ in range(10):
         replays.step(shape, [1, 2], [3, 4])
-    assert len(asked) == SEEN_BEFORE + 1
+    assert len(asked) == _MIN_REPEATS + 1
     replays.forget()
     replays.step(shape, [1, 2], [3, 4])
-    assert len(asked) == SEEN_BEFORE + 2
+    assert len(asked) == _MIN_REPEATS + 2
 
 
 def test_a_pool_whose_recordings_are_gone_takes_no_more(device: None) -> None:
     """torch refuses them, and without a new pool every later step would be taken one program at a time."""
-    replays = Replays("cpu", 4, lambda shape, *_: Said(torch.zeros(shape.rows, 5), None, None))
+    replays = Replays("cpu", 4, lambda shape, *_: StepOutput(torch.zeros(shape.rows, 5), None, None))
     shapes = [Shape(rows, 64, watched=False, hidden=False) for rows in (1, 2)]
     for _ in range(2):
         for shape in shapes:
-            for _ in range(SEEN_BEFORE + 1):
+            for _ in range(_MIN_REPEATS + 1):
                 replays.step(shape, [1] * shape.rows, [3] * shape.rows)
         replays.forget()
     one, same, other, again = Device.CUDAGraph.pools
@@ -144,12 +151,12 @@ def test_a_pool_whose_recordings_are_gone_takes_no_more(device: None) -> None:
 def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(device: None) -> None:
     calls = 0
 
-    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
+    def write(shape: Shape, tokens: Any, lengths: Any) -> StepOutput:
         nonlocal calls
         calls += 1
-        if calls == SEEN_BEFORE + 1:
+        if calls == _MIN_REPEATS + 1:
             raise RuntimeError("operation not permitted when stream is capturing")
-        return Said(torch.full((shape.rows, 5), float(calls)), None, None)
+        return StepOutput(torch.full((shape.rows, 5), float(calls)), None, None)
 
     replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
     for _ in range(6):
@@ -163,10 +170,10 @@ def test_a_device_without_memory_is_no_model_that_cannot_be_recorded(
 ) -> None:
     full = True
 
-    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
-        if full and replays._seen[shape] > SEEN_BEFORE:
+    def write(shape: Shape, tokens: Any, lengths: Any) -> StepOutput:
+        if full and replays._seen[shape] > _MIN_REPEATS:
             raise torch.OutOfMemoryError
-        return Said(torch.zeros(shape.rows, 5), None, None)
+        return StepOutput(torch.zeros(shape.rows, 5), None, None)
 
     def end(_: Any) -> None:
         if full:
@@ -174,7 +181,7 @@ def test_a_device_without_memory_is_no_model_that_cannot_be_recorded(
 
     monkeypatch.setattr(Device.CUDAGraph, "capture_end", end)
     replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
-    for _ in range(SEEN_BEFORE):
+    for _ in range(_MIN_REPEATS):
         replays.step(shape, [1, 2], [3, 4])
     with pytest.raises(torch.OutOfMemoryError):
         replays.step(shape, [1, 2], [3, 4])

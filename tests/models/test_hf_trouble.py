@@ -338,7 +338,7 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def made(model: Any, **options: Any) -> Any:
         request = asking(prefix=f"the red {POISON[0]}", max_tokens=0, **options)
         forced = model._engine.ready().text.rows(request)[0].forced
-        monkeypatch.setattr("hoptree.models.batching.decoder.FORCED", len(forced))
+        monkeypatch.setattr("hoptree.models.batching.decoder._FORCED_TOKENS_PER_PASS", len(forced))
         return request
 
     return made

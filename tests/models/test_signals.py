@@ -172,7 +172,7 @@ def forced(model: Any, request: Request) -> tuple[Choice, Any, Any, int]:
 def test_the_tokens_of_a_prefix(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, kind: str, portion: int
 ) -> None:
-    monkeypatch.setattr(decoder, "FORCED", portion)
+    monkeypatch.setattr(decoder, "_FORCED_TOKENS_PER_PASS", portion)
     model = opened(kind)
     prefix = " the river is a green hill where three towns wrote"
     choice, expected, _, _ = forced(model, asking(RULES, prefix=prefix, max_tokens=0, signals=ALL))
@@ -196,7 +196,7 @@ def test_a_long_prefix_and_an_empty_one(opened: Callable[..., Any]) -> None:
 def test_what_a_span_of_the_prefix_looks_back_at(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, portion: int
 ) -> None:
-    monkeypatch.setattr(decoder, "FORCED", portion)
+    monkeypatch.setattr(decoder, "_FORCED_TOKENS_PER_PASS", portion)
     model = opened()
     prefix = "the hill is three red towns"
     spans = tuple((prefix.index(word), prefix.index(word) + len(word)) for word in ("hill", "three red"))

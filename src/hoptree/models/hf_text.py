@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from hoptree.core.errors import EndpointError, RequestTooLong
 from hoptree.core.values import Attended, Token
-from hoptree.models.batching.rows import OF_TOKENS, Logprobs, Row
+from hoptree.models.batching.rows import TOKEN_SIGNALS, Logprobs, Row
 from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage, close_thought, opens_thought, read_choice
 
 # What a tokenizer writes for an incomplete character.
@@ -261,7 +261,7 @@ class Text:
         end = min(
             (place for text in filter(None, request.stop) if (place := decoded.find(text)) >= 0), default=len(decoded)
         )
-        tokens = self._tokens(row, end) if request.top_logprobs or request.signals & OF_TOKENS else ()
+        tokens = self._tokens(row, end) if request.top_logprobs or request.signals & TOKEN_SIGNALS else ()
         opened = self._prompts.leaves_thinking(request)
         choice = read_choice(decoded[:end], finish=row.finish, tokens=tokens, opened=opened)
         return replace(choice, hidden=_to_floats(row.hidden)) if row.hidden is not None else choice

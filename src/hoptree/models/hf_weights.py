@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.models.batching.kv_cache import ATTENTION, is_memory, register_attention
+from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 
 _WEIGHTS_SUFFIX = ".safetensors"
@@ -344,7 +344,7 @@ def _loading(name: str) -> Iterator[None]:
     except ImportError as error:
         raise MissingExtra(f"{name} in transformers", "whitebox") from error
     except Exception as error:  # what a library of many formats raises cannot be listed
-        if is_memory(error):
+        if is_out_of_memory(error):
             raise EndpointError(
                 f"There is no memory for the weights of {name}.",
                 "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",

@@ -1,4 +1,4 @@
-"""Passes through a model that reads and writes in one sequence."""
+"""Passes through a decoder-only model."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hoptree.models.batching.cuda_graphs import Replays, Said, Shape, rounded_columns, rounded_rows
-from hoptree.models.batching.kv_cache import Memory, Prefix, Reading, Step, Writing, aligned, groups, numbers_on
-from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
-from hoptree.models.batching.rows import Row, Watch, fitting
+from hoptree.models.batching.cuda_graphs import Replays, Shape, StepOutput, round_up_columns, round_up_rows
+from hoptree.models.batching.kv_cache import (
+    KvCache,
+    Prefix,
+    ReadingStep,
+    Step,
+    WritingStep,
+    align_columns,
+    group_by_prefix,
+    tensor_on,
+)
+from hoptree.models.batching.passes import MAX_EMPTY_PART, Portions, free_device_memory
+from hoptree.models.batching.rows import Row, Watch, count_fitting
 
 torch: Any = importlib.import_module("torch")
 
-# A beginning that prompts share is read once if it has this many tokens.
-SHARED_TOKENS = 64
-# A pass of its own must save an accelerator this many tokens: a small pass takes it as long as a larger one.
-WORTH_A_PASS = 4096
-# New rows are compared with so many of the running ones, those that joined last.
-COMPARED_ROWS = 64
-# Beginnings that are remembered may take this part of the batch's tokens.
-REMEMBERED_PART = 8
-# Forced tokens of one pass: the scores of each are as many as the vocabulary has words.
-FORCED = 64
+# A shared prefix is read once if it has this many tokens.
+_MIN_SHARED_TOKENS = 64
+# A separate pass must save an accelerator this many tokens: small passes take as long as larger ones.
+_MIN_SAVED_TOKENS = 4096
+# New rows are compared with so many of the running ones.
+_MAX_COMPARED_ROWS = 64
+# Cached prefixes may take one in so many of the batch's tokens.
+_PREFIX_PART = 8
+# Each forced token has as many scores as the vocabulary has words.
+_FORCED_TOKENS_PER_PASS = 64
 
 
 class DecoderOnly:
-    """A model with one rectangle of memory for the rows it works on, each at its own position.
+    """A model with one KV cache for its rows, each at its own position.
 
-    The last token of a prompt is not read with the others but written, as if it were the reply's own: so every pass
-    that asks for a next token is one over a single token of each row.
+    The last token of a prompt is not read with the others but fed like a written one: so every pass for a next token
+    has a single token of each row.
     """
 
     def __init__(self, model: Any, device: Any, max_rows: int) -> None:
@@ -38,14 +47,14 @@ class DecoderOnly:
         self._device = device
         self._max_rows = max_rows
         self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
-        self._worth_a_pass = 0 if str(device) == "cpu" else WORTH_A_PASS
+        self._min_saved = 0 if str(device) == "cpu" else _MIN_SAVED_TOKENS
         self._portions = Portions(str(device))
-        self._memory = Memory()
+        self._memory = KvCache()
         self._layers = int(model.config.get_text_config().num_hidden_layers)
         self._replays: Replays | None = None
         if str(device).startswith("cuda"):
             self._replays = Replays(str(device), max_rows, self._write)
-            # cuDNN makes a plan for each new shape of attention, which takes as long as reading 16,000 tokens.
+            # cuDNN plans each new shape of attention, which takes as long as reading 16,000 tokens.
             torch.backends.cuda.enable_cudnn_sdp(False)
 
     @property
@@ -56,7 +65,7 @@ class DecoderOnly:
         self._memory.clear()
         self._prefixes.clear()
         self._forget_replays()
-        give_back()
+        free_device_memory()
 
     def read_less(self) -> None:
         self._portions.read_less()
@@ -68,9 +77,9 @@ class DecoderOnly:
             if rows * self._memory.width <= tokens:
                 width = max(width, self._memory.width)
             places = rows * 5 // 4
-            if self._replays is not None:  # what was recorded is lost with the old memory, so that it grows seldom
-                width = rounded_columns(width) if rows * rounded_columns(width) <= tokens else width
-                places = rounded_rows(places)
+            if self._replays is not None:  # recordings are lost with the old memory, so it should grow seldom
+                width = round_up_columns(width) if rows * round_up_columns(width) <= tokens else width
+                places = round_up_rows(places)
             self._resize(max(rows, min(places, tokens // width, self._max_rows)), width, running)
         taken = {row.place for row in running}
         free = (place for place in range(self._memory.places) if place not in taken)
@@ -78,12 +87,12 @@ class DecoderOnly:
             row.place = place
         self._memory.wipe([row.place for row in joining])
         self._read_all(joining, running)
-        self._forget(tokens // REMEMBERED_PART)
+        self._drop_prefixes(tokens // _PREFIX_PART)
 
     def make_room(self, rows: Sequence[Row], tokens: int) -> int:
         if max(row.length for row in rows) <= self._memory.width:
             return len(rows)
-        kept = rows[: fitting(rows, tokens)]
+        kept = rows[: count_fitting(rows, tokens)]
         if max(row.length for row in kept) > self._memory.width:
             width = max(row.width for row in kept)
             self._resize(max(len(kept), min(self._memory.places, tokens // width)), width, kept)
@@ -100,70 +109,70 @@ class DecoderOnly:
             lengths[row.place] = row.length - 1
         if self._replays is None:
             watched = self._tensor([row.place for row in looking])
-            said = self._write(shape, self._tensor(tokens), self._tensor(lengths), watched)
-            seen = said.weights
+            output = self._write(shape, self._tensor(tokens), self._tensor(lengths), watched)
+            seen = output.weights
         else:
-            said = self._replays.step(shape, tokens, lengths)
-            seen = self._of(looking, said.weights) if looking else None
+            output = self._replays.step(shape, tokens, lengths)
+            seen = self._select_rows(looking, output.weights) if looking else None
         if seen is not None:
             for row, weights in zip(looking, seen.cpu(), strict=True):
                 row.note_attention(weights, len(row.output) - 1)
         if asking:
-            for row, state in zip(asking, self._of(asking, said.hidden), strict=True):
+            for row, state in zip(asking, self._select_rows(asking, output.hidden), strict=True):
                 row.hidden = state
-        return self._of(rows, said.logits)
+        return self._select_rows(rows, output.logits)
 
     def force(self, row: Row) -> Iterator[Any]:
         assert row.forced is not None
         fed = [*row.prompt[-1:], *row.forced]
-        for start in range(0, len(fed), FORCED):
-            part = fed[start : start + FORCED]
+        for start in range(0, len(fed), _FORCED_TOKENS_PER_PASS):
+            part = fed[start : start + _FORCED_TOKENS_PER_PASS]
             at = row.read - 1 + start
             positions = torch.arange(at, at + len(part), device=self._device)[None]
             known = self._memory.copied(row.place, at) if at else None
-            step = Reading(self._memory, self._tensor([row.place]), known)
+            step = ReadingStep(self._memory, self._tensor([row.place]), known)
             looks = "attention" in row.signals or row.looking
             watch = Watch(self._layers - 1, self._tensor([0]), positions) if looks else None
             hidden = "hidden" in row.signals
             done = self._pass(self._tensor([part]), positions, step, watch, scores=len(part), hidden=hidden)
             if watch is not None:
-                # The first token that is fed is the prompt's last, and no part of the reply.
+                # The first token that is fed is the prompt's last.
                 row.note_attention(watch.weights[0].cpu()[0 if start else 1 :], max(0, start - 1))
             if hidden:
-                row.hidden = self._half_way(done)[0]
+                row.hidden = self._middle_state(done)[0]
             yield done.logits[0, : len(row.forced) - start]
 
     def _shape(self, rows: Sequence[Row], *, watched: bool, hidden: bool) -> Shape:
-        places, columns = max(row.place for row in rows) + 1, aligned(max(row.length for row in rows))
+        places, columns = max(row.place for row in rows) + 1, align_columns(max(row.length for row in rows))
         if self._replays is not None:
-            places, columns = min(rounded_rows(places), self._memory.places), rounded_columns(columns)
+            places, columns = min(round_up_rows(places), self._memory.places), round_up_columns(columns)
         return Shape(places, min(columns, self._memory.width), watched, hidden)
 
-    def _write(self, shape: Shape, tokens: Any, lengths: Any, watched: Any = None) -> Said:
-        """Write one token of each of the first places, those without a row too, each at its own position.
+    def _write(self, shape: Shape, tokens: Any, lengths: Any, watched: Any = None) -> StepOutput:
+        """Feed one token to each of the first places, also those without a row, at their positions.
 
-        What is `watched` is the attention of these places, else of all.
+        `watched` places (default all) have their attention recorded.
         """
         places = torch.arange(shape.rows, device=self._device)
         watched = places if watched is None else watched
         watch = Watch(self._layers - 1, watched, lengths[watched, None]) if shape.watched else None
-        step = Writing(self._memory, places, lengths, shape.columns)
+        step = WritingStep(self._memory, places, lengths, shape.columns)
         done = self._pass(tokens[:, None], lengths[:, None], step, watch, hidden=shape.hidden)
-        return Said(
-            done.logits[:, -1], watch.weights if watch else None, self._half_way(done) if shape.hidden else None
+        return StepOutput(
+            done.logits[:, -1], watch.weights if watch else None, self._middle_state(done) if shape.hidden else None
         )
 
-    def _of(self, rows: Sequence[Row], told: Any) -> Any:
-        """What was told of these rows' places, as a copy."""
-        return told[self._tensor([row.place for row in rows])]
+    def _select_rows(self, rows: Sequence[Row], values: Any) -> Any:
+        """Return a copy of the values of these rows' places."""
+        return values[self._tensor([row.place for row in rows])]
 
-    def _half_way(self, done: Any) -> Any:
+    def _middle_state(self, done: Any) -> Any:
         return done.hidden_states[self._layers // 2][:, -1]
 
     def _resize(self, places: int, width: int, running: Sequence[Row]) -> None:
         self._forget_replays()
         self._memory.resize(places, width, [row.place for row in running])
-        give_back()  # the smaller rectangles, which would not be used again
+        free_device_memory()  # the old tensors
         for place, row in enumerate(running):
             row.place = place
 
@@ -174,7 +183,7 @@ class DecoderOnly:
     def _move_together(self, running: Sequence[Row]) -> None:
         top = max(row.place for row in running) + 1
         rows = len(running)
-        if EMPTY_PART * (top - rows) <= top:
+        if MAX_EMPTY_PART * (top - rows) <= top:
             return
         taken = {row.place for row in running}
         behind = [row for row in running if row.place >= rows]
@@ -184,36 +193,36 @@ class DecoderOnly:
             row.place = place
 
     def _read_all(self, rows: Sequence[Row], running: Sequence[Row]) -> None:
-        """Read the prompts of rows that have their places; a beginning they share with others is read once."""
+        """Read the prompts of rows that have their places; shared prefixes are read once."""
         prompts = [tuple(row.tokens[:-1]) for row in rows]
-        beside = running[-COMPARED_ROWS:]
+        beside = running[-_MAX_COMPARED_ROWS:]
         everyone = [*prompts, *(tuple(row.prompt[:-1]) for row in beside)]
         fresh: set[tuple[int, ...]] = set()
-        for group in groups(everyone):
-            worth = group.length >= SHARED_TOKENS and len(group.members) * group.length >= self._worth_a_pass
+        for group in group_by_prefix(everyone):
+            worth = group.length >= _MIN_SHARED_TOKENS and len(group.members) * group.length >= self._min_saved
             if min(group.members) < len(rows) and worth:
                 older = [beside[member - len(rows)] for member in group.members if member >= len(rows)]
-                fresh.add(self._begin(everyone[group.members[0]][: group.length], older))
+                fresh.add(self._cache_prefix(everyone[group.members[0]][: group.length], older))
         for shared, same in self._by_prefix(rows, prompts).items():
             for row in same:
                 if not row.output:
                     row.cached = 0 if shared in fresh else len(shared)
-                fresh.discard(shared)  # whoever comes first has read it, the others found it
-            alone, twins = _told_apart(same)
+                fresh.discard(shared)  # the first row has read it, the others reuse it
+            alone, twins = _split_twins(same)
             for part in self._portions.of((row.length for row in alone), len(shared)):
                 self._read([alone[number] for number in part], self._prefixes.get(shared))
             if twins:
                 self._memory.move([first.place for first, _ in twins], [row.place for _, row in twins])
 
     def _by_prefix(self, rows: Sequence[Row], prompts: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[Row]]:
-        """The rows by the beginning they need not read; those of too small a gain have none."""
-        found: dict[tuple[int, ...], list[Row]] = {}
+        """Group rows by the cached prefix they use; () if the gain is too small."""
+        by_prefix: dict[tuple[int, ...], list[Row]] = {}
         for row, prompt in zip(rows, prompts, strict=True):
-            found.setdefault(self._longest_known(prompt), []).append(row)
-        for shared in [shared for shared, same in found.items() if len(shared) * len(same) < self._worth_a_pass]:
-            if shared and len(found) > 1:
-                found.setdefault((), []).extend(found.pop(shared))
-        return found
+            by_prefix.setdefault(self._longest_known(prompt), []).append(row)
+        for shared in [shared for shared, same in by_prefix.items() if len(shared) * len(same) < self._min_saved]:
+            if shared and len(by_prefix) > 1:
+                by_prefix.setdefault((), []).extend(by_prefix.pop(shared))
+        return by_prefix
 
     def _pass(
         self,
@@ -225,7 +234,7 @@ class DecoderOnly:
         scores: int = 1,
         hidden: bool = False,
     ) -> Any:
-        """One pass through the weights; `scores` is for how many of the last tokens those of a next one are told."""
+        """Run one pass; `scores` is the number of last tokens whose next-token scores are computed."""
         self._memory.step = step
         return self._model(
             input_ids=tokens,
@@ -238,17 +247,17 @@ class DecoderOnly:
             hoptree_watch=watch,
         )
 
-    def _begin(self, shared: tuple[int, ...], older: list[Row]) -> tuple[int, ...]:
-        """Remember a beginning unless most of it is known: from a row that has read it, else by reading it now.
+    def _cache_prefix(self, shared: tuple[int, ...], older: list[Row]) -> tuple[int, ...]:
+        """Cache a prefix unless most of it is cached: from a row that has read it, else by reading it.
 
-        What was read now is returned.
+        Return the prefix if it was read now.
         """
         if 2 * len(self._longest_known(shared)) >= len(shared):
             return ()
         if older:
             self._prefixes[shared] = self._memory.copied(older[0].place, len(shared))
             return ()
-        step = Reading(self._memory, None)
+        step = ReadingStep(self._memory, None)
         self._pass(self._tensor([shared]), torch.arange(len(shared), device=self._device)[None], step)
         self._prefixes[shared] = Prefix(step.keys, step.values)
         return shared
@@ -271,21 +280,21 @@ class DecoderOnly:
             return
         tokens = self._tensor([text + [0] * (longest - len(text)) for text in texts])
         positions = torch.arange(shared, shared + longest, device=self._device).expand(len(rows), -1)
-        self._pass(tokens, positions, Reading(self._memory, self._tensor(places), prefix))
+        self._pass(tokens, positions, ReadingStep(self._memory, self._tensor(places), prefix))
 
-    def _forget(self, tokens: int) -> None:
-        """Drop the beginnings that were not used for longest until the rest have no more than so many tokens."""
+    def _drop_prefixes(self, tokens: int) -> None:
+        """Drop the least recently used prefixes until the rest have at most `tokens`."""
         while sum(map(len, self._prefixes)) > tokens:
             self._prefixes.popitem(last=False)
 
     def _tensor(self, numbers: Any) -> Any:
-        return numbers_on(self._device, numbers)
+        return tensor_on(self._device, numbers)
 
 
-def _told_apart(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
-    """Rows of which no two have the same text, and the others, each behind the one that is read for it.
+def _split_twins(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
+    """Separate rows with distinct texts from the others, each of which is paired with its twin.
 
-    Samples of one prompt are such twins.
+    Samples of one prompt are twins.
     """
     first: dict[tuple[int, ...], Row] = {}
     twins = []

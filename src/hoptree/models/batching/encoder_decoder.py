@@ -1,4 +1,4 @@
-"""Passes through a model whose encoder reads the prompt and whose decoder writes the reply, such as T5 or BART."""
+"""Passes through an encoder-decoder model, such as T5 or BART."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
-from hoptree.models.batching.rows import Row, fitting
+from hoptree.models.batching.passes import MAX_EMPTY_PART, Portions, free_device_memory
+from hoptree.models.batching.rows import Row, count_fitting
 
 torch: Any = importlib.import_module("torch")
 Tensor = Any
@@ -18,8 +18,8 @@ Tensor = Any
 class EncoderDecoder:
     """A model with the keys and values of every row's prompt and reply.
 
-    Replies end in the same column, whenever their rows joined, and what stands before a shorter one is hidden.
-    Relative positions do not notice; a decoder that counts its positions is told each row's own.
+    Replies end in the same column, and the columns before a shorter one are masked. Relative positions are not
+    affected; a decoder with learned positions gets each row's own.
     """
 
     def __init__(self, model: Any, device: Any) -> None:
@@ -43,7 +43,7 @@ class EncoderDecoder:
         self._rows = ()
         self._block = None
         self._new = []
-        give_back()
+        free_device_memory()
 
     def read_less(self) -> None:
         self._portions.read_less()
@@ -51,11 +51,11 @@ class EncoderDecoder:
     def join(self, joining: Sequence[Row], running: Sequence[Row], tokens: int) -> None:
         self._rows = [*running, *joining]
         self._leave(running, at_once=True)
-        # Several samples of one prompt, or requests with the same, have it encoded once.
+        # Equal prompts are encoded once.
         encoded: dict[tuple[int, ...], Tensor] = dict.fromkeys((tuple(row.prompt) for row in joining), None)
         prompts = list(encoded)
         for part in self._portions.of(map(len, prompts)):
-            encoded.update(self._encoded([prompts[number] for number in part]))
+            encoded.update(self._encode([prompts[number] for number in part]))
         first: set[tuple[int, ...]] = set()
         for row in joining:
             prompt = tuple(row.prompt)
@@ -65,7 +65,7 @@ class EncoderDecoder:
             self._new.append((row, encoded[prompt]))
 
     def make_room(self, rows: Sequence[Row], tokens: int) -> int:
-        return fitting(rows, tokens)
+        return count_fitting(rows, tokens)
 
     def write(self, rows: Sequence[Row]) -> Any:
         self._rows = rows
@@ -77,12 +77,12 @@ class EncoderDecoder:
         wanted = set(rows)
         new = [(row, states) for row, states in self._new if row in wanted]
         self._new = []
-        # Rows that begin at once have mostly the same to begin with, and then nothing before it to hide.
+        # Rows that begin together mostly have targets of equal length, which need no mask.
         for length in sorted({row.target_length for row, _ in new}):
-            block, found = self._begin([pair for pair in new if pair[0].target_length == length])
+            block, first_scores = self._begin([pair for pair in new if pair[0].target_length == length])
             blocks.append(block)
-            scores.append(found)
-        self._block = _together(blocks)
+            scores.append(first_scores)
+        self._block = _merge_blocks(blocks)
         places = {row: place for place, row in enumerate(self._block.rows)}
         return torch.cat(scores)[self._tensor([places[row] for row in rows])]
 
@@ -92,12 +92,12 @@ class EncoderDecoder:
         self._new = [pair for pair in self._new if pair[0] is not row]
         if row.forced:
             tokens = self._tensor([[*row.begin, *row.forced[:-1]]])
-            with self._at(torch.arange(tokens.shape[1], device=self._device)[None]):
+            with self._at_positions(torch.arange(tokens.shape[1], device=self._device)[None]):
                 done = self._model(encoder_outputs=(states[None],), decoder_input_ids=tokens, use_cache=False)
             yield done.logits[0, len(row.begin) - 1 :]
 
     def _leave(self, rows: Sequence[Row], *, at_once: bool = False) -> None:
-        """Let go of all rows but these, if they are enough for the others to be moved together."""
+        """Drop all rows but these, if enough of them are gone."""
         if self._block is None:
             return
         wanted = set(rows)
@@ -105,49 +105,49 @@ class EncoderDecoder:
         gone = len(self._block.rows) - len(kept)
         if not kept:
             self._block = None
-        elif gone and (at_once or EMPTY_PART * gone > len(self._block.rows)):
+        elif gone and (at_once or MAX_EMPTY_PART * gone > len(self._block.rows)):
             self._block.keep(kept, self._tensor(kept))
 
-    def _encoded(self, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], Tensor]:
+    def _encode(self, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], Tensor]:
         longest = max(map(len, prompts))
         tokens = self._tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts])
-        mask = _up_to(self._tensor([len(prompt) for prompt in prompts]), longest)
+        mask = _length_mask(self._tensor([len(prompt) for prompt in prompts]), longest)
         states = self._encoder(input_ids=tokens, attention_mask=mask).last_hidden_state
         return {prompt: states[number, : len(prompt)] for number, prompt in enumerate(prompts)}
 
     def _begin(self, new: list[tuple[Row, Tensor]]) -> tuple[_Block, Tensor]:
-        """The first pass of rows with targets of the same length: it also makes the prompts' keys and values."""
+        """Run the first pass of rows with targets of equal length, which also computes the prompts' KV."""
         rows = [row for row, _ in new]
         states = torch.nn.utils.rnn.pad_sequence([states for _, states in new], batch_first=True)
         tokens = self._tensor([row.target for row in rows])
-        with self._at(torch.arange(tokens.shape[1], device=self._device).expand(len(rows), -1)):
+        with self._at_positions(torch.arange(tokens.shape[1], device=self._device).expand(len(rows), -1)):
             done = self._model(
                 encoder_outputs=(states,),
-                attention_mask=_up_to(self._prompt_lengths(rows), states.shape[1]),
+                attention_mask=_length_mask(self._prompt_lengths(rows), states.shape[1]),
                 decoder_input_ids=tokens,
                 use_cache=True,
             )
         return _Block(rows, done.past_key_values), done.logits[:, -1]
 
     def _go_on(self, block: _Block) -> Tensor:
-        """One more token of rows whose prompts are known, at the end of what they have written."""
+        """Run a pass over one more token of each row."""
         rows = block.rows
         written = self._tensor([row.target_length - 1 for row in rows])
-        # Only its shape is looked at: the keys and values that would be made of it are there.
+        # Only its shape is used: its keys and values are cached.
         states = torch.zeros((), dtype=self._model.dtype, device=self._device).expand(len(rows), block.prompt, 1)
-        with self._at(written[:, None]):
+        with self._at_positions(written[:, None]):
             done = self._model(
                 encoder_outputs=(states,),
-                attention_mask=_up_to(self._prompt_lengths(rows), block.prompt),
+                attention_mask=_length_mask(self._prompt_lengths(rows), block.prompt),
                 decoder_input_ids=self._tensor([row.last for row in rows])[:, None],
-                decoder_attention_mask=_up_to(written + 1, block.target + 1).flip(1),
+                decoder_attention_mask=_length_mask(written + 1, block.target + 1).flip(1),
                 past_key_values=block.cache,
                 use_cache=True,
             )
         return done.logits[:, -1]
 
     @contextmanager
-    def _at(self, positions: Tensor) -> Iterator[None]:
+    def _at_positions(self, positions: Tensor) -> Iterator[None]:
         self._positions = positions
         try:
             yield
@@ -155,7 +155,7 @@ class EncoderDecoder:
             self._positions = None
 
     def _own_positions(self, table: Any, _inputs: Any, _output: Tensor) -> Tensor | None:
-        """What a decoder adds for its positions, which it would take to be the same in all rows."""
+        """Return each row's own position embeddings; the decoder assumes the same in all rows."""
         if self._positions is None:
             return None
         return torch.nn.functional.embedding(self._positions + getattr(table, "offset", 0), table.weight)
@@ -169,9 +169,9 @@ class EncoderDecoder:
 
 @dataclass(slots=True)
 class _Block:
-    """Rows in their order, and the keys and values of their prompts and of what they have written.
+    """Rows in order, with the keys and values of their prompts and targets.
 
-    Prompts begin in the first column, targets end in the last one. A row that is gone may stay until it is moved over.
+    Prompts begin in the first column, targets end in the last one. A row that is gone may stay for a while.
     """
 
     rows: list[Row]
@@ -186,7 +186,7 @@ class _Block:
         return int(self.cache.self_attention_cache.layers[0].keys.shape[2])
 
     def keep(self, places: Sequence[int], index: Tensor) -> None:
-        """Let go of all rows but those in `places`, and of the columns that only others needed."""
+        """Drop all rows but those in `places`, and columns that only others needed."""
         self.rows = [self.rows[place] for place in places]
         prompt = max(len(row.prompt) for row in self.rows)
         target = max(row.target_length - 1 for row in self.rows)
@@ -198,33 +198,33 @@ class _Block:
             layer.values = layer.values[:, :, -target:].index_select(0, index)
 
 
-def _together(blocks: list[_Block]) -> _Block:
-    """One block of all; layer by layer, so that only one of them is there twice."""
+def _merge_blocks(blocks: list[_Block]) -> _Block:
+    """Merge blocks layer by layer, so that only one layer is in memory twice."""
     if len(blocks) == 1:
         return blocks[0]
     cache = blocks[0].cache
     for layer, *others in zip(*(block.cache.cross_attention_cache.layers for block in blocks), strict=True):
-        layer.keys = _stacked([layer.keys, *(other.keys for other in others)], at_end=False)
-        layer.values = _stacked([layer.values, *(other.values for other in others)], at_end=False)
+        layer.keys = _stack([layer.keys, *(other.keys for other in others)], at_end=False)
+        layer.values = _stack([layer.values, *(other.values for other in others)], at_end=False)
     for layer, *others in zip(*(block.cache.self_attention_cache.layers for block in blocks), strict=True):
-        layer.keys = _stacked([layer.keys, *(other.keys for other in others)], at_end=True)
-        layer.values = _stacked([layer.values, *(other.values for other in others)], at_end=True)
+        layer.keys = _stack([layer.keys, *(other.keys for other in others)], at_end=True)
+        layer.values = _stack([layer.values, *(other.values for other in others)], at_end=True)
     return _Block([row for block in blocks for row in block.rows], cache)
 
 
-def _stacked(parts: list[Tensor], *, at_end: bool) -> Tensor:
-    """One part above the other, zeros beside the narrower ones: hidden columns must be numbers to count nothing."""
+def _stack(parts: list[Tensor], *, at_end: bool) -> Tensor:
+    """Stack parts, padding narrower ones with zeros: masked columns must be finite."""
     first = parts[0]
     width = max(part.shape[2] for part in parts)
-    whole = first.new_zeros(sum(part.shape[0] for part in parts), first.shape[1], width, first.shape[3])
+    stacked = first.new_zeros(sum(part.shape[0] for part in parts), first.shape[1], width, first.shape[3])
     top = 0
     for part in parts:
         left = width - part.shape[2] if at_end else 0
-        whole[top : top + part.shape[0], :, left : left + part.shape[2]] = part
+        stacked[top : top + part.shape[0], :, left : left + part.shape[2]] = part
         top += part.shape[0]
-    return whole
+    return stacked
 
 
-def _up_to(lengths: Tensor, columns: int) -> Tensor:
-    """A mask that shows the first columns of each row."""
+def _length_mask(lengths: Tensor, columns: int) -> Tensor:
+    """Return a mask of the first `lengths` columns of each row."""
     return (torch.arange(columns, device=lengths.device) < lengths[:, None]).long()

@@ -1,4 +1,4 @@
-"""The keys and values of a running batch, and the attention that reads them."""
+"""The KV cache of a running batch, the attention over it, and shared prefixes of prompts."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
-# Untyped, and only imported where a model of transformers is used.
+# Untyped, and only imported if a model of transformers is used.
 torch: Any = importlib.import_module("torch")
 Tensor = Any
 
 ATTENTION = "hoptree"
-# Attention kernels want rows of masks to begin at multiples of a few elements, and few different shapes.
-COLUMNS = 64
+# Attention kernels want align_columns masks, and few different shapes.
+_COLUMN_BLOCK = 64
 
 
-def aligned(columns: int) -> int:
-    """The next multiple of the column block."""
-    return -(-columns // COLUMNS) * COLUMNS
+def align_columns(columns: int) -> int:
+    """Round up to a multiple of the column block."""
+    return -(-columns // _COLUMN_BLOCK) * _COLUMN_BLOCK
 
 
-def numbers_on(device: Any, numbers: Any) -> Tensor:
-    """Whole numbers as a tensor on the device, without waiting for what an accelerator still has to do."""
-    made = torch.tensor(numbers, dtype=torch.long)
-    return made.pin_memory().to(device, non_blocking=True) if str(device).startswith("cuda") else made.to(device)
+def tensor_on(device: Any, numbers: Any) -> Tensor:
+    """Return integers as a tensor on the device, without waiting for the device."""
+    tensor = torch.tensor(numbers, dtype=torch.long)
+    return tensor.pin_memory().to(device, non_blocking=True) if str(device).startswith("cuda") else tensor.to(device)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefix:
-    """The keys and values of tokens with which several prompts begin, one tensor a layer."""
+    """Keys and values of a prefix that several prompts share, one tensor a layer."""
 
     keys: list[Tensor]
     values: list[Tensor]
@@ -43,7 +43,7 @@ class Prefix:
 
 
 class Step(Protocol):
-    """What one pass through the model does with the keys and values it makes, and how they are attended to."""
+    """How one pass stores its keys and values, and how it attends to them."""
 
     def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]: ...
 
@@ -52,17 +52,17 @@ class Step(Protocol):
     ) -> Tensor: ...
 
 
-class Watches(Protocol):
-    """Who is shown the queries and keys of every layer of a pass."""
+class _Watcher(Protocol):
+    """Receives the queries and keys of every layer of a pass."""
 
     def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None: ...
 
 
-class Memory:
-    """One rectangle a layer: a place for each sequence, and in it a column for each of its positions.
+class KvCache:
+    """One tensor a layer: a place for each sequence, and in it a column for each position.
 
-    Since a sequence's position is its column, a place can be given to another sequence without touching the rest, and
-    nothing is moved as sequences grow. transformers sees it as the cache of the pass that `step` describes.
+    Since a sequence's position is its column, a place can be reused without touching the rest, and nothing moves as
+    sequences grow. transformers sees it as the cache of the pass that `step` describes.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Memory:
         self.values: list[Tensor] = []
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Nothing, whatever is kept: every pass gives its positions itself."""
+        """Return 0: every pass gives its positions itself."""
         return 0
 
     def update(
@@ -83,9 +83,9 @@ class Memory:
         return self.step.keep(layer_idx, key_states, value_states)
 
     def layer(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The rectangles of a layer, made like the first keys and values that come to it."""
+        """Return the tensors of a layer, allocated like the first keys and values."""
         if number == len(self.keys):
-            # Zeros, not whatever was there: a masked column counts nothing only if it is a number.
+            # Zeros: a masked column has no effect only if it is finite.
             for kept, states in ((self.keys, keys), (self.values, values)):
                 kept.append(states.new_zeros(self.places, states.shape[1], self.width, states.shape[3]))
         return self.keys[number], self.values[number]
@@ -95,7 +95,7 @@ class Memory:
         columns = min(width, self.width)
         for kept in (self.keys, self.values):
             for number, old in enumerate(kept):
-                # One layer after another, so that only one of them is there twice.
+                # Layer by layer, so that only one of them is in memory twice.
                 new = old.new_zeros(places, old.shape[1], width, old.shape[3])
                 new[: len(order), :, :columns] = old[:, :, :columns].index_select(0, _index(order, old))
                 kept[number] = new
@@ -106,19 +106,19 @@ class Memory:
             layer.index_copy_(0, _index(targets, layer), layer.index_select(0, _index(sources, layer)))
 
     def wipe(self, places: Sequence[int]) -> None:
-        """Leave nothing of those who had these places: a masked column counts nothing only if it is a number."""
+        """Zero these places: a masked column has no effect only if it is finite."""
         for layer in (*self.keys, *self.values):
             layer.index_fill_(0, _index(places, layer), 0)
 
     def put(self, places: Sequence[int], prefix: Prefix) -> None:
-        """Give sequences the beginning they share."""
+        """Give sequences their shared prefix."""
         for number, (keys, values) in enumerate(zip(prefix.keys, prefix.values, strict=True)):
             kept_keys, kept_values = self.layer(number, keys[None], values[None])
             kept_keys[_index(places, keys), :, : keys.shape[1]] = keys
             kept_values[_index(places, keys), :, : keys.shape[1]] = values
 
     def copied(self, place: int, length: int) -> Prefix:
-        """The first tokens of a sequence, for others that begin alike."""
+        """Copy the first tokens of a sequence as a prefix."""
         keys, values = ([layer[place, :, :length].clone() for layer in kept] for kept in (self.keys, self.values))
         return Prefix(keys, values)
 
@@ -129,13 +129,13 @@ class Memory:
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
-    """A pass over prompts that end at different lengths, padded behind their ends, all after the same `prefix`.
+class ReadingStep:
+    """A pass over right-padded prompts after the same `prefix`; causal attention needs no padding mask.
 
-    Padding behind needs no mask: no token looks forward. Without `places` the keys and values are only collected.
+    Without `places` the keys and values are only collected.
     """
 
-    memory: Memory
+    memory: KvCache
     places: Tensor | None
     prefix: Prefix | None = None
     keys: list[Tensor] = field(default_factory=list)
@@ -144,8 +144,8 @@ class Reading:
 
     def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         if self.prefix is not None:
-            keys = _behind(self.prefix.keys[layer], keys)
-            values = _behind(self.prefix.values[layer], values)
+            keys = _after_prefix(self.prefix.keys[layer], keys)
+            values = _after_prefix(self.prefix.values[layer], values)
         if self.places is None:
             self.keys.append(keys[0])
             self.values.append(values[0])
@@ -165,16 +165,16 @@ class Reading:
         else:
             if window not in self._masks:
                 positions = torch.arange(seen - new, seen, device=query.device)
-                self._masks[window] = mask_of(positions, seen, window, query.dtype)
+                self._masks[window] = causal_mask(positions, seen, window, query.dtype)
             out = attention(query, keys, values, attn_mask=self._masks[window], scale=scaling)
         return out.transpose(1, 2).contiguous()
 
 
 @dataclass(slots=True, eq=False)
-class Writing:
-    """A pass over one token of each of the first `places`, at the position `lengths` tells for each."""
+class WritingStep:
+    """A pass over one token of each of the first `places`, at the positions `lengths`."""
 
-    memory: Memory
+    memory: KvCache
     places: Tensor
     lengths: Tensor
     columns: int
@@ -189,8 +189,8 @@ class Writing:
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None) -> Tensor:
         if window not in self._masks:
-            self._masks[window] = mask_of(self.lengths, self.columns, window, query.dtype)[:, None, None]
-        # The heads that share keys stand in the place of further queries, so that no key is copied for them.
+            self._masks[window] = causal_mask(self.lengths, self.columns, window, query.dtype)[:, None, None]
+        # Heads that share keys become further queries, so that no key is copied.
         rows, heads, _, size = query.shape
         query = query.reshape(rows, keys.shape[1], heads // keys.shape[1], size)
         attention = torch.nn.functional.scaled_dot_product_attention
@@ -199,16 +199,16 @@ class Writing:
 
 
 def _index(numbers: Sequence[int], beside: Tensor) -> Tensor:
-    return numbers_on(beside.device, numbers)
+    return tensor_on(beside.device, numbers)
 
 
-def _behind(prefix: Tensor, new: Tensor) -> Tensor:
+def _after_prefix(prefix: Tensor, new: Tensor) -> Tensor:
     return torch.cat([prefix[None].expand(new.shape[0], -1, -1, -1), new], dim=2)
 
 
-def mask_of(positions: Tensor, columns: int, window: int | None, dtype: Any) -> Tensor:
-    """What is added to the scores of `columns` keys, for a query at each of `positions`."""
-    where = torch.arange(aligned(columns), device=positions.device)[None]
+def causal_mask(positions: Tensor, columns: int, window: int | None, dtype: Any) -> Tensor:
+    """Return the additive mask over `columns` keys for a query at each of `positions`."""
+    where = torch.arange(align_columns(columns), device=positions.device)[None]
     hidden = where > positions[:, None]
     if window is not None:
         hidden |= where <= positions[:, None] - window
@@ -217,7 +217,7 @@ def mask_of(positions: Tensor, columns: int, window: int | None, dtype: Any) -> 
 
 
 def register_attention() -> None:
-    """Make `ATTENTION` known to transformers; without a mask of that name it builds none."""
+    """Register `ATTENTION` with transformers, which builds no mask for it."""
     transformers: Any = importlib.import_module("transformers")
     transformers.AttentionInterface.register(ATTENTION, _attend)
 
@@ -232,7 +232,7 @@ def _attend(
     scaling: float | None = None,
     sliding_window: int | None = None,
     hoptree_step: Step,
-    hoptree_watch: Watches | None = None,
+    hoptree_watch: _Watcher | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     if hoptree_watch is not None:
@@ -241,11 +241,11 @@ def _attend(
 
 
 _FULL = re.compile(r"out of memory|not enough memory|t allocate memory|ALLOC_FAILED", re.IGNORECASE)
-"""What MPS, the drivers of CUDA and HIP, the allocators of processors and CUDA's libraries say."""
+"""Messages of MPS, CUDA, HIP and CPU allocators."""
 
 
-def is_memory(error: BaseException) -> bool:
-    """Whether the device was full; only CUDA's allocator says so by the kind of its error."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device was out of memory; only CUDA's allocator has an exception for it."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     if isinstance(error, OSError):
@@ -254,42 +254,42 @@ def is_memory(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Prompts, by their numbers, whose first `length` tokens are the same."""
+class PrefixGroup:
+    """Prompts, by number, whose first `length` tokens are equal."""
 
     members: tuple[int, ...]
     length: int
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two prompts begin with in common."""
-    low, high = 0, min(len(one), len(other))
-    # Slices are compared by the interpreter itself, many times faster than token by token.
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return the length of the common prefix of two prompts."""
+    low, high = 0, min(len(left), len(right))
+    # Comparing slices is many times faster than comparing tokens.
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def groups(prompts: Sequence[tuple[int, ...]]) -> list[Group]:
-    """Put prompts together that share at least half of the most that either shares with any other.
+def group_by_prefix(prompts: Sequence[tuple[int, ...]]) -> list[PrefixGroup]:
+    """Group prompts that share at least half of the longest prefix that either shares with any other.
 
-    Without that half, the few tokens with which every prompt of a chat template begins would join all of them.
+    Otherwise the few tokens that all prompts of a chat template share would join all of them.
     """
     order = sorted(range(len(prompts)), key=lambda number: prompts[number])
-    # Sorted, so that the prompt that shares most with another stands beside it.
-    shared = [common_length(prompts[one], prompts[other]) for one, other in pairwise(order)]
-    most = [max(shared[max(0, place - 1) : place + 1], default=0) for place in range(len(order))]
-    found: list[Group] = []
+    # Sorted, so that prompts with the longest common prefix are adjacent.
+    shared = [_common_length(prompts[left], prompts[right]) for left, right in pairwise(order)]
+    longest = [max(shared[max(0, place - 1) : place + 1], default=0) for place in range(len(order))]
+    prefix_groups: list[PrefixGroup] = []
     begin = 0
     for place in range(1, len(order) + 1):
-        if place < len(order) and 2 * shared[place - 1] >= max(most[place - 1], most[place], 1):
+        if place < len(order) and 2 * shared[place - 1] >= max(longest[place - 1], longest[place], 1):
             continue
         members = tuple(order[begin:place])
         length = min(shared[begin : place - 1]) if len(members) > 1 else 0
-        found.append(Group(members, length))
+        prefix_groups.append(PrefixGroup(members, length))
         begin = place
-    return found
+    return prefix_groups

@@ -1,4 +1,4 @@
-"""One reply in the making, and the choice of its next token."""
+"""Rows of a batch (replies being written), the choice of next tokens, and internal signals."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hoptree.models.batching.kv_cache import aligned, mask_of
+from hoptree.models.batching.kv_cache import align_columns, causal_mask
 from hoptree.models.model import Signal
 
 Tensor = Any
 
-# Rows whose attention is computed together: their keys in one layer are copied for it.
-TOGETHER_SIGNALS = 32
+# Rows whose attention is computed at once: their keys in one layer are copied for it.
+_WATCHED_ROWS_PER_STEP = 32
 
 
 def entropies(logprobs: Tensor) -> Tensor:
-    """The entropy of each distribution, in nats (Equation 1 of MIND); what is impossible adds nothing."""
+    """Return the entropy of each distribution in nats (Equation 1 of MIND)."""
     return torch.special.entr(logprobs.exp()).sum(-1)
 
 
 def most_attended(weights: Tensor, first: int = 0) -> Tensor:
-    """The most that a later token pays to each token (Equation 2 of MIND): the maximum of a column below the diagonal.
+    """Return the maximum that a later token pays to each token (Equation 2 of MIND).
 
     Row i of `weights` is what token `first` + i pays to each token, from token 0 on.
     """
@@ -31,9 +31,9 @@ def most_attended(weights: Tensor, first: int = 0) -> Tensor:
 
 
 def attention_of_heads(query: Tensor, keys: Tensor, mask: Tensor, scaling: float | None) -> Tensor:
-    """The attention of every query to every key, as the mean over heads; several heads may share keys.
+    """Return the attention of every query to every key, averaged over heads; heads may share keys.
 
-    With 32 bits whatever the model computes with: fused attention does not round its scores in between, either.
+    Computed in 32 bits: fused attention does not round its scores in between either.
     """
     rows, heads, new, size = query.shape
     query, keys = query.float(), keys.float()
@@ -44,11 +44,10 @@ def attention_of_heads(query: Tensor, keys: Tensor, mask: Tensor, scaling: float
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """What some `places` of a pass pay attention to in its last layer: `weights`, once the pass is done.
+    """Records the attention of some `places` in the last layer of a pass as `weights`.
 
-    They are computed from the layer's own queries and keys: fused attention tells no weights, and eager attention in
-    its place would make the pass depend on who asks. One more product of a few queries, in one layer of many, is exact
-    and costs next to nothing; rows that do not ask pay nothing, and only the weights of the pass are ever held.
+    They are computed from the layer's queries and keys: fused attention gives no weights, and eager attention would
+    make the pass depend on who asks. Rows that do not ask cost nothing.
     """
 
     layer: int
@@ -58,7 +57,9 @@ class Watch:
 
     def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None:
         if layer == self.layer:
-            parts = zip(self.places.split(TOGETHER_SIGNALS), self.positions.split(TOGETHER_SIGNALS), strict=True)
+            parts = zip(
+                self.places.split(_WATCHED_ROWS_PER_STEP), self.positions.split(_WATCHED_ROWS_PER_STEP), strict=True
+            )
             self.weights = torch.cat(
                 [
                     attention_of_heads(query[places], keys[places], _mask(positions, keys, window), scaling)
@@ -68,26 +69,26 @@ class Watch:
 
 
 def _mask(positions: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """What is added to the scores of all keys for queries at these positions, in the shape of scores."""
+    """Return the additive mask for queries at these positions, in the shape of scores."""
     columns = keys.shape[2]
-    return mask_of(positions.flatten(), columns, window, torch.float32).reshape(len(positions), 1, -1, columns)
+    return causal_mask(positions.flatten(), columns, window, torch.float32).reshape(len(positions), 1, -1, columns)
 
 
 torch: Any = importlib.import_module("torch")
 
-# Columns kept for what a row will write; it gets more when it needs them.
-AHEAD = 128
-# Distributions that are looked at together: each is as long as the vocabulary, and a few copies are made of it.
-TOGETHER = 256
-# Signals that are told of each token; hidden states are of the last one alone.
-OF_TOKENS: frozenset[Signal] = frozenset(("entropy", "attention"))
-# Signals that the pass over the last token tells too.
-_OF_THE_LAST: frozenset[Signal] = frozenset(("attention", "hidden"))
+# Columns allocated for what a row will write; it gets more when needed.
+_COLUMNS_AHEAD = 128
+# Distributions that are processed at once: each is as long as the vocabulary and copied a few times.
+_DISTRIBUTIONS_PER_STEP = 256
+# Signals of each token; hidden states are of the last one only.
+TOKEN_SIGNALS: frozenset[Signal] = frozenset(("entropy", "attention"))
+# Signals that need a pass over the last token.
+_LAST_TOKEN_SIGNALS: frozenset[Signal] = frozenset(("attention", "hidden"))
 
 
 @dataclass(frozen=True, slots=True)
 class Logprobs:
-    """The log-probability of a chosen token, the likeliest tokens with theirs, best first, and the entropy of all."""
+    """Log-probability of a chosen token, the likeliest tokens with theirs, and the entropy."""
 
     chosen: float
     top: tuple[tuple[int, float], ...]
@@ -96,12 +97,12 @@ class Logprobs:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """One reply: `future` is done when it is complete, and cancelling that takes the row out of the batch.
+    """One reply: `future` is done when it is complete; cancelling that removes the row from the batch.
 
-    `ends` is asked after each token whether the tokens so far complete the reply. `place` is the row's place in the
-    batch's memory, `cached` how many tokens of its prompt had been read for another row. Where an encoder reads the
-    prompt, `begin` is what the decoder is given before the reply. A row with `forced` tokens writes none: it is read
-    with them in one go, as if they were its reply, and `looking` names those whose attention to all before is kept.
+    `ends` says after each token whether the reply is complete. `place` is the row's place in the KV cache, `cached` how
+    many tokens of its prompt had been read for another row. In an encoder-decoder `begin` is what the decoder starts
+    with. A row with `forced` tokens writes none: they are scored in one go, and `looking` names those whose attention
+    to all before is kept.
     """
 
     prompt: list[int]
@@ -131,7 +132,7 @@ class Row:
 
     @property
     def cut(self) -> bool:
-        """Whether unlikely tokens are never drawn."""
+        """Whether top_p or top_k applies."""
         return self.top_p < 1 or self.top_k > 0
 
     @property
@@ -140,7 +141,7 @@ class Row:
 
     @property
     def target(self) -> list[int]:
-        """What a decoder beside an encoder is given, and has written."""
+        """What the decoder of an encoder-decoder was given and has written."""
         return self.begin + self.output
 
     @property
@@ -153,7 +154,7 @@ class Row:
 
     @property
     def read(self) -> int:
-        """How many tokens come before the reply."""
+        """The number of tokens before the reply."""
         return len(self.prompt) + len(self.begin)
 
     @property
@@ -166,33 +167,33 @@ class Row:
 
     @property
     def width(self) -> int:
-        """The columns the row needs for now."""
-        return aligned(min(self.longest, self.length + max(AHEAD, len(self.forced or ()))))
+        """The columns that the row needs for now."""
+        return align_columns(min(self.longest, self.length + max(_COLUMNS_AHEAD, len(self.forced or ()))))
 
     @property
     def attention(self) -> list[float]:
-        """The most that later tokens pay to each token that has a later one."""
+        """The maximum attention that later tokens pay to each token that has a later one."""
         return [] if self._watched < 2 else self._attention[: self._watched - 1].tolist()
 
     @property
     def sound(self) -> bool:
-        """Whether what it tells of its inside are numbers."""
-        told = [part for part in (self.hidden, *self.looks) if part is not None]
+        """Whether its signals are finite."""
+        parts = [part for part in (self.hidden, *self.looks) if part is not None]
         if "attention" in self.signals and self._attention is not None:
-            told.append(self._attention)
-        return all(bool(part.isfinite().all()) for part in told)
+            parts.append(self._attention)
+        return all(bool(part.isfinite().all()) for part in parts)
 
     def draw(self) -> float:
-        """A number from 0 to 1 for the next token, from the row's own generator: no other row can change it."""
+        """Draw a number from 0 to 1 for the next token from the row's own generator."""
         if not self._draws:
             generator = torch.Generator().manual_seed(self.seed % 2**63)
             self._draws = torch.rand(self.max_tokens, generator=generator, dtype=torch.float64).tolist()
         return self._draws[len(self.output)]
 
     def add(self, token: int, end_tokens: frozenset[int]) -> bool:
-        """Take the next token; True if the row is done.
+        """Add the next token; return whether the row is done.
 
-        One that was cut off and tells what it looks at stays for a pass over its last token, which writes no more.
+        A row at its limit that needs signals of its last token stays for one more pass.
         """
         if self.complete:
             return True
@@ -201,16 +202,16 @@ class Row:
             self.finish = "stop"
             return True
         self.complete = len(self.output) >= self.max_tokens
-        return self.complete and _OF_THE_LAST.isdisjoint(self.signals)
+        return self.complete and _LAST_TOKEN_SIGNALS.isdisjoint(self.signals)
 
     def begin_again(self) -> None:
-        """Forget what forced tokens told so far."""
+        """Reset the results of forced tokens."""
         self.logprobs.clear()
         self.looks = [None] * len(self.looking)
         self._attention, self._watched = None, 0
 
     def note_attention(self, weights: Any, first: int) -> None:
-        """Take what tokens of the reply, from `first` on, pay to all that was read."""
+        """Add the attention of the reply's tokens from `first` on to all before them."""
         if not len(weights):
             return
         if self._attention is None:
@@ -225,8 +226,8 @@ class Row:
                 self.looks[number] = part if token == span.start else self.looks[number] + part
 
 
-def fitting(rows: Sequence[Row], tokens: int) -> int:
-    """How many rows, from the first on and at least one, times the widest of them are no more than so many tokens."""
+def count_fitting(rows: Sequence[Row], tokens: int) -> int:
+    """Return how many rows (at least one), times the widest of them, fit into `tokens`."""
     width = 0
     for number, row in enumerate(rows):
         width = max(width, row.width)
@@ -236,62 +237,61 @@ def fitting(rows: Sequence[Row], tokens: int) -> int:
 
 
 def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
-    """The next token of each row, whose scores stand in the same order; None where these are no numbers.
+    """Return the next token of each row by its scores; None if these are not finite.
 
-    What rows asked to be told of the scores is noted in them.
+    Log-probabilities and entropy are noted in the rows that asked for them.
     """
     best = logits.max(-1)
-    chosen, usable = torch.stack(
-        (best.indices, best.values.isfinite().long())
-    ).tolist()  # the device is waited for once
+    # One transfer, so that the device is waited for once.
+    chosen, usable = torch.stack((best.indices, best.values.isfinite().long())).tolist()
     sampled = [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]
     for cut in (False, True):
         alike = [number for number in sampled if bool(rows[number].cut) is cut]
-        for start in range(0, len(alike), TOGETHER):
-            numbers = alike[start : start + TOGETHER]
-            draw = _sampled_of_the_likeliest if cut else _sampled
+        for start in range(0, len(alike), _DISTRIBUTIONS_PER_STEP):
+            numbers = alike[start : start + _DISTRIBUTIONS_PER_STEP]
+            draw = _sample_truncated if cut else _sample
             for number, token in zip(numbers, draw(logits, rows, numbers), strict=True):
                 chosen[number] = token
     if asking := [
-        number for number, row in enumerate(rows) if (row.top or row.signals & OF_TOKENS) and not row.complete
+        number for number, row in enumerate(rows) if (row.top or row.signals & TOKEN_SIGNALS) and not row.complete
     ]:
         picked = logits if len(asking) == len(rows) else logits[torch.tensor(asking, device=logits.device)]
         note_scores(picked, [rows[number] for number in asking], [chosen[number] for number in asking])
     return [token if good else None for token, good in zip(chosen, usable, strict=True)]
 
 
-def _sampled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
-    """One draw a row, looked up in its summed probabilities."""
+def _sample(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
+    """Draw a token for each row from its full distribution."""
     scores = logits[torch.tensor(numbers, device=logits.device)]
-    summed = _scaled(scores, rows, numbers).softmax(-1).cumsum(-1)
-    tokens: list[int] = _drawn(summed, rows, numbers)[:, 0].tolist()
+    summed = _apply_temperature(scores, rows, numbers).softmax(-1).cumsum(-1)
+    tokens: list[int] = _pick(summed, rows, numbers)[:, 0].tolist()
     return tokens
 
 
-def _sampled_of_the_likeliest(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
-    """One draw a row from its `top_k` likeliest tokens, and of these the fewest that are `top_p` likely together."""
+def _sample_truncated(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
+    """Draw a token for each row from its `top_k` likeliest, and of these the fewest with `top_p` together."""
     scores = logits[torch.tensor(numbers, device=logits.device)]
     size = scores.shape[1]
     most = [min(rows[number].top_k or size, size) for number in numbers]
     best = scores.topk(max(most)) if max(most) < size else scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(best.values.shape[1], device=scores.device)
-    scaled = _scaled(best.values, rows, numbers)
+    scaled = _apply_temperature(best.values, rows, numbers)
     chances = scaled.masked_fill(ranks >= _column(most, ranks), float("-inf")).softmax(-1)
-    # The likeliest always stays, and with it all whose betters do not make up top_p yet.
+    # The likeliest always stays, and all whose predecessors do not reach top_p yet.
     before = chances.cumsum(-1) - chances
     chances[(before >= _column([rows[number].top_p for number in numbers], chances)) & (ranks > 0)] = 0
-    tokens: list[int] = best.indices.gather(1, _drawn(chances.cumsum(-1), rows, numbers))[:, 0].tolist()
+    tokens: list[int] = best.indices.gather(1, _pick(chances.cumsum(-1), rows, numbers))[:, 0].tolist()
     return tokens
 
 
-def _scaled(scores: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
+def _apply_temperature(scores: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
     scores = scores.double()
     scores /= _column([rows[number].temperature for number in numbers], scores)
     return scores
 
 
-def _drawn(summed: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
-    """Where each row's draw falls in its summed chances, which need not reach 1."""
+def _pick(summed: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
+    """Return where each row's draw falls in its cumulative probabilities, which need not reach 1."""
     wanted = _column([rows[number].draw() for number in numbers], summed) * summed[:, -1:]
     # The first token whose sum exceeds the draw has a probability above 0.
     return torch.searchsorted(summed, wanted, right=True).clamp(max=summed.shape[1] - 1)
@@ -302,17 +302,17 @@ def _column(numbers: Sequence[float], beside: Any) -> Any:
 
 
 def note_scores(logits: Any, rows: Sequence[Row], chosen: Sequence[int]) -> None:
-    """Note in each row what it asked to be told of the scores from which a token was chosen."""
-    for start in range(0, len(rows), TOGETHER):
-        part = slice(start, start + TOGETHER)
+    """Note log-probabilities and entropy in the rows that asked for them."""
+    for start in range(0, len(rows), _DISTRIBUTIONS_PER_STEP):
+        part = slice(start, start + _DISTRIBUTIONS_PER_STEP)
         logprobs = logits[part].float().log_softmax(-1)
         tokens = torch.tensor(chosen[part], device=logits.device)[:, None]
         best = logprobs.topk(min(max(row.top for row in rows[part]), logprobs.shape[1]))
         asked = any("entropy" in row.signals for row in rows[part])
         numbers = [logprobs.gather(1, tokens), *([entropies(logprobs)[:, None]] if asked else []), best.values]
-        # What is told comes from the device in two parts: each of them has to be waited for.
-        found = zip(rows[part], torch.cat(numbers, 1).tolist(), best.indices.tolist(), strict=True)
-        for row, (logprob, *told), rivals in found:
-            entropy = told.pop(0) if asked else None
-            top = tuple(zip(rivals, told, strict=True))[: row.top]
+        # Two transfers from the device, each of which is waited for.
+        results = zip(rows[part], torch.cat(numbers, 1).tolist(), best.indices.tolist(), strict=True)
+        for row, (logprob, *values), rivals in results:
+            entropy = values.pop(0) if asked else None
+            top = tuple(zip(rivals, values, strict=True))[: row.top]
             row.logprobs.append(Logprobs(logprob, top, entropy if "entropy" in row.signals else None))

@@ -1,4 +1,4 @@
-"""The thread that keeps a batch running: rows join it, write a token each a step, and leave when they are done."""
+"""The thread of a running batch: rows join, write a token each a step, and leave when done."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from concurrent.futures import InvalidStateError
 from typing import Any
 
 from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
-from hoptree.models.batching.kv_cache import is_memory
+from hoptree.models.batching.kv_cache import is_out_of_memory
 from hoptree.models.batching.passes import Passes
 from hoptree.models.batching.rows import Row, next_tokens, note_scores
 
 torch: Any = importlib.import_module("torch")
 
-# New rows wait until they are this part of the running ones, but no more steps than that: reading the prompt of a
-# single row holds up all others as long as reading many does.
-JOIN_PART = 8
-JOIN_STEPS = 8
-# After so many steps with a smaller batch a larger one is tried, and after twice as many each time that fails: whoever
-# else used the device may have left it, or not.
+# New rows wait until they are one in so many of the running ones, but only so many steps: reading one prompt holds up
+# the others as long as reading many.
+_MIN_JOIN_PART = 8
+_MAX_WAIT_STEPS = 8
+# After so many steps with a smaller batch a larger one is tried, and after twice as many each time that fails.
 CALM_STEPS = 256
 
 
 class Batcher:
-    """A model that works on many rows at once, in a thread of its own.
+    """A model that works on many rows at once, in its own thread.
 
-    `max_batch_tokens` bounds rows times the longest of them; it is halved when the device has no memory for it, and
-    then only a row that has the device for itself may have more. Rows for which a growing batch has no room go back
-    into the queue with what they have written, the youngest first.
+    `max_batch_tokens` limits rows times the longest of them; it is halved when the device is out of memory, and then
+    only a row alone may have more. Rows for which a growing batch has no room go back into the queue with what they
+    have written, the youngest first.
     """
 
     def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
@@ -49,11 +48,11 @@ class Batcher:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="hoptree-batch", daemon=True)
         self._thread.start()
-        # A thread that is inside a native library when the interpreter ends would bring the process down.
+        # A thread inside a native library at interpreter exit would crash the process.
         atexit.register(self.close)
 
     def submit(self, rows: Sequence[Row]) -> None:
-        """Let rows join; each one's future tells when it is done."""
+        """Queue rows; their futures are done when they are."""
         for row in rows:
             if row.longest > self._allowed:
                 raise _too_long(row, self._allowed)
@@ -80,10 +79,10 @@ class Batcher:
                         self._step()
                     self._grow()
                 except Exception as error:
-                    full = is_memory(error)
+                    full = is_out_of_memory(error)
                     if not full:
-                        self._fail(_broken(error))
-                if full:  # out of the handler, whose error still holds what did not fit
+                        self._fail(_model_failed(error))
+                if full:  # outside the handler, whose error still references memory
                     self._shrink()
         finally:
             with self._changed:
@@ -91,7 +90,7 @@ class Batcher:
             self._fail(_closed())
 
     def _wait(self) -> bool:
-        """Sleep until there is something to do; False when there never will be."""
+        """Wait for work; return False when closed."""
         with self._changed:
             while not (self._closed or self._waiting or self._live):
                 self._changed.wait()
@@ -114,19 +113,19 @@ class Batcher:
         failed: dict[Row, ModelError] = {}
         for row, token in zip(self._live, tokens, strict=True):
             if token is None:
-                failed[row] = _no_numbers()
+                failed[row] = _scores_not_finite()
             elif not row.add(token, self._end_tokens):
                 still.append(row)
             elif row.sound:
                 _settle(row)
             else:
-                failed[row] = _unsound()
+                failed[row] = _signals_not_finite()
         self._live = still
         if failed:
             self._give_up(failed)
 
     def _force(self, row: Row) -> bool:
-        """Read what a row is to have written, and note what it asked to be told of it; False if it was given up."""
+        """Score the forced tokens of a row; return False if it failed."""
         assert row.forced is not None
         row.begin_again()
         for logits in self._passes.force(row):
@@ -135,26 +134,26 @@ class Batcher:
             note_scores(logits, [row] * len(tokens), tokens)
             if not logits.amax(-1).isfinite().all():
                 self._live.remove(row)
-                self._give_up({row: _no_numbers()})
+                self._give_up({row: _scores_not_finite()})
                 return False
         self._live.remove(row)
         if not row.sound:
-            self._give_up({row: _unsound()})
+            self._give_up({row: _signals_not_finite()})
             return False
         _settle(row)
         return True
 
     def _give_up(self, failed: Mapping[Row, ModelError]) -> None:
-        """End rows that tell no numbers; the others, which are still live, begin again beside nothing of them.
+        """End rows with non-finite results; the others restart on cleared memory.
 
-        What is no number stays so even if it counts nothing, and would spread to whoever gets its place in memory.
+        NaNs spread even through masked columns to whatever row gets the place next.
         """
         self._begin_again()
         for row, error in failed.items():
             _settle(row, error)
 
     def _joining(self) -> list[Row]:
-        """Those at the head of the queue for which there is room, if they are enough or have waited long enough."""
+        """Take the rows at the head of the queue that fit, if they are enough or have waited long enough."""
         chosen: list[Row] = []
         width = max((row.width for row in self._live), default=0)
         with self._changed:
@@ -164,7 +163,7 @@ class Batcher:
                 if rows > self._max_rows or (rows > 1 and rows * width > self.max_batch_tokens):
                     break
                 chosen.append(row)
-            if chosen and JOIN_PART * len(chosen) < len(self._live) and self._steps_waited < JOIN_STEPS:
+            if chosen and _MIN_JOIN_PART * len(chosen) < len(self._live) and self._steps_waited < _MAX_WAIT_STEPS:
                 self._steps_waited += 1
                 return []
             for _ in chosen:
@@ -183,7 +182,7 @@ class Batcher:
         self._live = self._live[:kept]
 
     def _shrink(self) -> None:
-        """Begin again with half the tokens; a row that had the device for itself, and that twice, fails."""
+        """Restart with half the tokens; a row that was alone twice fails."""
         self._calm_steps *= 2 if self._grown else 1
         self._calm, self._grown = 0, False
         if len(self._live) > 1:
@@ -197,7 +196,7 @@ class Batcher:
         self._begin_again()
 
     def _grow(self) -> None:
-        """Try twice the tokens again when there was memory for half of them long enough."""
+        """Double the tokens again after enough steps without running out of memory."""
         if self.max_batch_tokens < self._allowed:
             self._calm += 1
             if self._calm >= self._calm_steps:
@@ -205,19 +204,19 @@ class Batcher:
                 self.max_batch_tokens = min(self._allowed, 2 * max(1, self.max_batch_tokens))
 
     def _begin_again(self) -> None:
-        """Forget what was read: every row keeps what it has written and goes back into the queue."""
+        """Clear the cache; rows keep what they have written and go back into the queue."""
         self._clear()
         with self._changed:
             self._waiting.extendleft(reversed(self._live))
             self._live = []
 
     def _clear(self) -> None:
-        # A device that is gone refuses this too; whoever asks next is told by the pass itself.
+        # A lost device refuses this too; the next pass reports it.
         with contextlib.suppress(Exception):
             self._passes.clear()
 
     def _fail(self, error: HoptreeError) -> None:
-        """End every row with an error; what comes later is tried afresh."""
+        """End every row with an error."""
         with self._changed:
             rows = [*self._live, *self._waiting]
             self._live = []
@@ -241,23 +240,23 @@ def _closed() -> ModelError:
     return EndpointError("The model was closed.", "Open the model again before calling it.")
 
 
-def _broken(error: Exception) -> ModelError:
-    said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+def _model_failed(error: Exception) -> ModelError:
+    message = (str(error).strip().splitlines() or [""])[0].rstrip(".")
     failure = EndpointError(
-        f"The model failed with {type(error).__name__}: {said}.", "Try again; another device or dtype may help."
+        f"The model failed with {type(error).__name__}: {message}.", "Try again; another device or dtype may help."
     )
     failure.__cause__ = error
     return failure
 
 
-def _no_numbers() -> ModelError:
+def _scores_not_finite() -> ModelError:
     return EndpointError(
         "The model's scores for the next token are no numbers.",
         "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
     )
 
 
-def _unsound() -> ModelError:
+def _signals_not_finite() -> ModelError:
     return EndpointError(
         "What the model tells of its attention or hidden state are no numbers, though its scores are.",
         "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.",
@@ -265,7 +264,7 @@ def _unsound() -> ModelError:
 
 
 def _no_memory(row: Row) -> ModelError:
-    """It may come back, where others use the device too."""
+    """Retryable: others may use the device too."""
     return EndpointError(
         f"The device has no memory for the request ({row.read} tokens read, {row.max_tokens} to write), even alone.",
         "Free some, ask for fewer tokens, read fewer passages (--set k=…), or choose a smaller model or dtype "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra
-from hoptree.models.batching.kv_cache import is_memory
+from hoptree.models.batching.kv_cache import is_out_of_memory
 from hoptree.training.lora.encoding import Example, PackedSequence, pack
 from hoptree.training.lora.recipe import ALL_LINEAR, Recipe
 
@@ -189,7 +189,7 @@ def _explain_out_of_memory(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each kind of device has an error of its own for this
-        if not is_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise EndpointError(
             f"There is no memory for sequences of {recipe.max_length:,} tokens.",
