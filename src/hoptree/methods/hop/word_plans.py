@@ -11,7 +11,6 @@ from typing import Literal
 
 from hoptree.core.patterns import lazy_re
 from hoptree.engine.context import Context
-from hoptree.methods.steps.conditions import may_list
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_plans import PERSON_WORDS, expected_answer_type, plan_comparison
 from hoptree.text.comparison_questions import detect_comparison
@@ -395,4 +394,8 @@ def operator_of(question: str) -> Operator:
         return "chain"
     # Two names alone may be of one thing.
     several = _FULFILS_BOTH.search(question) or _ASKS_FOR_SEVERAL.search(question)
-    return "intersect" if may_list(question) and several else "lookup"
+    if not several:
+        return "lookup"
+    from hoptree.methods.steps.conditions import may_list  # loads the steps of lists, which few questions need
+
+    return "intersect" if may_list(question) else "lookup"
