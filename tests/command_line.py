@@ -14,13 +14,11 @@ from unittest.mock import patch
 
 from hoptree.cli.main import main
 
-__all__ = ["call"]
-
 
 def call(*arguments: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """What `python -m hoptree` with these arguments would print in this folder, and its exit code.
+    """Return what `python -m hoptree` with these arguments prints in this folder, and its exit code.
 
-    Loading the modules takes a process longer than most commands do. Signals, standard input and encodings need one.
+    A process of its own takes longer to start than most commands do. Signals, standard input and encodings need one.
     """
     out, err = io.BytesIO(), io.BytesIO()
     with (
@@ -32,8 +30,8 @@ def call(*arguments: str, folder: Path, environment: Mapping[str, str]) -> subpr
         patch.object(os, "_exit", sys.exit),  # a model that another test left open must not end the tests
     ):
         code = _exit_code()
-        said = [stream.getvalue().decode() for stream in (out, err)]
-    return subprocess.CompletedProcess(["hoptree", *arguments], code, *said)
+        printed = [stream.getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(["hoptree", *arguments], code, *printed)
 
 
 def _exit_code() -> int:

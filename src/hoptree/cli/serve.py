@@ -17,12 +17,11 @@ from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
-    from hoptree.server.settings import Settings
+    pass
 
 
 _CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_OTHERS = 0o077
-"""Permissions of anybody but the owner."""
+_OTHER_USERS_MODE = 0o077
 
 
 def serve(
@@ -151,13 +150,13 @@ def serve(
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):
         raise InputError("Two models have the same name.", "Name them: --model NAME=SPEC")
-    wanted = Settings(
+    server_settings = Settings(
         models=chosen,
-        base_urls=_base_urls(base_urls, chosen),
-        corpora=_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
-        graphs=_named(graphs, "--graph"),
-        rerankers=_named(rerankers, "--rerank"),
-        options=_options(settings),
+        base_urls=_read_base_urls(base_urls, chosen),
+        corpora=_read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
+        graphs=_read_named(graphs, "--graph"),
+        rerankers=_read_named(rerankers, "--rerank"),
+        options=_read_options(settings),
         corpora_folder=corpora_folder,
         runs=runs,
         keys=read_keys(keys) if keys else (),
@@ -173,39 +172,31 @@ def serve(
         journal=journal or cache_dir() / f"server-unfinished-{port}.jsonl",
         workers=workers,
     )
-    wanted.check()
+    server_settings.check()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # whose lines name endpoints, one a call
-    if keys and keys.stat().st_mode & _OTHERS:
+    if keys and keys.stat().st_mode & _OTHER_USERS_MODE:
         may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
         warn(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
-    app = create_app(wanted)
-    if trouble := raise_open_file_limit(wanted.limits.connections):
+    app = create_app(server_settings)
+    if trouble := raise_open_file_limit(server_settings.limits.connections):
         warn(trouble)
     if cut_off := len(state_of(app).running.journal):
-        warn(f"{_questions(cut_off)} that an earlier stop cut off: see {wanted.journal}. {_again(cached=not no_cache)}")
+        questions = "There is a question" if cut_off == 1 else f"There are {cut_off} questions"
+        cost = "" if no_cache else "costs only what is missing, and "
+        warn(
+            f"{questions} that an earlier stop cut off: see {server_settings.journal}. Asking one again {cost}takes it out."
+        )
     with listen(host, port) as listening:
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        warn(f"serving http://{shown}:{address[1]}/ ({_who(wanted)}); Ctrl-C stops it.")
+        access = f"{len(server_settings.keys)} keys" if server_settings.keys else "no key needed"
+        warn(f"serving http://{shown}:{address[1]}/ ({access}); Ctrl-C stops it.")
         Server(app).run(sockets=[listening])
 
 
-def _questions(count: int) -> str:
-    return "There is a question" if count == 1 else f"There are {count} questions"
-
-
-def _again(*, cached: bool) -> str:
-    what = "costs only what is missing, and " if cached else ""
-    return f"Asking one again {what}takes it out."
-
-
-def _who(settings: Settings) -> str:
-    return f"{len(settings.keys)} keys" if settings.keys else "no key needed"
-
-
 def with_name(text: str) -> str:
-    """NAME=WHERE as it is; of WHERE alone, the last part of the path is the name."""
+    """Return NAME=WHERE as it is; of WHERE alone, the last part of the path is the name."""
     named, sign, _ = text.partition("=")
     if sign and "://" not in named:
         return text
@@ -222,38 +213,38 @@ def with_name(text: str) -> str:
     return f"{name}={text}"
 
 
-def _named(texts: list[str], option: str) -> dict[str, str]:
-    """NAME=VALUE texts as a mapping."""
-    found: dict[str, str] = {}
+def _read_named(texts: list[str], option: str) -> dict[str, str]:
+    """Read NAME=VALUE texts."""
+    named: dict[str, str] = {}
     for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip() or not value.strip():
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not name or not value:
             raise InputError(f"{option} {text} is not possible.", f"Write {option} NAME=VALUE.")
-        if name.strip() in found:
-            raise InputError(f"{option} {name.strip()} was given twice.", "Give each name once.")
-        found[name.strip()] = value.strip()
-    return found
+        if name in named:
+            raise InputError(f"{option} {name} was given twice.", "Give each name once.")
+        named[name] = value
+    return named
 
 
-def _base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
-    """The address of each openai/… model."""
-    found: dict[str, str] = {}
+def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
+    """Return the address of each openai/… model."""
+    urls: dict[str, str] = {}
     for text in texts:
         name, sign, url = text.partition("=")
         if sign and "/" not in name:
-            found[name.strip()] = url.strip()
+            urls[name.strip()] = url.strip()
         else:
-            found |= {one: text for one, spec in models.items() if spec.startswith("openai/") and one not in found}
-    return found
+            urls |= {model: text for model, spec in models.items() if spec.startswith("openai/") and model not in urls}
+    return urls
 
 
-def _options(texts: list[str]) -> dict[str, dict[str, Any]]:
-    """METHOD.KEY=VALUE texts by method."""
-    found: dict[str, dict[str, Any]] = {}
+def _read_options(texts: list[str]) -> dict[str, dict[str, Any]]:
+    """Read METHOD.KEY=VALUE texts by method."""
+    options: dict[str, dict[str, Any]] = {}
     for text in texts:
         where, sign, value = text.partition("=")
         method, dot, key = where.strip().partition(".")
         if not sign or not dot or not key:
             raise InputError(f"--set {text} is not possible.", "Write --set METHOD.KEY=VALUE: --set taikc.k=3")
-        found.setdefault(method, {})[key] = value.strip()
-    return found
+        options.setdefault(method, {})[key] = value.strip()
+    return options

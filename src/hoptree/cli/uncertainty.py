@@ -1,4 +1,4 @@
-"""Drawing a text in the terminal that was written with doubts: words shaded by them, and what was done about each."""
+"""Drawing a text that was written with doubts: words shaded by them, and what was done about each."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from hoptree.cli.console import clean
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.sentence_view import LEVELS, Said
 
+# By level of doubt. Letters have a colour of their own, so that they can be read on any background.
 _SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
-"""Of each level of doubt; letters have a colour of their own, so that they can be read on any ground."""
-_MARKS = ("", "", "²", "³", "⁴")
-"""What stands behind a word instead, where there are no colours."""
-_HIT = "bold underline"
-_LABEL = 9
-_TITLES = 3
-_HITS = 8
-_CUT = 240
+_MARKS = ("", "", "²", "³", "⁴")  # behind a word, where there are no colours
+_HIT_STYLE = "bold underline"
+_LABEL_COLUMNS = 9
+_MAX_TITLES = 3
+_MAX_HITS = 8
+_MAX_CHARS = 240
 _ENDS = {
     "answer": "it gives an answer",
     "end": "the model had no more to say",
@@ -34,18 +33,18 @@ _Row = tuple[str, Text]
 
 
 def show_writing(console: Console, writing: Writing) -> None:
-    """The text, sentence by sentence, then what memory held; in a file every line is whole."""
+    """Print the text, sentence by sentence, then what memory held; in a file lines are not broken."""
     if console.is_terminal:
         console.print(draw_writing(writing, colours=_has_colours(console)))
         return
     for label, line in _rows(writing, colours=_has_colours(console)):
-        console.print(Text.assemble((f"{label:>{_LABEL}}  ", "dim"), line), soft_wrap=True)
+        console.print(Text.assemble((f"{label:>{_LABEL_COLUMNS}}  ", "dim"), line), soft_wrap=True)
 
 
 def draw_writing(writing: Writing, *, colours: bool = True) -> Table:
-    """The same as rows, whose lines are broken beside their labels."""
+    """Draw the same as rows, whose lines are broken beside their labels."""
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", style="dim", no_wrap=True, min_width=_LABEL)
+    table.add_column(justify="right", style="dim", no_wrap=True, min_width=_LABEL_COLUMNS)
     table.add_column(overflow="fold")
     for row in _rows(writing, colours=colours):
         table.add_row(*row)
@@ -69,7 +68,7 @@ def _rows(writing: Writing, *, colours: bool) -> Iterator[_Row]:
 
 
 def _legend(writing: Writing, *, colours: bool) -> Text:
-    """What the shades and numbers mean."""
+    """Explain the shades and numbers."""
     said = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
     if writing.told_by:
         said.append(f" ({writing.told_by}, nats): ", "not bold dim")
@@ -88,7 +87,7 @@ def _style(*parts: str) -> str:
 
 
 def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
-    """A sentence that was sure in one line; one in doubt with what was asked, what came, and what took its place."""
+    """Yield a sure sentence in one row; one in doubt with what was asked, what was found, and what replaced it."""
     said = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
     yield f"{part.turn}.", said.append("" if part.said.triggered else _behind(part.said), "dim")
     if part.said.triggered:
@@ -126,23 +125,26 @@ def _shaded(said: Said, *, colours: bool, struck: bool) -> Text:
             continue
         mark = "" if colours else _MARKS[word.level]
         shade = _SHADES[word.level] if colours else ""
-        text.append(f"[{shown}]{mark}" if word.hit else f"{shown}{mark}", _style(line, _HIT if word.hit else "", shade))
+        hit_style = _HIT_STYLE if word.hit else ""
+        text.append(f"[{shown}]{mark}" if word.hit else f"{shown}{mark}", _style(line, hit_style, shade))
     return text if text.plain else text.append("(nothing)", "dim")
 
 
 def _doubted(part: Part) -> Iterator[_Row]:
-    """What exceeds its threshold, the words in doubt with their numbers, and the samples where these tell."""
+    """Yield what exceeds its threshold, the words in doubt with their numbers, and the samples if any."""
     hits = [word for word in part.said.words if word.hit]
-    told = [Text.assemble((clean(word.text), "bold"), f" ({word.told})" if word.told else "") for word in hits[:_HITS]]
-    more = f" and {len(hits) - _HITS} more" if len(hits) > _HITS else ""
+    listed = [
+        Text.assemble((clean(word.text), "bold"), f" ({word.told})" if word.told else "") for word in hits[:_MAX_HITS]
+    ]
+    more = f" and {len(hits) - _MAX_HITS} more" if len(hits) > _MAX_HITS else ""
     colon = ": " if hits and part.said.compared else ""
-    yield "in doubt", Text.assemble(f"{part.said.compared}{colon}", Text("; ").join(told), more)
+    yield "in doubt", Text.assemble(f"{part.said.compared}{colon}", Text("; ").join(listed), more)
     for sample in part.said.samples:
         yield "sample", Text(_short(sample), "dim")
 
 
 def _names(part: Part) -> Text:
-    """Those kept and those dropped, each with its confidence and the filter it fell to."""
+    """List names kept and names dropped, each with its confidence and the filter that dropped it."""
     kept = [name for name in part.names if not name.dropped_by]
     dropped = [name for name in part.names if name.dropped_by]
     said = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
@@ -162,13 +164,13 @@ def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
     why = " (names dropped before)" if query.again else " (again)" if query.repeated else ""
     yield label, Text.assemble((f"“{clean(query.query)}”" if query.query else "nothing", "cyan"), (why, "dim"))
     if query.search is not None:
-        found = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_TITLES])
-        more = len(query.passages) - _TITLES
+        found = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])
+        more = len(query.passages) - _MAX_TITLES
         yield "found", Text(_short(found) + (f" and {more} more" if more > 0 else "") if found else "nothing", "green")
 
 
 def _fact(fact: ReadFact) -> Text:
-    """A fact with its confidence and where it stands."""
+    """Show a fact with its confidence and where it stands."""
     said = Text(clean(fact.text))
     said.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
     return said.append(f"  {_source(fact)}" if fact.passage else "", "dim")
@@ -202,7 +204,7 @@ def _end(writing: Writing) -> Iterator[_Row]:
 
 
 def _memory(writing: Writing) -> Iterator[_Row]:
-    """The facts at the end, by where they were read; which of them spared a search; which contradict each other."""
+    """Yield the facts at the end, where they were read, which of them spared a search, and contradictions."""
     used: dict[tuple[str, ...], list[str]] = {}
     for part in writing.parts:
         if part.skipped is not None:
@@ -227,4 +229,4 @@ def _spread(value: float | None) -> str:
 
 def _short(text: str) -> str:
     text = clean(text)
-    return text if len(text) <= _CUT else f"{text[:_CUT]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

@@ -1,0 +1,67 @@
+"""The table of commands: what `hoptree --help` prints, and that each command is there when it is called."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from tests.command_line import call
+
+from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, evaluation_help, top_help
+from hoptree.cli.main import app
+
+TOP = [name for names in COMMANDS.values() for name in names]
+EVALUATION = [name for names in EVALUATION_COMMANDS.values() for name in names]
+LOADED = "import sys; sys.argv = ['hoptree', '--help']; from hoptree.__main__ import main; main(); print(*sys.modules)"
+
+
+def hoptree(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(*arguments, folder=tmp_path, environment={})
+
+
+def test_there_are_few_enough_commands_to_read() -> None:
+    assert len(TOP) <= 14
+    assert all(f"\n  {name} " in top_help() for name in TOP)
+    assert all(f"\n  {name} " in evaluation_help() for name in EVALUATION)
+    assert max(map(len, (top_help() + evaluation_help()).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("path", [*((name,) for name in TOP), *(("eval", name) for name in EVALUATION)], ids=" ".join)
+def test_every_command_can_be_loaded_and_explained(tmp_path: Path, path: tuple[str, ...]) -> None:
+    done = hoptree(tmp_path, *path, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"Usage: hoptree {' '.join(path)}" in done.stdout
+
+
+def test_help_loads_neither_the_parser_nor_a_command() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(top_help())
+    modules = done.stdout.removeprefix(top_help()).split()
+    assert not {"typer", "rich", "asyncio", "hoptree.cli.main", "hoptree.cli.ask"} & set(modules)
+
+
+def test_help_is_the_same_by_the_parser(tmp_path: Path) -> None:
+    assert hoptree(tmp_path, "-h").stdout == top_help()
+    bare = hoptree(tmp_path)
+    assert (bare.returncode, bare.stderr.strip()) == (2, top_help().strip())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("indx",), "Did you mean 'index'?"),
+        (("compare", "a", "b"), "Did you mean 'hoptree eval compare'?"),
+        (("eval", "repot"), "Did you mean 'report'?"),
+    ],
+)
+def test_a_mistyped_or_moved_command_is_pointed_out(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+    done = hoptree(tmp_path, *arguments)
+    assert done.returncode == 2 and hint in done.stderr
+
+
+def test_groups_know_their_commands_without_loading_them() -> None:
+    group = typer.main.get_command(app)
+    assert list(group.commands) == TOP  # type: ignore[attr-defined]
