@@ -17,12 +17,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any
 from uuid import uuid4
 
+from hoptree.core.batching import batched
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import FolderLock
 from hoptree.core.versioned_folder import VersionedFolder, check_fields
@@ -177,8 +177,7 @@ class Change:
 
     def add(self, lines: Iterable[str]) -> None:
         """Write lines of N-Quads as they come, a batch at a time."""
-        rest = iter(lines)
-        while batch := list(islice(rest, BATCH)):
+        for batch in batched(lines, BATCH):
             self.store.bulk_load("".join(batch).encode(), ox.RdfFormat.N_QUADS)
             self.written += len(batch)
 
@@ -208,7 +207,7 @@ class Change:
             self.store = ox.Store(self._part)
             file.seek(0)
             kept = (line for line in file if line[line.rfind(b" ", 0, -3) :] not in endings)
-            while batch := list(islice(kept, BATCH)):
+            for batch in batched(kept, BATCH):
                 self.store.bulk_load(b"".join(batch), ox.RdfFormat.N_QUADS)
                 self.written += len(batch)
 
