@@ -120,7 +120,7 @@ def versions_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Iterator[None]:
-    """Every client of httpx reads what authorities the system trusts, which takes longer than most requests."""
+    """Read certificates once for all httpx clients of the tests: it takes longer than most requests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("httpx._transports.default", "httpx2._transports.default"):
             if transport := sys.modules.get(name):

@@ -158,10 +158,10 @@ def test_what_was_cut_off_or_damaged_is_told_or_made_anew(tmp_path: Path) -> Non
     for path in made.glob("*.store"):
         put_in_place(path, b"broken")
     with pytest.raises(GraphError, match=r"damaged.*Remove this folder"):
-        NameIndex(made).whole(("roger", "marquis"))
+        NameIndex(made).exact_name(("roger", "marquis"))
     (made / "hoptree-names.json").unlink()  # as one that was not finished
     (made / "meta.json").unlink()
-    assert open_name_index(graph).whole(("roger", "marquis")) == [("Q7358590", ("roger", "marquis"))]
+    assert open_name_index(graph).exact_name(("roger", "marquis")) == [("Q7358590", ("roger", "marquis"))]
     assert list(kg.glob("names-*")) == [made]
 
 

@@ -251,8 +251,8 @@ class Text:
         def ends(tokens: list[int]) -> bool:
             if not always and last.isdisjoint(self._piece(tokens[-1])):
                 return False
-            said = self._decode(tokens)
-            return any(text in said for text in stop)
+            decoded = self._decode(tokens)
+            return any(text in decoded for text in stop)
 
         return ends
 

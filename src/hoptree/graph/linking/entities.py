@@ -155,7 +155,7 @@ class IndexedCandidates:
         for span in _spans(words, is_mention):
             if time.monotonic() > until:
                 return
-            yield from self._index.whole(span)
+            yield from self._index.exact_name(span)
         content = [word for word in words if word.text not in FUNCTION_WORDS] or list(words)
         known = dict.fromkeys(form for word in content for form in (word.text, word.base) if self._index.knows(form))
         yield from self._index.with_words(known, _MAX_WORD_HITS)

@@ -93,7 +93,7 @@ class NameIndex:
             known = self._rarity[word] = log(1 + (len(self) + 1) / (count + 0.5))
         return known
 
-    def whole(self, words: Sequence[str]) -> list[Hit]:
+    def exact_name(self, words: Sequence[str]) -> list[Hit]:
         """Return the entities with exactly this name."""
         key = " ".join(words)
         if not self._searcher.doc_freq("key", key):
