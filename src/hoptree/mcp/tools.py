@@ -191,7 +191,7 @@ class _Tools:
             raise result.failure
         if not self._outside:
             return result
-        ids = [passage.id for passage in (*result.evidence, *result.cited)]
+        ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
         return replace(result, warnings=tuple(redact(warning, known=ids) for warning in result.warnings))
 
 

@@ -35,7 +35,7 @@ MAX_WAIT_S = 600.0
 """How long another process may keep an index that is to be changed."""
 _POLL_S = 0.2
 _MAX_PASSED_OVER = 100
-_LATER = "Send it again later, or tell whoever runs the server; its log says more."
+_RETRY_REMEDY = "Send it again later, or tell whoever runs the server; its log says more."
 """Of errors that are not about what the files hold: no space is left, say."""
 
 
@@ -158,7 +158,7 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
         return Refusal(500, kind, "The files could not be read.", redact(error["remedy"]))
     if kind == IndexUnavailable.__name__:
         _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, log_line(error["cause"]))
-        return Refusal(503, kind, redact(cause), _LATER)
+        return Refusal(503, kind, redact(cause), _RETRY_REMEDY)
     return Refusal(400, kind, redact(cause), redact(error["remedy"]))
 
 

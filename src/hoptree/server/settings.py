@@ -60,10 +60,8 @@ class Settings:
     def check(self) -> None:
         """Refuse settings that would let everybody ask, or that do not fit together."""
         if not is_loopback(self.host) and not self.keys:
-            raise ConfigError(
-                f"Listening on {self.host} without keys would let anybody ask at your cost.",
-                "Give a file of keys (--keys FILE), or listen on this machine only (--host 127.0.0.1).",
-            )
+            remedy = "Give a file of keys (--keys FILE), or listen on this machine only (--host 127.0.0.1)."
+            raise ConfigError(f"Listening on {self.host} without keys would let anybody ask at your cost.", remedy)
         names = (*self.hosts, *(_host(origin) for origin in self.origins))
         if not self.keys and (name := next((name for name in names if not is_loopback(name.lower())), None)):
             raise ConfigError(

@@ -133,9 +133,9 @@ _ZIP_REMEDY = "Pack it with deflate, or upload the files themselves."
 _GZIP_REMEDY = "Pack it again, or upload it as it was."
 
 
-def too_many_files(most: int) -> Refusal:
-    """Refuse an upload of more than `most` files."""
-    return Refusal(413, "TooMany", f"More than {most:,} files were uploaded.", "Upload fewer at once.")
+def too_many_files(limit: int) -> Refusal:
+    """Refuse an upload of more than `limit` files."""
+    return Refusal(413, "TooMany", f"More than {limit:,} files were uploaded.", "Upload fewer at once.")
 
 
 class UploadFolder:

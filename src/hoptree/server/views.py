@@ -46,15 +46,15 @@ def _option_value(option: Option | None, value: Any) -> Any:
 
 def result_view(result: Result, model: str) -> AskReply:
     """Return the object that `hoptree ask --json` prints; the model by its public name, messages without paths."""
-    ids = [passage.id for passage in (*result.evidence, *result.cited)]
+    ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
     view = result.as_dict() | {
         "model": model,
         "options": options_view(result.method, result.options),
         "warnings": [redact(warning, known=ids) for warning in result.warnings],
     }
     if result.error:
-        known = public_failure(result.error, result.error_message)
-        view["error"]["message"] = str(refusal_of(result.failure)) if result.failure else known
+        stored = public_failure(result.error, result.error_message)
+        view["error"]["message"] = str(refusal_of(result.failure)) if result.failure else stored
     return view
 
 

@@ -116,8 +116,9 @@ def chat_routes(state: ServerState) -> APIRouter:
 def _ask_request(body: ChatBody, models: Collection[str]) -> AskRequest:
     question = _read_question(body)
     method, separator, model = body.model.partition("@")
-    if method not in (known := [known.name for known in list_methods()]):
-        raise unknown("model", body.model, known, status=404, param="model")
+    methods = [known.name for known in list_methods()]
+    if method not in methods:
+        raise unknown("model", body.model, methods, status=404, param="model")
     if separator and model not in models:
         raise unknown("model", model, models, status=404, param="model")
     return (body.hoptree or Choices()).as_request(question, method, model if separator else None)
