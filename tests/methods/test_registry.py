@@ -324,7 +324,7 @@ def test_an_option_of_other_methods_names_them() -> None:
 def test_a_baseline_fits_on_a_few_screens() -> None:
     folder = Path(baselines.__file__).parent
     lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in folder.glob("[!_]*.py")}
-    assert sum(lines.values()) / len(lines) <= 125 and max(lines.values()) <= 265, lines
+    assert sum(lines.values()) / len(lines) <= 130 and max(lines.values()) <= 290, lines
 
 
 def test_what_always_differs_from_the_paper_is_approx_whatever_is_given() -> None:
