@@ -15,7 +15,8 @@ from hoptree.cli.show import quantiles
 def traced(folder: Path, *questions: list[dict[str, Any]]) -> Path:
     lines = []
     for number, events in enumerate(questions):
-        begin = {"event": "start", "question": f"Who is {number}?", "question_id": f"q{number}", "method": "mind"}
+        method = "seakr" if any(event.get("kind") == "step" for event in events) else "mind"
+        begin = {"event": "start", "question": f"Who is {number}?", "question_id": f"q{number}", "method": method}
         for event in (begin, *events, {"event": "final", "answer": ""}):
             lines.append(json.dumps({"run": f"r{number}", "t": 0.0, **event}) + "\n")
     (folder / "t.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -38,6 +39,7 @@ def filtered(*names: tuple[str, float, str | None]) -> list[dict[str, Any]]:
         "theta": 1.0,
         "hits": [],
         "highest": 2.0,
+        "rewritten": False,
     }
     candidates = [[name, "entity", "question", sure, dropped] for name, sure, dropped in names]
     chosen = {"event": "decision", "kind": "filtered", "value": [], "filters": "cot", "candidates": candidates}
