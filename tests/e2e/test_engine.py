@@ -24,6 +24,7 @@ from tests.e2e.endpoint import (
     silent,
 )
 from tests.held import Clock
+from tests.traced import as_dicts
 
 import hoptree
 from hoptree.core.errors import EndpointError, HoptreeError
@@ -307,7 +308,7 @@ def test_a_question_keeps_its_id_type_and_hops_in_the_trace(settings: dict[str, 
     events: list[Event] = []
     question = Question(film_question(3), id="q7", type="bridge", hops=2)
     hoptree.ask(question, listeners=(events.append,), **settings)
-    assert {name: events[0][name] for name in ("question_id", "type", "hops")} == {
+    assert {name: events[0].as_dict()[name] for name in ("question_id", "type", "hops")} == {
         "question_id": "q7",
         "type": "bridge",
         "hops": 2,
@@ -323,12 +324,12 @@ def test_listeners_hear_events_while_the_question_is_being_answered(
 
     def note(seen: Any) -> None:
         if seen.step == "taikc/confident":
-            plan_known.append(any(event["event"] == "plan" for event in events))
+            plan_known.append(any(event["event"] == "plan" for event in as_dicts(events)))
 
     endpoint.on_request = note
     hoptree.ask(film_question(3), listeners=(events.append,), **settings)
     assert plan_known == [True, True]
-    assert [event["event"] for event in events][-1] == "final"
+    assert [event["event"] for event in as_dicts(events)][-1] == "final"
 
 
 def test_a_mistake_inside_one_question_is_its_result_and_no_more(

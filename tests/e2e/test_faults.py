@@ -37,7 +37,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retries(events: list[Event]) -> list[str]:
-    return [event["error"] for event in events if event["event"] == "retry"]
+    return [event["error"] for event in as_dicts(events) if event["event"] == "retry"]
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -105,7 +105,7 @@ def test_a_rate_limit_with_retry_after_is_waited_for(endpoint: Endpoint, corpus:
     events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert (result.answer, result.error) == ("1948", "")
-    waits = [event["wait"] for event in events if event["event"] == "retry"]
+    waits = [event["wait"] for event in as_dicts(events) if event["event"] == "retry"]
     assert waits == [0.05] * 6, "more often than other failures are tried, and as long as asked"
 
 
@@ -272,7 +272,7 @@ def test_a_tree_of_nonsense_is_answered_as_one_piece_and_says_so(
     assert [(node.id, node.question, node.children) for node in result.tree] == [(1, QUESTION, [])]
     assert any("answered as one piece" in warning for warning in result.warnings)
     assert endpoint.steps().count("taikc/decompose") == 2, "asked once more and no more"
-    issues = next(event["issues"] for event in events if event["event"] == "plan")
+    issues = next(event["issues"] for event in as_dicts(events) if event["event"] == "plan")
     assert [issue["kind"] for issue in issues] == ["decompose_failed"]
 
 

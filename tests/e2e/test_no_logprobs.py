@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.command_line import call
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, refused
+from tests.traced import as_dicts
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.engine import Engine
@@ -95,8 +96,8 @@ class Asked:
 
         return asyncio.run(ask())
 
-    def decided(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == "decision" and event["kind"] == kind]
+    def decided(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in as_dicts(self.events) if event["event"] == "decision" and event["kind"] == kind]
 
 
 @pytest.mark.parametrize("method", ["mind", "dragin"])
@@ -114,7 +115,7 @@ def test_without_logprobs_samples_tell_the_doubt(
         (told,) = [one for one in result.warnings if "log-probabilities" in one]
         assert "openai/m" in told and "samples" in told
     assert [event["value"] for event in asked.decided("sentence") if event.get("samples")][:1] == [True]
-    kinds = [event["kind"] for event in asked.events if event["event"] == "warning"]
+    kinds = [event["kind"] for event in as_dicts(asked.events) if event["event"] == "warning"]
     assert kinds.count("no_logprobs") == 2, "once a question"
     last = [seen for seen in endpoint.requests if "the film Vertigo" in seen.prompt]
     assert last and not any("logprobs" in seen.body for seen in last), "what is known is not tried again"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.endpoint import Endpoint, index_of
+from tests.traced import as_dicts
 
 import hoptree
 from hoptree.engine.events import Event
@@ -143,7 +144,7 @@ def test_table_14_joins_two_chains_from_documents_and_memory(
     ]
     assert result.chains == TABLE_14_CHAINS
     assert nodes[0].evidence[0] == "p1" and nodes[1].evidence == ("p2",)
-    assert [event["query"] for event in events if event["event"] == "retrieve"] == [
+    assert [event["query"] for event in as_dicts(events) if event["event"] == "retrieve"] == [
         "Who directed the film The Carousel Of Death?",
         "What is the birth year of Heinz Paul?",
     ]
@@ -202,7 +203,7 @@ def test_table_12_mends_the_missing_brace_without_asking_again(
     result = ask(TABLE_12, endpoint, corpus, tmp_path, events, order=order)
     assert result.answer == "No"
     assert endpoint.steps().count("taikc/decompose") == 1
-    plans = [event for event in events if event["event"] == "parse" and event["step"] == "decompose"]
+    plans = [event for event in as_dicts(events) if event["event"] == "parse" and event["step"] == "decompose"]
     assert [event["repairs"] for event in plans] == [["completed"]]
     assert result.chains == ("Han Sai Por is Singaporean, while Gabriele Oettingen is German.",)
     assert [(node.answer, node.source) for node in preorder(result.tree)] == [
@@ -218,9 +219,9 @@ def test_table_12_nested_questions_that_refer_to_nothing_are_asked_at_once(
     script_table_12(endpoint)
     events: list[Event] = []
     result = ask(TABLE_12, endpoint, corpus, tmp_path, events)
-    plan = next(event for event in events if event["event"] == "plan")
+    plan = next(event for event in as_dicts(events) if event["event"] == "plan")
     assert [node["refs"] for node in plan["nodes"]] == [[], []]
-    states = [(event["id"], event["state"]) for event in events if event["event"] == "node"]
+    states = [(event["id"], event["state"]) for event in as_dicts(events) if event["event"] == "node"]
     assert states[:2] == [(1, "asking"), (2, "asking")], "both began before one ended"
     assert result.answer == "No"
 
@@ -233,7 +234,7 @@ def test_table_15_logs_that_the_plan_gave_an_answer_away(
     events: list[Event] = []
     result = ask(TABLE_15, endpoint, corpus, tmp_path, events, order=order)
     assert result.answer == "natural causes"
-    issues = next(event["issues"] for event in events if event["event"] == "plan")
+    issues = next(event["issues"] for event in as_dicts(events) if event["event"] == "plan")
     assert [(issue["kind"], issue["node"]) for issue in issues] == [("plan_leak", 2)]
     assert "Nora Brockstedt" in issues[0]["detail"]
     assert [(node.answer, node.source) for node in preorder(result.tree)] == [

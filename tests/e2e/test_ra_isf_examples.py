@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.endpoint import Endpoint
+from tests.traced import as_dicts
 
 import hoptree
 from hoptree.cli.render import draw_svg
@@ -146,7 +147,7 @@ def ask(question: str, endpoint: Endpoint, events: list[Event], **options: Any) 
 
 def calls_of(events: list[Event], node: int) -> list[str]:
     """What was asked for a node, in order."""
-    calls = [event for event in events if event["event"] in ("llm", "retrieve") and event["node"] == node]
+    calls = [event for event in as_dicts(events) if event["event"] in ("llm", "retrieve") and event["node"] == node]
     return [event.get("step", "search") for event in calls]
 
 
@@ -208,7 +209,7 @@ def test_table_12_is_split_once(endpoint: Endpoint) -> None:
     assert [(node.question, node.answer, node.source) for node in root.children] == [
         (sub, answer, "internal") for sub, answer in TABLE_12_SUBS.items()
     ]
-    assert {event["depth"] for event in events if event["event"] == "llm"} == {0, 1}
+    assert {event["depth"] for event in as_dicts(events) if event["event"] == "llm"} == {0, 1}
     (combined,) = endpoint.texts("ra_isf/combine")
     assert all(f"{sub}\n{answer}" in combined for sub, answer in TABLE_12_SUBS.items())
 
@@ -228,9 +229,11 @@ def test_table_13_grows_a_tree_of_three_levels(endpoint: Endpoint) -> None:
         (42, SUB_42, "internal"),
         (43, SUB_43, "internal"),
     ]
-    branches = {event["id"]: event["branch"] for event in events if event["event"] == "node" and "branch" in event}
+    branches = {
+        event["id"]: event["branch"] for event in as_dicts(events) if event["event"] == "node" and "branch" in event
+    }
     assert Counter(branches.values()) == {"self-knowledge": 4, "passages": 2, "sub-questions": 2}
-    assert {event["depth"] for event in events if event["event"] == "llm"} == {0, 1, 2}
+    assert {event["depth"] for event in as_dicts(events) if event["event"] == "llm"} == {0, 1, 2}
 
 
 def test_table_13_makes_the_calls_of_the_paper_and_no_others(endpoint: Endpoint) -> None:
@@ -283,5 +286,5 @@ def test_table_13_needs_two_levels_below_the_question(depth: int, endpoint: Endp
     result = ask(TABLE_13, endpoint, events, depth=depth)
     (below, _) = endpoint.texts("ra_isf/combine")
     assert below.count("[unknown]") == (3 if depth == 1 else 0)
-    assert max(event["depth"] for event in events if event["event"] == "llm") == min(depth, 2)
+    assert max(event["depth"] for event in as_dicts(events) if event["event"] == "llm") == min(depth, 2)
     assert len(flat(result.tree)) == 8

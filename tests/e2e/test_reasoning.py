@@ -116,7 +116,7 @@ def test_thought_never_reaches_a_parser_or_the_answer(
     assert endpoint.steps().count("taikc/decompose") == 1, "the plan was read at the first try"
     assert all("Mallory" not in seen.prompt for seen in endpoint.requests), "no thought is sent back"
     assert "Mallory" not in json.dumps([event for event in as_dicts(events) if event["event"] != "llm"])
-    assert all("Mallory" not in event["reply"] for event in events if event["event"] == "llm")
+    assert all("Mallory" not in event["reply"] for event in as_dicts(events) if event["event"] == "llm")
 
 
 @pytest.mark.parametrize("manner", MANNERS, ids=lambda manner: manner.__name__)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.asked_once import PASSAGES, QUESTION, run
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
+from tests.traced import as_dicts
 
 from hoptree.core.errors import InputError
 from hoptree.engine.events import Event
@@ -117,7 +118,7 @@ def test_control_tokens_of_a_passage_never_reach_the_endpoint_intact(
     result = run(endpoint, corpus, events=events)
     assert result.answer == "1948"
     assert all(token not in seen.prompt for seen in endpoint.requests)
-    found = next(event for event in events if event["event"] == "retrieve")
+    found = next(event for event in as_dicts(events) if event["event"] == "retrieve")
     assert any(token in passage["text"] for passage in found["passages"]), "the trace keeps the passage as it is"
 
 

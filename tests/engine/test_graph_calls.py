@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.methods.small_knowledge import SmallGraph
+from tests.traced import as_dicts
 
 from hoptree.core.errors import EndpointError, GraphError
 from hoptree.engine.cache import ENTITIES, NEIGHBOURHOOD, Cache, from_text, graph_key, to_text
@@ -42,7 +43,7 @@ def test_facts_and_entities_are_traced() -> None:
         assert [fact.text for fact in around.facts] == ["Jakarta | capital of | Indonesia"] and not around.complete
 
     asyncio.run(look())
-    entities, facts = ctx.trace.events
+    entities, facts = as_dicts(ctx.trace.events)
     assert (entities["event"], entities["name"], entities["found"]) == (
         "entities",
         "jakarta",
@@ -75,9 +76,9 @@ def test_a_remote_graph_is_asked_once_for_the_same_and_remembered(tmp_path: Path
 
     events = asyncio.run(look())
     assert graph.asked == ["Jakarta", "_Jakarta", "_Jakarta"]
-    assert [event["cached"] for event in events] == [False, False, True, True, False, True]
+    assert [event["cached"] for event in as_dicts(events)] == [False, False, True, True, False, True]
     again = asyncio.run(look())
-    assert all(event["cached"] for event in again) and len(graph.asked) == 3
+    assert all(event["cached"] for event in as_dicts(again)) and len(graph.asked) == 3
 
 
 def test_a_local_graph_is_not_remembered(tmp_path: Path) -> None:
@@ -150,13 +151,13 @@ def test_an_engine_says_which_graph_it_asks_and_leaves_it_open() -> None:
         async def aclose(self) -> None:
             closed.append("graph")
 
-    async def ask() -> list[Event]:
+    async def ask() -> list[dict[str, Any]]:
         events: list[Event] = []
         model = ScriptedModel(rules=[Rule("x")])
         for graph in (Closing(), None):
             async with Engine(method="direct", model=model, graph=graph, cache=None) as engine:
                 await engine.ask("Who?", listeners=(events.append,))
-        return [event for event in events if event["event"] == "start"]
+        return [event for event in as_dicts(events) if event["event"] == "start"]
 
     first, second = asyncio.run(ask())
     assert first["graph"] == "small" and "graph" not in second and closed == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.traced import changed, event
+from tests.traced import as_dicts, changed, event
 
 from hoptree.core.errors import TraceError
 from hoptree.core.values import Passage, Usage
@@ -229,7 +229,7 @@ def test_any_text_survives_the_file(tmp_path: Path, text: str) -> None:
 
 def test_a_lone_surrogate_does_not_end_the_run(tmp_path: Path) -> None:
     (events,) = read_traces(write(tmp_path / "trace.jsonl", [START, event("final", answer="half \ud83d a character")]))
-    assert events[1]["answer"].startswith("half ")
+    assert events[1].as_dict()["answer"].startswith("half ")
 
 
 @pytest.mark.parametrize(
@@ -298,5 +298,5 @@ def test_listeners_hear_every_event_in_order() -> None:
     trace.add("start", question="Who?")
     trace.add("final", answer="x")
     assert heard == trace.events
-    assert [(one["event"], one["run"]) for one in heard] == [("start", "r9"), ("final", "r9")]
-    assert 0 <= heard[0]["t"] <= heard[1]["t"]
+    assert [(one["event"], one["run"]) for one in as_dicts(heard)] == [("start", "r9"), ("final", "r9")]
+    assert 0 <= heard[0].as_dict()["t"] <= heard[1].as_dict()["t"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.traced import as_dicts
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -43,8 +44,12 @@ def test_a_role_goes_to_its_own_model_and_all_others_to_the_one_for_all() -> Non
 
     assert asyncio.run(ask()) == "Jane Austen"
     assert asked(planner) == {"decompose": 1} and asked(rest) == {"direct": 1, "summarise": 1, "final": 1}
-    assert heard[0]["roles"] == {"decompose": planner.name}
-    assert {event["role"] for event in heard if event["event"] == "llm"} == {"decompose", "answer", "summarise"}
+    assert heard[0].as_dict()["roles"] == {"decompose": planner.name}
+    assert {event["role"] for event in as_dicts(heard) if event["event"] == "llm"} == {
+        "decompose",
+        "answer",
+        "summarise",
+    }
 
 
 def test_a_method_refuses_a_role_it_does_not_have() -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.engine.calling import Finder, full, ignore, soon
+from tests.traced import as_dicts
 
 from hoptree.core.errors import EndpointError, ModelError, RateLimited
 from hoptree.core.values import Passage
 from hoptree.engine.cache import Cache
 from hoptree.engine.calls import Call, Calls, OnRetry, search_key
 from hoptree.engine.context import Context
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, Retried
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
@@ -151,10 +152,10 @@ def test_a_context_records_where_a_search_came_from_and_what_went_wrong(tmp_path
         return ctx.trace.events
 
     retry, *searches = asyncio.run(run())
-    assert (retry["event"], retry["step"], retry["error"]) == ("retry", "search", "Broken. Mend it.")
-    assert [event["cached"] for event in searches] == [False, False, True]
-    assert [event.get("where") for event in searches] == [None, {"lang": "pl"}, None]
-    assert all(event["event"] == "retrieve" and event["seconds"] >= 0.005 for event in searches)
+    assert isinstance(retry, Retried) and (retry.step, retry.error) == ("search", "Broken. Mend it.")
+    assert [event["cached"] for event in as_dicts(searches)] == [False, False, True]
+    assert [event.get("where") for event in as_dicts(searches)] == [None, {"lang": "pl"}, None]
+    assert all(event["event"] == "retrieve" and event["seconds"] >= 0.005 for event in as_dicts(searches))
     assert read_result([retry, *searches]).usage.retrievals == 3
 
 
@@ -168,7 +169,7 @@ def test_a_cache_that_is_lost_in_a_search_is_warned_of(tmp_path: Path, monkeypat
         cache.close()
         return ctx.trace.events
 
-    assert [event["event"] for event in asyncio.run(run())] == ["warning", "retrieve"]
+    assert [event.event for event in asyncio.run(run())] == ["warning", "retrieve"]
 
 
 def test_what_a_changing_source_said_counts_for_as_long_as_it_says(

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.report_runs import cells, script
 from tests.patience import patience
+from tests.traced import event
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -175,23 +176,23 @@ def test_a_hostile_answer_is_read_in_time(text: str) -> None:
 
 def test_candidates_are_the_names_and_the_hypotheses_of_a_run() -> None:
     events = [
-        {"event": "decision", "kind": "candidates", "value": ["Frank Sinatra (singer)", 7]},
-        {"event": "decision", "kind": "candidates", "value": ["Joey Bishop"]},
-        {"event": "decision", "kind": "verdict", "value": ["Dean Martin"]},
-        {"event": "plan", "nodes": [{"id": 1, "hypothesis": "It was Sammy Davis, Jr. who sang."}]},
-        {"event": "node", "id": 1, "state": "running", "resolved": "Dean Martin"},
+        event("decision", kind="candidates", value=["Frank Sinatra (singer)", 7]),
+        event("decision", kind="candidates", value=["Joey Bishop"]),
+        event("decision", kind="verdict", value=["Dean Martin"]),
+        event("plan", nodes=[{"id": 1, "hypothesis": "It was Sammy Davis, Jr. who sang."}]),
+        event("node", id=1, state="asking", resolved="Dean Martin"),
     ]
     known = considered(events)
     assert known == (["Frank Sinatra (singer)", "Joey Bishop"], ["It was Sammy Davis, Jr. who sang."])
     assert candidate_recall(*known, RAT_PACK) == pytest.approx(2 / 3)
     assert candidate_recall((), (), RAT_PACK) == 0.0
-    assert considered([{"event": "node", "id": 1}, {"event": "retrieve"}]) is None
-    assert considered([{"event": "decision", "kind": "candidates", "value": "no list"}]) == ([], [])
+    assert considered([event("node", id=1, state="asking"), event("retrieve")]) is None
+    assert considered([event("decision", kind="candidates", value="no list")]) == ([], [])
 
 
 def test_a_hypothesis_that_was_struck_was_considered_too() -> None:
-    told = {"event": "node", "id": 1, "hypothesis": "Dean Martin", "hypothesis_before": "Frank Sinatra"}
-    known = considered([told])
+    told = {"state": "answered", "hypothesis": "Dean Martin", "hypothesis_before": "Frank Sinatra"}
+    known = considered([event("node", id=1, **told)])
     assert known and candidate_recall(*known, RAT_PACK) == pytest.approx(2 / 3)
 
 

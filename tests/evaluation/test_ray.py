@@ -101,7 +101,7 @@ def test_the_command_gives_the_same_rows_on_a_cluster(endpoint: Endpoint, cluste
     assert len(sent) == FILMS * len(FILM_STEPS) and set(sent.values()) == {1}, "each call was sent once, by one worker"
     rows = read_rows(tmp_path / "run")
     events = trace_of(tmp_path / "run", rows[3])
-    assert events[0]["question_id"] == "a3" and events[-1]["answer"] == rows[3].answer == "1903"
+    assert events[0].as_dict()["question_id"] == "a3" and events[-1].as_dict()["answer"] == rows[3].answer == "1903"
     assert [timeless(row) for row in rows] == [timeless(row) for row in plain_run(wanted, tmp_path)]
 
 

@@ -33,6 +33,8 @@ from hoptree.engine.sentence_view import Said, SaidWord
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.report.trace_view import view_writing
+from hoptree.methods.mind.memory import FactRead
+from hoptree.methods.steps.uncertain_sentences import WordsJudged
 
 
 def shown(run: Run) -> dict[str, Any]:
@@ -102,9 +104,9 @@ def test_a_trace_with_numbers_that_are_none_makes_a_page(tmp_path: Path) -> None
     """What a file of events holds need not come from here."""
     run = from_memory()
     for place, event in enumerate(run.events):
-        if event.get("kind") == "sentence":
+        if isinstance(event, WordsJudged):
             run.events[place] = changed(event, theta=float("inf"), highest=float("nan"))
-        if event["event"] == "memory":
+        if isinstance(event, FactRead):
             run.events[place] = changed(event, confidence=float("nan"))
     page = make_page(read_groups([run_folder(tmp_path, "odd", run)]))
     assert "Infinity" not in page.split('id="data">')[1].split("</script>")[0] and page_data(page)

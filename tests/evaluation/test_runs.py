@@ -82,7 +82,7 @@ def test_a_run_keeps_answers_scores_traces_and_what_they_rest_on(tmp_path: Path)
     assert [row.scores["em"] for row in rows] == [1, 1, 1, 1, 0, 0]
     assert all(row.usage["llm_calls"] == 1 for row in rows)
     events = trace_of(tmp_path / "run", rows[2])
-    assert events[0]["question_id"] == "q2" and events[-1]["answer"] == "answer 2"
+    assert events[0].as_dict()["question_id"] == "q2" and events[-1].as_dict()["answer"] == "answer 2"
     kept = read_run(tmp_path / "run")
     assert kept["questions"] == [f"q{n}" for n in range(6)] and kept["rests_on"]["prompts"]
     assert kept["data_name"] == "data"

@@ -28,7 +28,7 @@ def run_folder(folder: Path, name: str, run: Run, *, answers: tuple[str, ...] = 
         error_message=result.error_message,
         scores=score_answer(result.answer, answers),
         usage=result.usage.as_dict(),
-        trace=run.events[0]["run"],
+        trace=run.events[0].as_dict()["run"],
     )
     about = {
         "format": 1,

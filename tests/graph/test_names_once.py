@@ -13,6 +13,7 @@ import pytest
 from tests.graph.graph_files import jsonl
 from tests.methods.small_knowledge import Pages
 from tests.methods.treeqa_asked import MOON, node, rules, tree
+from tests.traced import as_dicts
 
 from hoptree.cli.ask import report_name_index
 from hoptree.core.errors import GraphUnavailable
@@ -58,11 +59,11 @@ def asked(graph: EmbeddedGraph, times: int = 1, **options: Any) -> tuple[list[Re
 def test_words_and_names_are_looked_up_in_the_index(graph: EmbeddedGraph, traversal: str) -> None:
     (result,), events = asked(graph, traversal=traversal)
     assert result.error == "" and result.tree[0].children[0].verdict == "supported"
-    looked = [(event["name"], event["whole"]) for event in events if event["event"] == "entities"]
+    looked = [(event["name"], event["whole"]) for event in as_dicts(events) if event["event"] == "entities"]
     assert looked == [("what did apolo 14 do? it landed", False), ("Apollo 14", True)]
-    (linked,) = (event for event in events if event.get("kind") == "linked")
+    (linked,) = (event for event in as_dicts(events) if event.get("kind") == "linked")
     assert linked["value"][0] == "Apollo 14" and linked["node"] == 1
-    found = next(event for event in events if event["event"] == "entities" and event["whole"])
+    found = next(event for event in as_dicts(events) if event["event"] == "entities" and event["whole"])
     assert found["found"][0][1] == "Apollo 14" and found["scores"][0] == 1.0 and found["seconds"] >= 0
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.held import Held
 from tests.mcp.served import PASSAGES, QUESTION, Heard, answering, checking, connected, text_of
 from tests.methods.small_knowledge import SmallGraph
+from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -370,4 +371,4 @@ def test_a_call_that_is_broken_off_asks_nothing_further(tmp_path: Path) -> None:
 
     asked(model, tmp_path, broken_off, listeners=[events.append])
     assert model.arrived == ["decompose", "confident"]
-    assert not [event for event in events if event["event"] == "final"]
+    assert not [event for event in as_dicts(events) if event["event"] == "final"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.methods.small_knowledge import Pages, SmallGraph
+from tests.traced import as_dicts
 
 from hoptree.core.errors import EndpointError
 from hoptree.core.values import Fact, Passage
@@ -260,5 +261,5 @@ class World:
 
         return asyncio.run(asked())
 
-    def of(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == kind]
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in as_dicts(self.events) if event["event"] == kind]

@@ -12,6 +12,7 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.contract_world import ASKED, BAD, FOUND, Voice, World, always, by_chance
 from tests.methods.small_knowledge import Pages, SmallGraph
+from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -261,7 +262,7 @@ def test_a_corpus_that_fails_is_told_of(name: str) -> None:
 
 
 def _kinds(world: World) -> set[str]:
-    return {event["event"] for event in world.events}
+    return {event["event"] for event in as_dicts(world.events)}
 
 
 @every

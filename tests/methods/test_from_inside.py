@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.methods.continuation_asked import DUKES, Search
+from tests.traced import as_dicts
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -51,7 +52,7 @@ def test_signals_come_from_the_model_itself(method: str, options: dict[str, Any]
         assert (result.error_message, result.fidelity) == ("", "exact")
 
     asyncio.run(ask())
-    decided = [event for event in events if event["event"] == "decision"]
+    decided = [event for event in as_dicts(events) if event["event"] == "decision"]
     if method == "seakr":
         assert any(event["kind"] == "step" and event["spread"] is not None for event in decided)
     sentences = [event for event in decided if event["kind"] == "sentence"]
@@ -59,4 +60,4 @@ def test_signals_come_from_the_model_itself(method: str, options: dict[str, Any]
         words = [word for event in sentences for word in event["words"]]
         assert words and all(entropy is not None for _, entropy, *_ in words)
         assert len({attention for _, _, attention, *_ in words}) > 1
-    assert any(event["event"] == "retrieve" for event in events)
+    assert any(event["event"] == "retrieve" for event in as_dicts(events))

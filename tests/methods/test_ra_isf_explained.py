@@ -15,7 +15,9 @@ from hoptree.cli.ask import EventLines
 from hoptree.cli.render import draw_svg, show_result
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
+from hoptree.engine.events import NodeSettled
 from hoptree.engine.result import TreeNode, read_result
+from hoptree.methods.ra_isf import AnswerSoFar
 from hoptree.models.scripted import Rule, ScriptedModel
 
 BORN = ("When was Damien Chazelle born?", "When was Celia Martin born?")
@@ -51,7 +53,10 @@ def test_a_guess_is_called_one_everywhere() -> None:
 
 def test_a_guess_that_an_older_run_filed_under_passages_is_one() -> None:
     run = robust(rules(know="No", read="John Doe"), question=FIRST, no_decomposition=True)
-    old = [changed(event, branch="passages") if "branch" in event else event for event in run.events]
+    old = [
+        changed(event, branch="passages") if isinstance(event, NodeSettled) and event.branch else event
+        for event in run.events
+    ]
     assert read_result(old).tree[0].module == "guess"
 
 
@@ -199,14 +204,14 @@ def test_a_node_that_had_read_nothing_says_that_it_was_not_answered() -> None:
 def test_a_run_that_does_not_note_what_it_has_before_a_split_tells_what_was_read() -> None:
     """As those of before do."""
     run = stopped(24)
-    old = [event for event in run.events if event.get("kind") != "so_far"]
+    old = [event for event in run.events if not isinstance(event, AnswerSoFar)]
     (node,) = (one for one in open_nodes(list(read_result(old).tree)) if one.answer == "Jane Doe")
     assert node.why == "read, but not settled; the budget of calls ended it"
 
 
 def test_what_is_still_being_asked_is_not_ended() -> None:
     """The tree is drawn from the same events while it grows."""
-    events = [event for event in stopped(24).events if event["event"] != "final"]
+    events = [event for event in stopped(24).events if event.event != "final"]
     assert not open_nodes(list(read_result(events).tree))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.methods.taikc_asked import CHAIN, ROOT, Run, plan, rules
+from tests.traced import as_dicts
 
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
@@ -61,8 +62,10 @@ def test_preorder_and_parallel_give_the_same_result(name: str) -> None:
 def test_independent_nodes_are_asked_at_once_only_in_parallel() -> None:
     for order, together in (("parallel", True), ("preorder", False)):
         run = Run(rules(PLANS["two leaves"]), order=order)
-        first_end = next(i for i, event in enumerate(run.events) if event["event"] == "node" and "iterations" in event)
-        begun = [event for event in run.events[:first_end] if event["event"] == "node"]
+        first_end = next(
+            i for i, event in enumerate(as_dicts(run.events)) if event["event"] == "node" and "iterations" in event
+        )
+        begun = [event for event in run.events[:first_end] if event.event == "node"]
         assert (len(begun) == 2) is together
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.traced import as_dicts
 
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
@@ -72,8 +73,8 @@ class Revised:
         asyncio.run(go())
         self.events: list[Event] = list(trace.events)
 
-    def decided(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == "decision" and event["kind"] == kind]
+    def decided(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in as_dicts(self.events) if event["event"] == "decision" and event["kind"] == kind]
 
     @property
     def live(self) -> list[Branch]:
@@ -93,7 +94,9 @@ def test_what_did_not_change_is_not_counted_again(traversal: str) -> None:
     run = Revised(LANDING, crew, right=TO_APOLLO_14, traversal=traversal)
     assert "Who commanded Apollo 14?" in run.questions
     assert run.walk.validations == len(run.process.asked) == 6
-    ended = [event["id"] for event in run.events if event["event"] == "node" and event.get("state") != "asking"]
+    ended = [
+        event["id"] for event in as_dicts(run.events) if event["event"] == "node" and event.get("state") != "asking"
+    ]
     assert sorted(ended) == [1, 2, 2, 3, 4, 5], "only the node that changed is told of again"
 
 

@@ -24,6 +24,7 @@ from tests.methods.treeqa_asked import (
     verdict,
 )
 from tests.methods.treeqa_fickle import APOLLO, Fickle, Foreseeable, asked, final_tree, settled
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
@@ -94,7 +95,9 @@ def test_what_is_foreseen_changes_nothing(
             asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", evidence=evidence)
         )
     assert final_tree(ahead) == final_tree(serial) and settled(events) == settled(told)
-    validated = [attempt for event in told if event["event"] == "node" for attempt in event.get("attempts", ())]
+    validated = [
+        attempt for event in as_dicts(told) if event["event"] == "node" for attempt in event.get("attempts", ())
+    ]
     assert len(validated) <= caps[1]
 
 
@@ -118,7 +121,9 @@ def test_speculative_gives_the_same_tree_as_serial_beyond_the_paper(
         serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", **how))
         ahead, events = asyncio.run(asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", **how))
     assert final_tree(ahead) == final_tree(serial) and settled(events) == settled(told)
-    (first, second) = ([e for e in some if e["event"] == "node" and "fixes" in e] for some in (told, events))
+    (first, second) = (
+        [e for e in some if e["event"] == "node" and "fixes" in e] for some in map(as_dicts, (told, events))
+    )
     assert [(e["fixes"], e["validations"]) for e in first] == [(e["fixes"], e["validations"]) for e in second]
     assert all(e["fixes"] <= caps[0] and e["validations"] <= caps[1] for e in first)
 
@@ -131,7 +136,9 @@ def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
     serial, told = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial"))
     level, heard = asyncio.run(asked(Fickle(seed, haste, share), traversal="level"))
     reached = settled(told)
-    thinned = any(event["event"] == "plan" and event.get("under") and event["issues"] for event in (*told, *heard))
+    thinned = any(
+        event["event"] == "plan" and event.get("under") and event["issues"] for event in as_dicts((*told, *heard))
+    )
     if not thinned and reached["value"] < Walk.max_fixes and reached["validations"] < 40:
         assert final_tree(level) == final_tree(serial)
 

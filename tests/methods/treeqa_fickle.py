@@ -17,6 +17,7 @@ from tests.methods.treeqa_asked import (
     tree,
     verdict,
 )
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
@@ -152,5 +153,5 @@ def final_tree(result: Result) -> Any:
 
 
 def settled(events: list[Event]) -> dict[str, Any]:
-    (found,) = (e for e in events if e["event"] == "decision" and e["kind"] == "corrected")
+    (found,) = (e for e in as_dicts(events) if e["event"] == "decision" and e["kind"] == "corrected")
     return {name: found[name] for name in ("value", "validations", "nodes")}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.continuation_asked import Scripted
+from tests.traced import as_dicts
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.calls import open_calls
@@ -57,13 +58,13 @@ def test_worked_examples_have_documents_where_the_question_has(passages: tuple[P
 def test_each_sample_is_an_answer_and_asked_for_its_own_conclusion() -> None:
     answers, ctx = thought(Rule("Hm.", step="think"), Rule("Bath", step="conclude"), samples=3, temperature=0.7)
     assert [(answer.text, answer.raw) for answer in answers] == [("Bath", "Hm. So the answer is Bath")] * 3
-    assert [event["ok"] for event in ctx.trace.events if event["event"] == "parse"] == [True] * 3
+    assert [event["ok"] for event in as_dicts(ctx.trace.events) if event["event"] == "parse"] == [True] * 3
 
 
 def test_what_says_nothing_keeps_what_was_thought() -> None:
     (answer,), ctx = thought(Rule("Hm.", step="think"), Rule("", step="conclude"))
     assert (answer.text, answer.status, answer.raw) == ("", "unknown", "Hm.")
-    assert [event["error"] for event in ctx.trace.events if event["event"] == "parse"] == ["no answer"]
+    assert [event["error"] for event in as_dicts(ctx.trace.events) if event["event"] == "parse"] == ["no answer"]
 
 
 @given(

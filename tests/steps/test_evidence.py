@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
-from hoptree.engine.events import Event
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence import MAX_WORDS, _without_orders, show_passages
@@ -20,8 +22,8 @@ def context() -> Context:
     return Context(method="taikc", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"))
 
 
-def events(ctx: Context, kind: str) -> list[Event]:
-    return [event for event in ctx.trace.events if event["event"] == kind]
+def events(ctx: Context, kind: str) -> list[dict[str, Any]]:
+    return [event for event in as_dicts(ctx.trace.events) if event["event"] == kind]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.json_rows import read_json_lines
 from hoptree.corpus.read import read_passages
+from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import read_traces
 from hoptree.models.openai import OpenAIModel
@@ -268,7 +269,7 @@ def test_a_broken_trace_is_a_trace_error(tmp_path: Path) -> None:
             runs = list(read_traces(trace_file(tmp_path / "trace.jsonl", text)))
         except TraceError:
             return
-        assert all("event" in event for run in runs for event in run)
+        assert all(isinstance(event, Event) for run in runs for event in run)
 
     check(read, malformed(EVENTS)[:FILES])
     check(read, EXTREMES)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.small_knowledge import SmallGraph
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
@@ -92,7 +93,7 @@ def test_what_shares_only_some_words_with_a_name_adds_nothing() -> None:
 def test_the_model_keeps_the_most_relevant_in_its_order() -> None:
     ctx = context(entities="[3][1]")
     assert ids(asyncio.run(keep_entities(ctx, "who?", ENTITIES[:5], keep=3))) == ["Q3", "Q1"]
-    (event,) = [event for event in ctx.trace.events if event["event"] == "decision"]
+    (event,) = [event for event in as_dicts(ctx.trace.events) if event["event"] == "decision"]
     assert event["kind"] == "linked" and event["ids"] == ["Q3", "Q1"] and len(event["candidates"]) == 5
 
 
@@ -118,7 +119,7 @@ def linked(candidates: Listed, *, ahead: bool, keep: int = 1) -> tuple[list[str]
     model = ScriptedModel(rules=[Rule('["one"]', step="mentions"), Rule("[2]", step="entities")])
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
     kept = asyncio.run(MentionLinker(lambda ctx, node: candidates, ahead=ahead).link(ctx, "who?", keep=keep))
-    told = [event["candidates"] for event in ctx.trace.events if event.get("kind") == "linked"]
+    told = [event["candidates"] for event in as_dicts(ctx.trace.events) if event.get("kind") == "linked"]
     return ids(kept), sorted(step for step, _ in model.requests), told
 
 
@@ -164,7 +165,9 @@ def test_a_graph_without_an_index_is_asked_for_names_as_they_are() -> None:
     assert not ctx.names_indexed
     kept = asyncio.run(MentionLinker(GraphNames).link(ctx, "Was Marie Curie born in Warsaw?", keep=3))
     assert [one.label for one in kept] == ["Marie Curie", "Warsaw", "Radium"]
-    assert {"Radium", "Nowhere"} < {event["name"] for event in ctx.trace.events if event["event"] == "entities"}
+    assert {"Radium", "Nowhere"} < {
+        event["name"] for event in as_dicts(ctx.trace.events) if event["event"] == "entities"
+    }
 
 
 def test_what_a_graph_says_cannot_break_a_line_of_the_prompt() -> None:

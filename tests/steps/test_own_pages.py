@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
@@ -76,16 +77,19 @@ def test_a_title_that_is_known_is_not_exchanged_for_another_with_the_same_name(s
 def test_an_exact_title_needs_no_second_search(shelf: BM25) -> None:
     ctx = context(shelf)
     asyncio.run(own_page(ctx, Entity("", "Daisies (film)"), "who made Daisies?", k=3))
-    assert len([event for event in ctx.trace.events if event["event"] == "retrieve"]) == 1
+    assert len([event for event in as_dicts(ctx.trace.events) if event["event"] == "retrieve"]) == 1
 
 
 def test_looking_for_a_title_is_no_search_whose_passages_were_read(shelf: BM25) -> None:
     """Else passages that nobody saw would count as found."""
     ctx = context(shelf)
     asyncio.run(Titles(ctx).of_mention("Daisies"))
-    assert {event["event"] for event in ctx.trace.events} == {"titles"}
+    assert {event["event"] for event in as_dicts(ctx.trace.events)} == {"titles"}
     page = asyncio.run(own_page(ctx, Entity("", "Daisies"), "who made it?", k=3))
     read = [
-        passage["id"] for event in ctx.trace.events if event["event"] == "retrieve" for passage in event["passages"]
+        passage["id"]
+        for event in as_dicts(ctx.trace.events)
+        if event["event"] == "retrieve"
+        for passage in event["passages"]
     ]
     assert read == [passage.id for passage in page] == ["d"]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.traced import as_dicts
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.calls import open_calls
@@ -27,7 +28,7 @@ def told(method: str, reply: str, ask: Asks) -> list[tuple[str, bool, list[str]]
     model = ScriptedModel(rules=[Rule(reply)])
     ctx = Context(method=method, model=model, calls=open_calls(None), trace=Trace("run", ()))
     asyncio.run(_done(ask(ctx)))
-    return [(e["step"], e["ok"], e["repairs"]) for e in ctx.trace.events if e["event"] == "parse"]
+    return [(e["step"], e["ok"], e["repairs"]) for e in as_dicts(ctx.trace.events) if e["event"] == "parse"]
 
 
 async def _done(asked: Awaitable[Any]) -> None:

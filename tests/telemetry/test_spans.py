@@ -12,7 +12,7 @@ import pytest
 from tests.methods.contract_world import ASKED, FOUND, Library, Voice, World, always, by_chance
 from tests.methods.treeqa_asked import LANDING, Run, refutes, rules
 from tests.telemetry.collected import Collected, ask, shape_of, told
-from tests.traced import event
+from tests.traced import as_dicts, event
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Prices
@@ -55,7 +55,9 @@ def test_spans_nest_as_the_question_tree_does(name: str) -> None:
     collected = Collected()
     result, events = ask(collected, name)
     assert collected.shape() == shape_of(result.tree)
-    calls = [event for event in events if event["event"] in ("llm", "retrieve", "titles", "facts", "entities")]
+    calls = [
+        event for event in as_dicts(events) if event["event"] in ("llm", "retrieve", "titles", "facts", "entities")
+    ]
     assert len(collected.of("LLM")) + len(collected.of("RETRIEVER")) == len(calls)
 
 
@@ -74,7 +76,9 @@ def test_a_call_hangs_under_the_node_it_was_made_for() -> None:
     _, events = ask(collected, "taikc")
     for node in (span for span in collected.of("CHAIN") if told(span)["hoptree.node.stands"]):
         made = [
-            event for event in events if event["event"] == "llm" and event.get("node") == told(node)["hoptree.node.id"]
+            event
+            for event in as_dicts(events)
+            if event["event"] == "llm" and event.get("node") == told(node)["hoptree.node.id"]
         ]
         under = [one for one in collected.below(node) if told(one)["openinference.span.kind"] == "LLM"]
         assert [told(one)["hoptree.step"] for one in under] == [event["step"] for event in made] != []
@@ -111,16 +115,16 @@ def test_times_are_those_of_the_trace() -> None:
     collected = Collected()
     _, events = ask(collected, "ra_isf")
     start, final = events[0], events[-1]
-    zero = (collected.root.start_time or 0) - round(start["t"] * NANO)
-    assert collected.root.end_time == zero + round(final["t"] * NANO)
+    zero = (collected.root.start_time or 0) - round(start.t * NANO)
+    assert collected.root.end_time == zero + round(final.t * NANO)
     spans = [(span.start_time, span.end_time) for span in collected.of("LLM")]
-    calls = [event for event in events if event["event"] == "llm"]
+    calls = [event for event in as_dicts(events) if event["event"] == "llm"]
     assert sorted(spans) == sorted(
         (zero + round(call["issued"] * NANO), zero + round(call["t"] * NANO)) for call in calls
     )
     for node in read_result(events).tree:
         (span,) = [one for one in collected.spans if one.name == f"sub-question {node.id}"]
-        times = [event["t"] for event in events if event["event"] == "node" and event["id"] == node.id]
+        times = [event["t"] for event in as_dicts(events) if event["event"] == "node" and event["id"] == node.id]
         assert (span.start_time, span.end_time) == (zero + round(times[0] * NANO), zero + round(times[-1] * NANO))
 
 
@@ -185,7 +189,7 @@ def test_without_prices_no_cost_is_claimed() -> None:
 def test_a_search_tells_its_documents() -> None:
     collected = Collected()
     _, events = ask(collected, "oner")
-    (search,) = [event for event in events if event["event"] == "retrieve"]
+    (search,) = [event for event in as_dicts(events) if event["event"] == "retrieve"]
     (span,) = map(told, collected.of("RETRIEVER"))
     assert span["input.value"] == search["query"]
     for place, passage in enumerate(search["passages"]):

@@ -16,7 +16,8 @@ from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method
 from hoptree.engine.result import Result
@@ -136,8 +137,8 @@ async def measure(
         heard: list[Event] = []
         result = await engine.ask(question["question"], listeners=(heard.append,))
         results.append((question["id"], result))
-        calls.extend((question["id"], event["step"]) for event in heard if event["event"] == "llm")
-        warnings.extend(event for event in heard if event["event"] == "warning")
+        calls.extend((question["id"], event.step) for event in heard if isinstance(event, ModelCalled))
+        warnings.extend(event for event in heard if isinstance(event, WarningEvent))
         on_done()
 
     async with Engine(
@@ -226,9 +227,9 @@ def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], meth
     answered = {row.trace: row.usage for row in rows if not row.error}
     traces = folder / TRACES  # may have been deleted; then the calls by step are not known
     calls = (
-        (event["run"], event["step"])
+        (event.run, event.step)
         for event in (read_events(traces) if traces.exists() else ())
-        if event["event"] == "llm" and event["run"] in answered
+        if isinstance(event, ModelCalled) and event.run in answered
     )
     model = short_name(str(run["experiment"].get("model")))
     same = run["rests_on"].get("prompts") == prompts_digest(method.name)

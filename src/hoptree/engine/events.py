@@ -23,7 +23,7 @@ fields of their own: the first type that knows all fields of an object is taken,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ OMIT: Mapping[str, bool] = {"omit": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event(Mapping[str, Any]):
+class Event:
     """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
 
     event: ClassVar[str] = ""
@@ -72,19 +72,6 @@ class Event(Mapping[str, Any]):
 
     def add_to(self, view: GenerationView) -> None:
         """Add what the event tells of a text that is written sentence by sentence; most tell nothing."""
-
-    # Readers that still go by keys; these four go when none is left.
-    def __getitem__(self, name: str) -> Any:
-        return self.as_dict()[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.as_dict()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.as_dict())
-
-    def __len__(self) -> int:
-        return len(self.as_dict())
 
 
 _EVENTS: dict[str, type[Event]] = {}
@@ -444,6 +431,12 @@ class OtherDecision(Decision):
         data = Event.as_dict(self)
         head = {"event": "decision", "run": self.run, "t": self.t, "kind": data.pop("name"), "value": data.pop("value")}
         return head | data | self.details
+
+
+def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
+    """Return the decisions of a kind, whichever types they have."""
+    decisions = (event for event in events if isinstance(event, Decision))
+    return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

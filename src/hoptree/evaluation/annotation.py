@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hoptree.core.errors import InputError
-from hoptree.engine.events import Event
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
 from hoptree.methods.steps.evidence import MAX_WORDS
@@ -64,12 +63,12 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
     """Return the decisions of a run by question id, in order; none for other methods than RA-ISF."""
     run, rows = read_run(folder), read_rows(folder)
     of_trace = {row.trace: row for row in rows if row.trace}
-    waiting: dict[str, list[Event]] = {}
+    waiting: dict[str, list[Mapping[str, Any]]] = {}
     found: dict[str, list[Decision]] = {}
     if not of_trace:
         return found
     try:
-        for event in read_events(folder / TRACES):
+        for event in (event.as_dict() for event in read_events(folder / TRACES)):
             if event["run"] not in of_trace or event["event"] not in _EVENTS:
                 continue
             waiting.setdefault(event["run"], []).append(event)
@@ -130,7 +129,7 @@ def _counted(decisions: Sequence[Decision]) -> dict[Module, int]:
 class _Reading:
     """Collects the decisions of one question from its events."""
 
-    def __init__(self, run: Mapping[str, object], row: Row, events: Sequence[Event]) -> None:
+    def __init__(self, run: Mapping[str, object], row: Row, events: Sequence[Mapping[str, Any]]) -> None:
         self._data, self._row = str(run["data_name"]), row
         self._decided = [event for event in events if event["event"] == "decision"]
         self._asked: dict[int, str] = {}
@@ -140,7 +139,7 @@ class _Reading:
         for event in events:
             self._note(event)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "node" and event["state"] == "asking":
             self._asked[event["id"]] = event["resolved"]
@@ -155,7 +154,7 @@ class _Reading:
     def decisions(self) -> list[Decision]:
         return list({one.key: one for event in self._decided for one in self._read(event)}.values())
 
-    def _read(self, event: Event) -> Iterator[Decision]:
+    def _read(self, event: Mapping[str, Any]) -> Iterator[Decision]:
         kind = event["kind"]
         if kind == "know":
             yield self._made("know", event["node"], self._memory(event), KNOWS if event["value"] else KNOWS_NOT)
@@ -174,7 +173,7 @@ class _Reading:
         key = f"{module}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
         return Decision(key, _line(self._data), module, question, shown, decided)
 
-    def _memory(self, event: Event) -> str:
+    def _memory(self, event: Mapping[str, Any]) -> str:
         """Return the model's answer from memory, if it was asked, and the accepted answers."""
         node = event["node"]
         said = event["answer"] or self._recalled.get(node, "")

@@ -10,7 +10,7 @@ from typing import Protocol
 from hoptree.core.errors import HoptreeError, RequestTooLong
 from hoptree.core.values import Usage
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, Finished, NodeSettled, Planned, Retrieved, decisions_of
 from hoptree.engine.result import Result
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.list_answers import CANDIDATES, candidate_recall, considered, score_list
@@ -92,14 +92,14 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         error=result.error,
         error_message=result.error_message,
         stopped_by=result.stopped_by,
-        source=next((str(event.get("source", "")) for event in reversed(events) if event["event"] == "final"), ""),
+        source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
         usage=result.usage.as_dict(),
         gold=example.supporting_ids,
         gold_titles=example.supporting_titles,
         retrieved=_retrieved(events),
         cited=tuple(passage.id for passage in result.consulted),
         sources=_sources(events),
-        trace=events[0]["run"],
+        trace=events[0].run,
     )
     scores = _scored(example, row, cited_sentences(events), searched=searchable)
     return replace(row, scores=scores | _listed(example, row, events))
@@ -107,19 +107,20 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
 
 def _retrieved(events: Sequence[Event]) -> tuple[tuple[str, ...], ...]:
     """Return the passage ids of every search, or those a method says it read."""
-    told = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "read"]
-    found = (event["passages"] for event in events if event["event"] == "retrieve")
-    return (tuple(told[-1]),) if told else tuple(tuple(passage["id"] for passage in some) for some in found)
+    if read := decisions_of("read", events):
+        return (tuple(read[-1].value),)
+    searches = (event for event in events if isinstance(event, Retrieved))
+    return tuple(tuple(passage["id"] for passage in search.passages) for search in searches)
 
 
 def _sources(events: Sequence[Event]) -> dict[str, int]:
     """Count where the nodes of the last plan have their answers from."""
     found: Counter[str] = Counter()
     for event in events:
-        if event["event"] == "plan" and event.get("under") is None:
+        if isinstance(event, Planned) and event.under is None:
             found.clear()
-        elif event["event"] == "node" and "source" in event:
-            found[event["source"]] += 1
+        elif isinstance(event, NodeSettled):
+            found[event.source] += 1
     return dict(found)
 
 
@@ -128,7 +129,7 @@ def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
 
     Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
     """
-    said = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "cited_sentences"]
+    said = [decision.value for decision in decisions_of("cited_sentences", events)]
     if not said:
         return None
     try:

@@ -17,7 +17,6 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import Method, Option, read_options
 from hoptree.engine.schedule import together
@@ -241,10 +240,11 @@ def read_pairs(folder: Path) -> list[Pair]:
     return pairs
 
 
-def _events(path: Path) -> dict[str, Event]:
+def _events(path: Path) -> dict[str, dict[str, Any]]:
     if not path.exists() or not path.stat().st_size:
         return {}
-    return {event["run"]: event for event in read_events(path) if event["event"] == EVENT}
+    told = (event.as_dict() for event in read_events(path))
+    return {event["run"]: event for event in told if event["event"] == EVENT}
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:

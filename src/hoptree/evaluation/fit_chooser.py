@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import Calibration, Decision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
 from hoptree.methods.hop.candidates import OPERATED, Candidate, Pool, Standing
 from hoptree.methods.hop.chooser import FEATURES, Chooser, Features, Outlook, Policy, may_weigh
-from hoptree.methods.hop.method import SETTLING, next_move
+from hoptree.methods.hop.method import SETTLING, Standings, next_move
 
 PENALTY = 1.0
 """What a weight of 1 costs, in units of one example's log-loss."""
@@ -259,7 +259,7 @@ def courses_of(folder: Path) -> list[Course]:
     data = str(run["rests_on"].get("data", ""))
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
-        events[event["run"]].append(event)
+        events[event.run].append(event)
     courses = [
         replace(_course(row.id, row.question, row.answers, events.get(row.trace, ())), data=data)
         for row in read_rows(folder)
@@ -274,12 +274,12 @@ def _course(name: str, question: str, golds: Sequence[str], events: Iterable[Eve
     moments: list[Moment] = []
     calls, tokens, operator = 0, 0, ""
     for event in events:
-        if event["event"] == "llm":
-            calls, tokens = calls + 1, tokens + event["prompt_tokens"] + event["completion_tokens"]
-        elif event["event"] == "decision" and event["kind"] == "standings":
-            operator = event["operator"]
-            added = tuple(Candidate.read(one) for one in event["added"])
-            moments.append(Moment(event["after"], added, event["checked"], calls, tokens))
+        if isinstance(event, ModelCalled):
+            calls, tokens = calls + 1, tokens + event.prompt_tokens + event.completion_tokens
+        elif isinstance(event, Standings):
+            operator = event.operator
+            added = tuple(Candidate.read(candidate) for candidate in event.added)
+            moments.append(Moment(event.after, added, event.checked, calls, tokens))
             calls, tokens = 0, 0
     return Course(name, question, tuple(golds), operator, tuple(moments))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from hoptree.engine.events import Event
 from hoptree.evaluation.metrics import contains, normalise, recall, support
 from hoptree.text.names import name_spans
 
@@ -94,12 +94,12 @@ def candidate_recall(names: Iterable[str], told: Iterable[str], wanted: Sequence
     return recall(map(str, found), [str(place) for place in range(len(wanted))])
 
 
-def considered(events: Iterable[Any]) -> tuple[list[str], list[str]] | None:
+def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
     """Return the candidates and hypotheses that a run considered; None if its method has neither."""
     names: list[str] = []
     hypotheses: list[str] = []
     known = False
-    for event in events:
+    for event in (event.as_dict() for event in events):
         if event["event"] == "decision" and event["kind"] == "candidates":
             known = True
             names += _texts(event["value"])

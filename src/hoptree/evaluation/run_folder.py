@@ -21,6 +21,7 @@ from hoptree.core.errors import IndexUnavailable, InputError
 from hoptree.core.files import FolderLock
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event
+from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
 from hoptree.evaluation.judge import Verdict, read_judgements
@@ -255,7 +256,7 @@ def _score(verdict: Verdict | None) -> float | None:
 
 def trace_of(path: Path, row: Row) -> list[Event]:
     """Return the events of one question."""
-    return [event for event in read_events(path / TRACES) if event["run"] == row.trace]
+    return [event for event in read_events(path / TRACES) if event.run == row.trace]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -286,12 +287,12 @@ class Warned:
         return f"{self.questions:,} of {finished:,} with a warning ({kind}): {self.message}"
 
 
-def warned_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Warned]:
+def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
     """The kinds of warnings among the events of some questions, each question once a kind, by what it says first."""
     said: dict[str, dict[str, str]] = defaultdict(dict)
     for event in events:
-        if event["event"] == "warning" and event["kind"] != _STOPPED:
-            said[str(event["kind"])].setdefault(event["run"], str(event["message"]))
+        if isinstance(event, WarningEvent) and event.kind != _STOPPED:
+            said[str(event.kind)].setdefault(event.run, str(event.message))
     return {
         kind: Warned(len(by_run), Counter(by_run.values()).most_common(1)[0][0])
         for kind, by_run in sorted(said.items())

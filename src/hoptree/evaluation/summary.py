@@ -13,7 +13,8 @@ from typing import Any
 
 from hoptree.core.errors import InputError, TraceError
 from hoptree.core.values import Usage
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.judge import read_judgements
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
@@ -140,10 +141,10 @@ def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[st
     warnings: list[Event] = []
     with suppress(TraceError):
         for event in read_events(folder / TRACES):
-            if event["event"] == "llm" and not event["cached"] and event["run"] not in finished:
+            if isinstance(event, ModelCalled) and not event.cached and event.run not in finished:
                 spent["calls"] += 1
                 for name in ("prompt_tokens", "completion_tokens", "cost"):
-                    spent[name] += event[name]
-            elif event["event"] == "warning" and event["run"] in finished:
+                    spent[name] += getattr(event, name)
+            elif isinstance(event, WarningEvent) and event.run in finished:
                 warnings.append(event)
     return spent, warned_of(warnings)

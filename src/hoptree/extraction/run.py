@@ -21,7 +21,7 @@ from hoptree.corpus.read import read_passages
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context, Prices
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled, PassageTruncated, TextQuarantined
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
@@ -285,7 +285,6 @@ class _Reading:
             prices=self._wanted.prices,
         )
         found = await extract_facts(ctx, passage)
-        kinds = [event["event"] for event in ctx.trace.events]
         return Entry(
             key,
             passage.id,
@@ -294,8 +293,8 @@ class _Reading:
             {str(why): count for why, count in found.left_out.items()},
             found.readable,
             found.cut_off,
-            shortened="truncated" in kinds,
-            orders="quarantine" in kinds,
+            shortened=any(isinstance(event, PassageTruncated) for event in ctx.trace.events),
+            orders=any(isinstance(event, TextQuarantined) for event in ctx.trace.events),
             spent=_spent_on(ctx.trace.events),
         )
 
@@ -319,10 +318,11 @@ class _Reading:
 
 
 def _spent_on(events: list[Event]) -> Spent:
-    calls = [event for event in events if event["event"] == "llm"]
-    names = ("prompt_tokens", "completion_tokens", "price", "cost", "seconds")
-    sums = {name: sum(call[name] for call in calls) for name in names}
-    return Spent(len(calls), sum(bool(call["cached"]) for call in calls), **sums)
+    calls = [event for event in events if isinstance(event, ModelCalled)]
+    names = ("prompt_tokens", "completion_tokens", "cost", "seconds")
+    sums = {name: sum(getattr(call, name) for call in calls) for name in names}
+    price = sum(call.full_price for call in calls)
+    return Spent(len(calls), sum(call.cached for call in calls), price=price, **sums)
 
 
 def _told(
