@@ -36,7 +36,7 @@ def card(adapter: Path, value: Any) -> None:
 def test_only_the_weights_that_its_card_names(
     opened: Callable[..., Any], folders: dict[str, Path], adapter: Path
 ) -> None:
-    here, other = (weights.weights_digest(weights.source_of(str(folders[kind]))) for kind in ("plain", "windowed"))
+    here, other = (weights.weights_digest(weights.resolve_source(str(folders[kind]))) for kind in ("plain", "windowed"))
     card(adapter, {"base": {"name": "smallest", "digest": here}})
     assert ask(opened(adapter=str(adapter)), asking()).text
     with pytest.raises(ConfigError, match="was trained on smallest") as refused:

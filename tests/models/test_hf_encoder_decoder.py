@@ -263,7 +263,7 @@ def test_what_the_makers_let_every_reply_begin_with(opened: Callable[..., Any], 
 
 def test_a_chat_is_plain_text_without_a_template(opened: Callable[..., Any], tmp_path: Path) -> None:
     said = (Message("system", "Answer in one word."), Message("user", "where is the hill"))
-    assert hf_text.plain_chat(said) == "Answer in one word.\n\nwhere is the hill"
+    assert hf_text._join_messages(said) == "Answer in one word.\n\nwhere is the hill"
     folder = saved(tmp_path, "t5")
     request = Request(said, max_tokens=8)
     plain = opened(folder)
@@ -316,7 +316,7 @@ def test_memory_is_counted_as_it_is_used(opened: Callable[..., Any]) -> None:
         assert len(block.rows) == 1 and tokens == done.usage.prompt + 3
         layers = [*block.cache.self_attention_cache.layers, *block.cache.cross_attention_cache.layers]
         used = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
-        assert hf._bytes_a_token(model.loaded().model) * tokens == used
+        assert hf._bytes_per_token(model.loaded().model) * tokens == used
 
 
 def test_what_cannot_be_loaded(opened: Callable[..., Any], tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def test_a_gguf_file_says_whether_there_is_an_encoder(tmp_path: Path, kind: byte
     head = struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, len(key)) + key + struct.pack("<IQ", 8, len(kind)) + kind
     path = tmp_path / "model.gguf"
     path.write_bytes(head + struct.pack("<Q", 12) + b"general.name")
-    assert weights.has_encoder(weights.source_of(str(path))) == there
+    assert weights.has_encoder(weights.resolve_source(str(path))) == there
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])
