@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.held import PATIENCE
 
-from hoptree.retrieval.microbatch import Window
+from hoptree.retrieval.encoder import Window
 
 
 class Doubler:

@@ -11,7 +11,7 @@ from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Call, Calls, OnRetry
-from hoptree.engine.events import (
+from hoptree.engine.events import (  # fmt: skip
     Decision,
     EntitiesFound,
     Event,
@@ -25,7 +25,7 @@ from hoptree.engine.events import (
     TitlesFound,
     Warned,
     WorldCall,
-)  # fmt: skip
+)
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import (

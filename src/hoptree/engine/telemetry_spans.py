@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.engine.events import (
+from hoptree.engine.events import (  # fmt: skip
     EntitiesFound,
     Event,
     FactsFound,
@@ -27,7 +27,7 @@ from hoptree.engine.events import (
     Started,
     TitlesFound,
     WorldCall,
-)  # fmt: skip
+)
 from hoptree.engine.result import usage_of
 
 if TYPE_CHECKING:

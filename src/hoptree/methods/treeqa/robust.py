@@ -21,13 +21,7 @@ from hoptree.methods.steps.mentions import EvidenceKinds
 from hoptree.methods.steps.verify import Verdict, held, validate, weigh
 from hoptree.methods.treeqa.hypotheses import Rebuilt, new_clue, rebuild
 from hoptree.methods.treeqa.sources import SEARCHED, Sources
-from hoptree.methods.treeqa.walk import (
-    Attempt,
-    Branch,
-    Outcome,
-    Wanted,
-    last_stated,
-)
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Wanted, last_stated
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.parse import question_key

@@ -13,14 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoptree.core.errors import (
-    ConfigError,
-    CorpusError,
-    EndpointError,
-    HoptreeError,
-    MissingExtra,
-    RateLimited,
-)
+from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, MissingExtra, RateLimited
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote.address import (
     Address,
