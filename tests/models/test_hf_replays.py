@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hoptree.models.batching.cuda_graphs import (
+from hoptree.models.batching.cuda_graphs import (  # noqa: E402
     _MIN_REPEATS,
     Replays,
     Shape,
