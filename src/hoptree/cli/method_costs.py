@@ -15,8 +15,9 @@ from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.budget import Budget
+from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method

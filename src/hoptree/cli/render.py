@@ -16,7 +16,8 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
 from hoptree.cli.uncertainty import draw_writing, show_writing
-from hoptree.engine.events import GUESS, Event, ModelCalled, Retried
+from hoptree.engine.call_events import ModelCalled, Retried
+from hoptree.engine.events import GUESS, Event
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 
 _SOURCE_STYLE = {

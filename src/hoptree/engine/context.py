@@ -10,22 +10,17 @@ from typing import Any
 from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.budget import Budget
-from hoptree.engine.calls import Call, Calls, OnRetry
-from hoptree.engine.events import (  # fmt: skip
-    Decision,
+from hoptree.engine.call_events import (
     EntitiesFound,
-    Event,
     FactsFound,
-    FactsNear,
     ModelCalled,
-    NodeStarted,
-    OfNode,
     Retried,
     Retrieved,
     TitlesFound,
-    Warned,
     WorldCall,
 )
+from hoptree.engine.calls import Call, Calls, OnRetry
+from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import (

@@ -8,21 +8,18 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
+from hoptree.engine.call_events import FactsFound, ModelCalled, Retrieved, WorldCall
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
     Draft,
     Event,
-    FactsFound,
     Finished,
-    ModelCalled,
     NodeSettled,
     NodeStarted,
     Planned,
-    Retrieved,
     Started,
     Warned,
-    WorldCall,
 )
 from hoptree.engine.generation_view import Writing, read_writing
 from hoptree.engine.registry import Explanation, explanation_of

@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from hoptree.core.http_client import without_password
-from hoptree.engine.events import Event, Finished, ModelCalled, Started
+from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
 
 PATIENCE = 2.0

@@ -13,21 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.engine.events import (  # fmt: skip
-    EntitiesFound,
-    Event,
-    FactsFound,
-    Finished,
-    ModelCalled,
-    NodeSettled,
-    NodeStarted,
-    OfNode,
-    Planned,
-    Retrieved,
-    Started,
-    TitlesFound,
-    WorldCall,
-)
+from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall
+from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
 from hoptree.engine.result import usage_of
 
 if TYPE_CHECKING:

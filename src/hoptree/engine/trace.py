@@ -10,18 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.events import (
-    Decision,
-    Event,
-    ModelCalled,
-    OfNode,
-    Planned,
-    ReplyParsed,
-    Retrieved,
-    Started,
-    make_event,
-    parse_event,
-)
+from hoptree.engine.call_events import ModelCalled, Retrieved
+from hoptree.engine.events import Decision, Event, OfNode, Planned, ReplyParsed, Started, make_event, parse_event
 from hoptree.engine.registry import load_method
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode

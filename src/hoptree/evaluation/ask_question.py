@@ -9,8 +9,9 @@ from typing import Protocol
 
 from hoptree.core.errors import HoptreeError, RequestTooLong
 from hoptree.core.values import Usage
+from hoptree.engine.call_events import Retrieved
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event, Finished, NodeSettled, Planned, Retrieved, decisions_of
+from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
 from hoptree.engine.result import Result
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.list_answers import CANDIDATES, candidate_recall, considered, score_list

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.events import Event
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import Calibration, Decision, calibrate
 from hoptree.evaluation.metrics import score_answer

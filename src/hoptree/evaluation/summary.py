@@ -13,7 +13,8 @@ from typing import Any
 
 from hoptree.core.errors import InputError, TraceError
 from hoptree.core.values import Usage
-from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.judge import read_judgements

@@ -19,9 +19,10 @@ from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files
 from hoptree.corpus.read import read_passages
 from hoptree.engine.budget import Budget
+from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context, Prices
-from hoptree.engine.events import Event, ModelCalled, PassageTruncated, TextQuarantined
+from hoptree.engine.events import Event, PassageTruncated, TextQuarantined
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent

@@ -20,8 +20,9 @@ from pydantic import Field, StringConstraints, ValidationError
 from hoptree import __version__
 from hoptree.core.errors import HoptreeError
 from hoptree.core.redaction import ASK_OPERATOR, public_error, redact, redact_keys
+from hoptree.engine.call_events import FactsFound, ModelCalled, Retried, Retrieved
 from hoptree.engine.engine import MAX_QUESTION, Engine
-from hoptree.engine.events import Event, FactsFound, ModelCalled, NodeSettled, NodeStarted, Planned, Retried, Retrieved
+from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener
 from hoptree.integrations.summary_text import SOURCES

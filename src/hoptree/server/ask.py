@@ -10,9 +10,10 @@ from typing import Any
 
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.budget import Budget
+from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls
 from hoptree.engine.engine import MAX_QUESTION, Engine
-from hoptree.engine.events import Event, ModelCalled
+from hoptree.engine.events import Event
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.budget import Budget
-from hoptree.engine.events import ModelCalled
+from hoptree.engine.call_events import ModelCalled
 from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16

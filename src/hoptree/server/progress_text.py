@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from hoptree.core.redaction import redact
+from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retried, Retrieved, TitlesFound
 from hoptree.engine.events import (
     ChainWritten,
-    EntitiesFound,
     Event,
-    FactsFound,
-    ModelCalled,
     NodeSettled,
     NodeStarted,
     Planned,
-    Retried,
-    Retrieved,
     Started,
     TextQuarantined,
-    TitlesFound,
     Warned,
 )
 from hoptree.server.reply_schemas import StepEvent

@@ -13,7 +13,8 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.redaction import public_failure, redact
-from hoptree.engine.events import Event, Finished, Retried, Started
+from hoptree.engine.call_events import Retried
+from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
 from hoptree.server.error_responses import refusal_of

@@ -12,17 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hoptree.engine.events import (
-    EntitiesFound,
-    Event,
-    FactsFound,
-    Finished,
-    ModelCalled,
-    NodeSettled,
-    NodeStarted,
-    Planned,
-    Retrieved,
-)
+from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved
+from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.evaluation.report.measures import Run
 from hoptree.evaluation.report.run_traces import fold_traces

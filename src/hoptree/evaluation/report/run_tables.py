@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import Any
 
-from hoptree.engine.events import Decision, Event, ModelCalled, ReplyParsed, Warned
+from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, mean_cost, mean_score
 from hoptree.evaluation.report.run_traces import fold_traces

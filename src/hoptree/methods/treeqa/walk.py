@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Source
+from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, ModelCalled, Planned
+from hoptree.engine.events import Decision, Planned
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import events_of
 from hoptree.methods.steps.agreement import agree

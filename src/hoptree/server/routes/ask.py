@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
-from hoptree.engine.events import Retrieved
+from hoptree.engine.call_events import Retrieved
 from hoptree.engine.result import Result
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.ask import PreparedQuestion
