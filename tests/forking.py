@@ -25,7 +25,7 @@ PROCESSES.set_forkserver_preload(
         "hoptree.mcp.tools",
         "hoptree.server.app",
         "hoptree.server.indexing_worker",
-        "hoptree.server.serve",
+        "hoptree.server.app",
         "tests.server.warm",
     ]
 )

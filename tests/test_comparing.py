@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hoptree.text.comparison import conclude, read_names, read_yes_no
 from hoptree.text.comparison_questions import Comparison, detect_comparison
-from hoptree.text.dates import Date, read_date, read_dates
-from hoptree.text.numbers import Quantity, read_number, read_quantity
+from hoptree.text.quantities import Date, Quantity, read_date, read_dates, read_number, read_quantity
 
 
 @pytest.mark.parametrize(

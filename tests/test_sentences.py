@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.text.sentences import sentence_spans, sentences
+from hoptree.text.names import sentence_spans, sentences
 
 CASES = [
     "Paris is in France.| Lyon is too.",

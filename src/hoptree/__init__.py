@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hoptree.core.values import Answer, Fact, Passage, Question, Usage
-    from hoptree.engine.budget import Budget
-    from hoptree.engine.context import Prices
+    from hoptree.engine.context import Budget, Prices
     from hoptree.engine.engine import Engine, aask, ask
     from hoptree.engine.result import Result
 
@@ -18,7 +17,7 @@ _HOMES = {
     "Engine": "hoptree.engine.engine",
     "aask": "hoptree.engine.engine",
     "ask": "hoptree.engine.engine",
-    "Budget": "hoptree.engine.budget",
+    "Budget": "hoptree.engine.context",
     "Prices": "hoptree.engine.context",
     "Result": "hoptree.engine.result",
 }

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from hoptree.cli import align_adapters
 from hoptree.cli.main import app
 from hoptree.core.errors import InputError
-from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.dataset import Pace, Recipe
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from hoptree.cli.ask import EventLines
 from hoptree.cli.main import app
 from hoptree.cli.render import draw_progress, draw_svg, show_result
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 DIRTY = "[bold red]x[/] \x1b[2J \u202e </script><img src=x>"

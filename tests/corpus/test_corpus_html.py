@@ -11,7 +11,7 @@ from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems
-from hoptree.corpus.html import html_document
+from hoptree.corpus.markup import html_document
 from hoptree.corpus.read import read_passages
 
 PAGE = """<!DOCTYPE html><html><head><title>Red Kite &amp; more</title><style>p { x: "<p>" }</style>

@@ -29,8 +29,7 @@ from tests.traced import as_dicts
 import hoptree
 from hoptree.core.errors import EndpointError, HoptreeError
 from hoptree.core.values import Passage, Question
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result, read_result

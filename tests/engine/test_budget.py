@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.errors import BudgetSpent, ConfigError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 
 
 @pytest.mark.parametrize(

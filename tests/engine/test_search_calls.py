@@ -21,9 +21,9 @@ from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.fusion import Distinct, Fused
 from hoptree.retrieval.remote.wikipedia import Wikipedia
 from hoptree.retrieval.remote.wikipedia_api import WikiApi
+from hoptree.retrieval.rerank import Distinct, Fused
 from hoptree.retrieval.retriever import cache_lifetime
 
 

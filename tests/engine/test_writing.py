@@ -23,7 +23,7 @@ from tests.methods.written_runs import (
 from tests.traced import as_dicts, changed
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.events import parse_event
 from hoptree.engine.generation_view import Writing, read_writing
 from hoptree.engine.result import read_result

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, refused, said
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.evaluation.boundary import BOUNDARY, BoundaryExperiment, Pair, measure, read_pairs
 from hoptree.evaluation.boundary_run import measure_all, planned_for
 from hoptree.evaluation.experiment import Experiment

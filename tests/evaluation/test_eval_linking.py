@@ -13,9 +13,9 @@ from tests.graph.graph_files import jsonl
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.linking import LinkingQuestion, LinkingRun, Parts, evaluate_linking, read_linking_questions
+from hoptree.graph.entity_linking import open_candidates
 from hoptree.graph.facts import Entity
-from hoptree.graph.linking.entities import open_candidates
-from hoptree.graph.linking.relations import Relation
+from hoptree.graph.relation_linking import Relation
 from hoptree.methods.steps.relations import ByModel, ByWords
 from hoptree.models.scripted import Rule, ScriptedModel
 

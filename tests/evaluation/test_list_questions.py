@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.list_answers import score_list
+from hoptree.evaluation.metrics import score_list
 
 HERE = Path(__file__).resolve().parents[2]
 QUESTIONS = HERE / "experiments" / "treeqa" / "lists.jsonl"

@@ -26,7 +26,7 @@ from hoptree.evaluation.ask_question import failed_row
 from hoptree.evaluation.datasets.examples import Example, digest_of
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.list_answers import candidate_recall, considered, said_names, score_list
+from hoptree.evaluation.metrics import candidate_recall, considered, said_names, score_list
 from hoptree.evaluation.report.contents import group_tables
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.running import Ways, run_experiment

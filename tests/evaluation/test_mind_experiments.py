@@ -13,7 +13,7 @@ import pytest
 import yaml
 from tests.evaluation.experiment_files import invoke, write
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import find_method
 from hoptree.evaluation.datasets.reading import read_examples, read_ids
 from hoptree.evaluation.plan import read_plan

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, read_plan

@@ -25,10 +25,9 @@ from hoptree.core.values import Usage
 from hoptree.engine.context import Prices
 from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.report import page
-from hoptree.evaluation.report.browser import Room, script_json
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, Run, find_runs, read_groups
-from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.page import Room, make_page, script_json, write_page
 from hoptree.evaluation.report.plots import Scale, distribution, smoothed
 from hoptree.evaluation.report.tables import Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row

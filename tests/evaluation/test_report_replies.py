@@ -13,7 +13,7 @@ from tests.evaluation.doubting_runs import doubting_run, understood
 from tests.evaluation.hypothesis_runs import Asked, llm
 from tests.evaluation.report_runs import HOSTILE, cells, table
 
-from hoptree.evaluation.report import run_traces
+from hoptree.evaluation.report import measures as run_traces
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page

@@ -12,7 +12,7 @@ import pytest
 from tests.evaluation.report_runs import cells, run, table
 from tests.evaluation.test_report_modules import index, tree_of
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page

@@ -13,8 +13,7 @@ import pytest
 
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import cells, right, script
 
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import Result
 from hoptree.evaluation.ask_question import at_once

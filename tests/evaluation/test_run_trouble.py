@@ -13,12 +13,12 @@ from tests.e2e.endpoint import Endpoint, refused, said
 from tests.evaluation.report_runs import cells, right, script, table
 
 from hoptree.core.errors import EndpointError, HoptreeError, InputError, TraceError
+from hoptree.core.files import LineFile, read_lines
 from hoptree.engine import trace
 from hoptree.evaluation.ask_question import Asked
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.jsonl_log import LineFile, read_lines
 from hoptree.evaluation.ray_run import _error, told
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups

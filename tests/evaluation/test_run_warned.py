@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups

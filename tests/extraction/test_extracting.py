@@ -18,8 +18,7 @@ from tests.small_indexes import rows, write_rows
 from hoptree.core.errors import CorpusError, EndpointError, HoptreeError, IndexUnavailable, InputError
 from hoptree.core.files import FolderLock
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.extraction import run as extracting
 from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON, Entry, Spent, fact_rows
 from hoptree.extraction.run import Progress, Wanted, extract

@@ -22,7 +22,7 @@ from hoptree.graph.triple_files import (
     read_turtle,
     statements,
 )
-from hoptree.graph.triple_lines import BrokenPlaces
+from hoptree.graph.triple_rows import BrokenPlaces
 from hoptree.graph.vocabulary import LABEL
 
 E = "http://e.org/"

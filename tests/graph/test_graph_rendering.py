@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.rendering import (
+from hoptree.graph.facts import (
     WKT,
     XSD,
     render_coordinates,

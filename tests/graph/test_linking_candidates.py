@@ -15,9 +15,9 @@ from tests.patience import patience
 from tests.small_indexes import put_in_place
 
 from hoptree.core.errors import GraphError, GraphUnavailable
+from hoptree.graph.entity_linking import IndexedCandidates, LookupCandidates, open_candidates
 from hoptree.graph.facts import Candidates
-from hoptree.graph.linking.entities import IndexedCandidates, LookupCandidates, open_candidates
-from hoptree.graph.linking.names_index import NameIndex, open_name_index
+from hoptree.graph.names_index import NameIndex, open_name_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 

@@ -12,7 +12,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingModel, UnusableReply
 from hoptree.graph.facts import Candidate, Entity
-from hoptree.graph.linking.mention_models import LABELS, Mention, MentionModelCandidates, open_mention_model
+from hoptree.graph.mention_models import LABELS, Mention, MentionModelCandidates, open_mention_model
 from hoptree.text.names import fold
 
 ENTITIES = (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.graph.graph_files import jsonl
 
-from hoptree.graph.linking.relations import Relation, WordRanking, relations_in, relations_of
+from hoptree.graph.relation_linking import Relation, WordRanking, relations_in, relations_of
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.linking.entities import QuestionScorer
-from hoptree.graph.linking.words import bare_words, likeness, name_words, question_words
+from hoptree.graph.entity_linking import QuestionScorer
+from hoptree.graph.relation_linking import bare_words, likeness, name_words, question_words
 
 
 @pytest.mark.parametrize(

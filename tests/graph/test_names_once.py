@@ -21,7 +21,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.graph.linking import names_index
+from hoptree.graph import names_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 from hoptree.models.scripted import Rule, ScriptedModel

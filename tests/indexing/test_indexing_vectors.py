@@ -15,6 +15,7 @@ from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.check import estimate, estimate_encoding
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,
@@ -23,7 +24,6 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.indexing.estimates import estimate, estimate_encoding
 from hoptree.retrieval.indexing.sources import Outcome
 from hoptree.retrieval.vectors import Vectors
 
@@ -196,7 +196,7 @@ def test_an_encoder_that_is_refused_leaves_nothing_behind(out: Path, monkeypatch
 def test_an_estimate_counts_vectors(
     docs: Path, out: Path, letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.retrieval.indexing.estimates.open_encoder", lambda spec: letters)
+    monkeypatch.setattr("hoptree.retrieval.indexing.check.open_encoder", lambda spec: letters)
     plain, dense = (estimate([docs], tmp_path / "new", Settings(encoder=encoder)) for encoder in ("", "letters"))
     assert dense.disk_bytes > plain.disk_bytes and dense.memory_bytes > plain.memory_bytes
     encoding = estimate_encoding(out, "letters")

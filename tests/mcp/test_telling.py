@@ -6,7 +6,7 @@ import pytest
 
 from hoptree.core.values import Passage, Usage
 from hoptree.engine.result import Result, TreeNode
-from hoptree.integrations.summary_text import answer_text, join_text, quote
+from hoptree.integrations.engine_thread import answer_text, join_text, quote
 from hoptree.mcp.responses import render_answer
 from hoptree.models.scripted import ScriptedModel
 

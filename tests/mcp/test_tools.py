@@ -16,7 +16,7 @@ from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
 from hoptree.mcp.tools import MAX_CALLS, MAX_PASSAGES, MAX_TEXT, open_server

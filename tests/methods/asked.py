@@ -9,7 +9,7 @@ from tests.held import without_waiting
 from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result

@@ -9,7 +9,7 @@ from typing import Any
 from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.models.model import Capability, Reply, Request

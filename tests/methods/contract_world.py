@@ -14,7 +14,7 @@ from tests.traced import as_dicts
 
 from hoptree.core.errors import EndpointError
 from hoptree.core.values import Fact, Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result

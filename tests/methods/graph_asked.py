@@ -11,7 +11,7 @@ from tests.methods.continuation_asked import Scripted
 from tests.methods.small_knowledge import Pages, SmallGraph
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.events import Event
 from hoptree.graph.facts import Term
 from hoptree.models.model import Choice, Reply, Request

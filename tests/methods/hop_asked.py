@@ -11,7 +11,7 @@ from typing import Any
 from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 ROOT = "In which city was the director of the film Whiplash born?"

@@ -8,7 +8,7 @@ from typing import Any
 from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.result import TreeNode
 from hoptree.models.scripted import Rule
 

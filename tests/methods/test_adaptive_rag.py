@@ -9,7 +9,7 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result

@@ -9,7 +9,7 @@ import pytest
 from tests.methods.continuation_asked import GRANDFATHER, Run, sure
 from tests.methods.mind_asked import EXTRACTED
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 LAST = "So the answer is: Louis Charles."

@@ -7,7 +7,7 @@ from tests.methods.graph_asked import BORN, Run, so
 from tests.methods.small_knowledge import Pages, SmallGraph
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 WRONG = "Whiplash was directed by Justin Hurwitz."

@@ -13,10 +13,10 @@ from tests.patience import patience
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import find_method, read_options
 from hoptree.models.scripted import Rule
-from hoptree.text.parse_compression import Compression, read_compression
+from hoptree.text.parse_method_replies import Compression, read_compression
 
 ASKED = "Where was the painter of the Red Barn born?"
 MISSING = "Summary: Ada Moor painted the Red Barn.\nEvaluation: [INCOMPLETE] Where Ada Moor was born is lacking."

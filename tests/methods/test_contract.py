@@ -16,7 +16,7 @@ from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.methods.continuation_asked import GRANDFATHER, Run
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 CHAIN = "His father is Jean Bretagne. The father of Jean Bretagne is Charles Armand. So the answer is: Charles Armand."

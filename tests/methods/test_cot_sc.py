@@ -9,7 +9,7 @@ import pytest
 from tests.methods.continuation_asked import GRANDFATHER, Run, Scripted
 
 from hoptree.core.values import Token
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.methods.baselines.dyplan import read_final
 from hoptree.models.scripted import Rule
 

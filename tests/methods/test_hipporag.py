@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Fact, Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.methods.baselines.hipporag import read_recognised
 from hoptree.methods.baselines.hipporag_ircot import BestFound
 from hoptree.models.scripted import Rule

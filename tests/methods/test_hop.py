@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.methods.hop_asked import CHOOSER, HALF, Ask, asking, chosen, plan, reads, steps
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.models.scripted import Rule
 

@@ -11,7 +11,7 @@ from tests.methods.asked import Asked, Shelf
 from tests.methods.hop_asked import CHAIN, CHOOSER, FOUND, HALF, ROOT, WHICH, Ask, asking, chosen, plan, reads, steps
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 

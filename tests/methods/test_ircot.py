@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.methods.baselines.ircot import FirstFound
 from hoptree.models.scripted import Rule
-from hoptree.text.conclusions import states_fact
+from hoptree.text.parse import states_fact
 
 FIRST = "His father is Jean Bretagne Charles de La Trémoille."
 LAST = "So the answer is: Charles Armand."

@@ -8,7 +8,7 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 ROUNDS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.methods.continuation_asked import GRANDFATHER, Run
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 FATHER = "Who is the father of Charles Bretagne?"

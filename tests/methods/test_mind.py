@@ -9,7 +9,7 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search, sure
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 NEEDED = ["[1]", "[2]"]

@@ -13,7 +13,7 @@ from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search, su
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 from hoptree.text.retrieval_triggers import MAX_THRESHOLD
 

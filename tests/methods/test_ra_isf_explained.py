@@ -14,7 +14,7 @@ from tests.traced import changed
 from hoptree.cli.ask import EventLines
 from hoptree.cli.render import draw_svg, show_result
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.events import NodeSettled
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.methods.ra_isf import AnswerSoFar

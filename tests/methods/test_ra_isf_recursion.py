@@ -11,7 +11,7 @@ from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, FOUND, ROOT, SECOND, Run, knows, listed, rules
 
 from hoptree.core.errors import EndpointError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel

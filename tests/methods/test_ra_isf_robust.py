@@ -10,7 +10,7 @@ from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, FOUND, ROOT, SECOND, knows, listed, robust, rules
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
 
 

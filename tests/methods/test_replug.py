@@ -12,7 +12,7 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import Run, Scripted
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule
 

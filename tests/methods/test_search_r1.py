@@ -14,9 +14,9 @@ from tests.methods.continuation_asked import Run
 from tests.patience import patience
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
-from hoptree.text.parse_actions import break_tags, read_action
+from hoptree.text.parse_method_replies import break_tags, read_action
 
 ASKED = "Where was the painter of the Red Barn born?"
 PAGES = (

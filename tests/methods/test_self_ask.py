@@ -11,7 +11,7 @@ from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
 from hoptree.core.values import Answer
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.methods.baselines.self_ask import LABELS, write_dialogue
 from hoptree.models.scripted import Rule
 from hoptree.text.parse_dialogue import DialogueTurn, read_dialogue

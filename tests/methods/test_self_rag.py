@@ -16,11 +16,10 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import Run, Scripted
 
 from hoptree.core.values import Passage, Token
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
-from hoptree.text.parse_labels import label_shares, read_label
-from hoptree.text.reflection_tokens import read_critique, retrieval_probability, strip_tokens
+from hoptree.text.parse_labels import label_shares, read_critique, read_label, retrieval_probability, strip_tokens
 
 ASKED = "Where was Ada Moor born?"
 PAGES = (

@@ -12,7 +12,7 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import GRANDFATHER, Run
 
 import hoptree.methods.baselines.skr as module
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import find_method
 from hoptree.models.scripted import Rule
 

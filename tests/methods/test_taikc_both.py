@@ -7,7 +7,7 @@ from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import Run, rules
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 from hoptree.text.comparison_questions import detect_comparison
 

@@ -10,7 +10,7 @@ import pytest
 from tests.methods.taikc_asked import CHAIN, ROOT, Run, plan, rules
 from tests.traced import as_dicts
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 # The plan

@@ -10,7 +10,7 @@ from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import CHAIN, FOUND, ROOT, Run, plan, rules
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 # Robust: with continuation off, as careful as it can be

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.methods.graph_asked import BORN, FILM, Run, films, scored, so
 
 from hoptree.cli.render import show_result
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 NO = "Enough: No\nAnswer: unknown"

@@ -9,7 +9,7 @@ from tests.methods.graph_asked import BORN, BORN_WHEN, FILM, PAGES, Run, films, 
 from tests.methods.small_knowledge import Pages
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 NO = "Enough: No\nAnswer: unknown\nClue: the city where Damien Chazelle was born"

@@ -20,7 +20,7 @@ from tests.methods.treeqa_asked import (
 
 from hoptree.cli.render import show_result
 from hoptree.core.errors import EndpointError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
 
 # Failures and fallbacks

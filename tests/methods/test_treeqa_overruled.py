@@ -6,7 +6,7 @@ from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, node, tree, verdict
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 
 WHEN = "When was the director of the film of 1961 about grass born?"

@@ -27,9 +27,8 @@ from tests.methods.treeqa_fickle import APOLLO, Fickle, Foreseeable, asked, fina
 from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls
-from hoptree.engine.context import Context
+from hoptree.engine.context import Budget, Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import TreeNode
 from hoptree.engine.trace import Trace

@@ -10,7 +10,7 @@ from tests.methods.asked import Asked
 from tests.methods.small_knowledge import Pages, SmallGraph
 
 from hoptree.core.values import Passage
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.result import TreeNode
 from hoptree.models.scripted import Rule
 

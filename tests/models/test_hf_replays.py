@@ -10,16 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hoptree.models.batching.cuda_graphs import (  # noqa: E402
+from hoptree.models.batching.decoder import DecoderOnly  # noqa: E402
+from hoptree.models.batching.kv_cache import (  # noqa: E402
     _MIN_REPEATS,
+    ATTENTION,
     Replays,
     Shape,
     StepOutput,
+    register_attention,
     round_up_columns,
     round_up_rows,
 )
-from hoptree.models.batching.decoder import DecoderOnly  # noqa: E402
-from hoptree.models.batching.kv_cache import ATTENTION, register_attention  # noqa: E402
 from hoptree.models.batching.rows import Row  # noqa: E402
 
 # What makes the processor wait for a number, after which a step cannot be recorded.

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.bm25_memory import Analysis, Sought, Words, bm25
+from hoptree.retrieval.bm25 import BM25, Analysis, Sought, Words, bm25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing.commands import index_passages
 

@@ -13,7 +13,7 @@ from tests.retrieval.small_models import Fixed
 
 from hoptree.core.errors import ConfigError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.retrieval.fusion import Fused, normalise_scores
+from hoptree.retrieval.rerank import Fused, normalise_scores
 
 
 def ranking(kind: str, *scored: tuple[str, float]) -> Fixed:

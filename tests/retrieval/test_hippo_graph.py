@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptree.core.values import Fact
-from hoptree.retrieval.hippo.retriever import PhraseGraph
-from hoptree.retrieval.hippo.store import fact_key, phrase_key, phrase_of
+from hoptree.retrieval.hippo_retriever import PhraseGraph
+from hoptree.retrieval.hippo_store import fact_key, phrase_key, phrase_of
 
 pytest.importorskip("rustworkx")
 

@@ -12,7 +12,7 @@ from tests.retrieval.small_models import Fixed
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
-from hoptree.retrieval.fusion import Distinct, drop_duplicates
+from hoptree.retrieval.rerank import Distinct, drop_duplicates
 
 LONG = "The river Elbe rises in the Giant Mountains and flows through Dresden and Hamburg to the North Sea in the end"
 

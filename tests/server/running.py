@@ -22,10 +22,8 @@ from hoptree.core.http_server import listen
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.indexing.commands import index_passages
-from hoptree.server.app import create_app, state_of
-from hoptree.server.limits import Limits
-from hoptree.server.serve import Server
-from hoptree.server.settings import Settings
+from hoptree.server.app import Server, create_app, state_of
+from hoptree.server.settings import Limits, Settings
 from hoptree.server.state import ServerState
 
 __all__ = [

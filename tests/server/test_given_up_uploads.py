@@ -15,7 +15,8 @@ from starlette.datastructures import UploadFile
 from tests.held import PATIENCE
 from tests.server.running import settings
 
-from hoptree.server import corpus_service, staging
+from hoptree.server import corpus_service
+from hoptree.server import jobs as staging
 from hoptree.server.state import ServerState, open_state
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

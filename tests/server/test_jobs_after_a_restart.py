@@ -17,10 +17,9 @@ from tests.server.corpora_made import add, create, found, made
 from tests.server.running import Running, eventually, running, settings
 
 from hoptree.server import corpus_service
-from hoptree.server.corpora import ManagedCorpus
-from hoptree.server.jobs import Failure, Job
-from hoptree.server.limits import Limits
-from hoptree.server.staging import Change, Stage
+from hoptree.server.jobs import Change, Failure, Job, Stage
+from hoptree.server.settings import Limits
+from hoptree.server.sources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

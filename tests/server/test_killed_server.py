@@ -25,12 +25,11 @@ from tests.server.running import Running, eventually, limits, running, settings
 from hoptree.core.errors import IndexUnavailable
 from hoptree.core.files import FolderLock
 from hoptree.server import corpus_service, indexing
-from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import run_indexing
-from hoptree.server.jobs import Job
-from hoptree.server.limits import Limits
-from hoptree.server.staging import Change, Stage
+from hoptree.server.jobs import Change, Job, Stage
+from hoptree.server.settings import Limits
+from hoptree.server.sources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

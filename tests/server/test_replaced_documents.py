@@ -11,8 +11,8 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, class_of, create, documents, found, made, passages
 from tests.server.running import eventually, running, settings
 
-from hoptree.server.corpora import ManagedCorpus
-from hoptree.server.staging import Change, Stage
+from hoptree.server.jobs import Change, Stage
+from hoptree.server.sources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -26,7 +26,7 @@ from tests.held import PATIENCE
 from tests.server.running import eventually
 
 from hoptree.server.keys import read_keys
-from hoptree.server.limits import Limits
+from hoptree.server.settings import Limits
 
 _SCRIPT = {"latency": 0.1, "replies": [{"reply": "1948"}]}
 
@@ -202,7 +202,7 @@ def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, said: s
     told = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
-from hoptree.server.serve import raise_open_file_limit
+from hoptree.server.app import raise_open_file_limit
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], raise_open_file_limit(1024))
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

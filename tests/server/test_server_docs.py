@@ -15,7 +15,7 @@ from hoptree.cli.serve import with_name
 from hoptree.core.errors import InputError
 from hoptree.server import corpus_service
 from hoptree.server.indexing import MAX_WAIT_S
-from hoptree.server.limits import Limits
+from hoptree.server.settings import Limits
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30}

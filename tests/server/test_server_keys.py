@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
 from hoptree.core.errors import ConfigError
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.server.error_responses import Refusal
 from hoptree.server.keys import Key, Quotas, find_key, read_keys
 

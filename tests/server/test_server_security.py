@@ -24,7 +24,7 @@ from hoptree.models.scripted import Rule
 from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import Key
-from hoptree.server.names import check_name
+from hoptree.server.settings import check_name
 
 _PRIVATE = "/home/ada/diary"
 _SECRET = "sixteen-characters-or-more"

@@ -10,7 +10,7 @@ from hoptree.engine.events import parse_event
 
 pytest.importorskip("fastapi")
 
-from hoptree.server.progress_text import ProgressText
+from hoptree.server.streaming import ProgressText
 
 
 def _plan(*ids: int, **more: Any) -> dict[str, Any]:

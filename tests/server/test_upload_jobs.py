@@ -18,13 +18,13 @@ from tests.server.hostile import zipped
 from tests.server.running import Running, eventually, running, settings
 
 from hoptree.core.errors import ConfigError
-from hoptree.server import corpus_service, staging
-from hoptree.server.corpora import ManagedCorpus
+from hoptree.server import corpus_service
+from hoptree.server import jobs as staging
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import run_indexing
-from hoptree.server.jobs import Job
-from hoptree.server.limits import Limits
-from hoptree.server.staging import Change
+from hoptree.server.jobs import Change, Job
+from hoptree.server.settings import Limits
+from hoptree.server.sources import ManagedCorpus
 from hoptree.server.state import open_state
 from hoptree.server.uploads import UploadFolder
 

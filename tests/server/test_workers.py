@@ -38,8 +38,8 @@ from tests.server.running import QUESTION, Running, events_of, eventually, limit
 
 from hoptree.core import errors
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, HoptreeError, InternalError
-from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls
+from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.server import workers as pool
 from hoptree.server.answering_worker import EventSender, start_question

@@ -19,7 +19,7 @@ from hoptree.text.parse import (
     read_self_knowledge,
     retrieval_trigger,
 )
-from hoptree.text.parse_relevance import read_numbers, read_relevance
+from hoptree.text.parse_labels import read_numbers, read_relevance
 from hoptree.text.question_tree import make_plan, references, resolve
 
 __all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of", "read_all"]

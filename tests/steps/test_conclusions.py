@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.text.conclusions import gives_answer, led_to_answer, read_conclusion
+from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
 
 READS = "Can a cat read a newspaper?"
 

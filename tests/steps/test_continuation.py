@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Token
 from hoptree.methods.steps.continuation import Draft, adds_text, read_draft
-from hoptree.methods.steps.worked_examples import (
+from hoptree.methods.steps.demonstrations import (
     WorkedExample,
     draw_examples,
     draw_examples_with_documents,
     load_worked_examples,
 )
 from hoptree.models.model import Choice
-from hoptree.text.conclusions import led_to_answer, read_conclusion
+from hoptree.text.parse import led_to_answer, read_conclusion
 
 
 def tokens(text: str) -> tuple[Token, ...]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.enough import Enough, read_enough
+from hoptree.methods.steps.graph_exploration import Enough, read_enough
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.steps.broken_texts import LONG, read_all
 
-from hoptree.methods.steps.enough import read_enough
-from hoptree.text.parse_rationales import read_corrected, read_rationales
-from hoptree.text.parse_scores import read_scores
+from hoptree.methods.steps.graph_exploration import read_enough
+from hoptree.text.parse_labels import read_scores
+from hoptree.text.parse_method_replies import read_corrected, read_rationales
 
 NAMES = [(f"Somebody | relation {number} | ?", f"relation {number}") for number in range(60)]
 READERS: dict[str, Callable[[str], object]] = {

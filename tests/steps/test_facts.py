@@ -16,8 +16,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.methods.steps.fact_extraction import Extracted, StatedFact, Wording, extract_facts, ground_triples
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.text.names import fold
-from hoptree.text.sentences import sentences
+from hoptree.text.names import fold, sentences
 
 TITLE = "Émile Chautard (director)"
 TEXT = (

@@ -7,7 +7,7 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.methods.hop.candidates import find_quote
 from hoptree.methods.hop.word_plans import Operator, operator_of
-from hoptree.text.answer_types import fits_question_type
+from hoptree.text.grounding import fits_question_type
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Entity
-from hoptree.methods.steps.mentions import Titles
-from hoptree.methods.steps.own_pages import own_page
+from hoptree.methods.steps.mentions import Titles, own_page
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.conclusions import gives_answer
-from hoptree.text.parse_rationales import read_corrected, read_rationales
+from hoptree.text.parse import gives_answer
+from hoptree.text.parse_method_replies import read_corrected, read_rationales
 
 
 @pytest.mark.parametrize(

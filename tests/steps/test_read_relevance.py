@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.text.parse_relevance import read_numbers, read_relevance
+from hoptree.text.parse_labels import read_numbers, read_relevance
 
 TEXT = st.text(max_size=300)
 

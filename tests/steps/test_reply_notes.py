@@ -14,8 +14,14 @@ from hoptree.engine.calls import open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.methods.ra_isf_modules import judge_knowledge, judge_passages
-from hoptree.methods.steps.answer import answer_from, combine_answers, confident_answer, direct_answer, synthesise
-from hoptree.methods.steps.reply_notes import note_written
+from hoptree.methods.steps.answer import (
+    answer_from,
+    combine_answers,
+    confident_answer,
+    direct_answer,
+    note_written,
+    synthesise,
+)
 from hoptree.models.scripted import Rule, ScriptedModel
 
 ASKED = "Where was Jane Austen born?"

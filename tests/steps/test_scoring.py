@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.parse_scores import read_scores
+from hoptree.text.parse_labels import read_scores
 
 NAMES = (("Whiplash | place of birth | ?", "place of birth"), ("spouse",), ("birth",), ("Apollo 14",))
 

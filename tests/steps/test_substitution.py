@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.agreement import agree, same
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it, substituted
+from hoptree.methods.steps.verify import agree, same
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing.commands import build_index
 from hoptree.training.build import build
-from hoptree.training.set_spec import Kind, SetSpec
+from hoptree.training.formats import Kind, SetSpec
 
 __all__ = ["PLAN", "QUESTIONS", "REPLIES", "Recording", "built", "lines", "make_world", "sent_by", "turns"]
 

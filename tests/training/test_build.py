@@ -17,12 +17,11 @@ from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing.commands import build_index
 from hoptree.text.parse import read_self_knowledge
-from hoptree.text.parse_relevance import read_relevance
-from hoptree.training.ask_many import is_right
+from hoptree.text.parse_labels import read_relevance
 from hoptree.training.build import build
 from hoptree.training.chat_rows import ChatRow, balance_rows, describe
-from hoptree.training.formats import write_set
-from hoptree.training.set_spec import Kind, SetSpec, read_kind
+from hoptree.training.formats import Kind, SetSpec, read_kind, write_set
+from hoptree.training.labelled_passages import is_right
 
 QUESTIONS: list[dict[str, Any]] = [
     {

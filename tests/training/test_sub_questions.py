@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.text.parse import question_key, read_questions
-from hoptree.training.plans.relations import as_phrase, as_question, as_statement, name_of, phrase_of, stated
-from hoptree.training.plans.sub_questions import LeftOut, decomposed
+from hoptree.training.plans.sub_questions import (
+    LeftOut,
+    as_phrase,
+    as_question,
+    as_statement,
+    decomposed,
+    name_of,
+    phrase_of,
+    stated,
+)
 from hoptree.training.questions import Fact, TrainingQuestion
 
 

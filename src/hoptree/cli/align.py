@@ -158,8 +158,7 @@ def build(
     hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
     from hoptree.training.build import build
-    from hoptree.training.formats import read_format
-    from hoptree.training.set_spec import SetSpec, read_kind
+    from hoptree.training.formats import SetSpec, read_format, read_kind
 
     kind = read_kind(kind)
     for value, option, of in (

@@ -101,7 +101,7 @@ def train(
     hoptree ask "Who …?" -m 'hf/NAME?adapter=adapters/both'
     torchrun --nproc-per-node 4 -m hoptree align train -m hf/NAME --data if.jsonl --out adapters/if
     """
-    from hoptree.training.lora.recipe import Pace, Recipe
+    from hoptree.training.lora.dataset import Pace, Recipe
     from hoptree.training.lora.train import TrainingSpec, is_first_process
     from hoptree.training.lora.train import train as train_adapter
 
@@ -168,7 +168,7 @@ def _report_training(summary: Mapping[str, Any]) -> None:
 
 
 def _report_losses(summary: Mapping[str, Any]) -> None:
-    from hoptree.evaluation.jsonl_log import read_lines
+    from hoptree.core.files import read_lines
     from hoptree.training.lora.checkpoint import loss_line
 
     loss, out = summary["loss"], Path(summary["out"])

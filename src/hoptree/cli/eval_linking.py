@@ -19,7 +19,7 @@ from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, LinkingSet, Parts
-    from hoptree.graph.linking.mention_models import MentionModel
+    from hoptree.graph.mention_models import MentionModel
     from hoptree.methods.steps.relations import RelationRanking
 
 
@@ -202,8 +202,8 @@ async def _open(
     """Open all parts, which are closed with the stack."""
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
-    from hoptree.graph.linking.entities import open_candidates
-    from hoptree.graph.linking.mention_models import MentionModelCandidates
+    from hoptree.graph.entity_linking import open_candidates
+    from hoptree.graph.mention_models import MentionModelCandidates
     from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
 
@@ -229,7 +229,7 @@ def _open_reader(spec: str) -> MentionModel | None:
     """Open the model that marks names, if one is asked for, warning that it may be downloaded."""
     if not spec:
         return None
-    from hoptree.graph.linking.mention_models import open_mention_model
+    from hoptree.graph.mention_models import open_mention_model
 
     kind, _, where = spec.partition(":")
     if where and not Path(where).exists():

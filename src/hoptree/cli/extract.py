@@ -64,8 +64,7 @@ def extract(
     hoptree graph extract docs.idx --out docs.facts --into kg -m openai/NAME --budget cost=2 --prices 0.15/0.60
     hoptree graph entity "Elia Kazan" --graph kg
     """
-    from hoptree.engine.budget import Budget
-    from hoptree.engine.context import Prices
+    from hoptree.engine.context import Budget, Prices
     from hoptree.extraction.run import Wanted
 
     limits = Budget.parse(budget)

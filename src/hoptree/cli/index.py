@@ -20,8 +20,7 @@ from hoptree.core.errors import ConfigError, CorpusError, InputError
 
 if TYPE_CHECKING:
     from hoptree.retrieval.index.manifest import Settings
-    from hoptree.retrieval.indexing.check import Checked
-    from hoptree.retrieval.indexing.estimates import Estimate
+    from hoptree.retrieval.indexing.check import Checked, Estimate
     from hoptree.retrieval.indexing.sources import Outcome, Progress
 
 
@@ -120,8 +119,8 @@ def build(
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
     from hoptree.retrieval.index.manifest import Settings
+    from hoptree.retrieval.indexing.check import estimate
     from hoptree.retrieval.indexing.commands import build_index, check_build
-    from hoptree.retrieval.indexing.estimates import estimate
     from hoptree.retrieval.indexing.sources import Reading
     from hoptree.retrieval.open_encoder import absolute_spec
 
@@ -142,8 +141,8 @@ def build(
 @stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
+    from hoptree.retrieval.indexing.check import estimate_change
     from hoptree.retrieval.indexing.commands import add_to_index
-    from hoptree.retrieval.indexing.estimates import estimate_change
 
     _announce_change(estimate_change(out, sources), _CHANGED, as_json)
     with _shown(as_json) as progress:
@@ -169,8 +168,8 @@ def update(
 
     A file counts as changed when its size or its time is another one.
     """
+    from hoptree.retrieval.indexing.check import estimate_change
     from hoptree.retrieval.indexing.commands import update_index
-    from hoptree.retrieval.indexing.estimates import estimate_change
 
     what = "of documents are read again" if reread else _CHANGED
     _announce_change(estimate_change(out, reread=reread), what, as_json)
@@ -232,8 +231,8 @@ def encode(
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
     from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.indexing.check import estimate_encoding
     from hoptree.retrieval.indexing.commands import encode_index
-    from hoptree.retrieval.indexing.estimates import estimate_encoding
     from hoptree.retrieval.open_encoder import absolute_spec
 
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
@@ -311,7 +310,7 @@ def info(
     Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
     another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
     """
-    from hoptree.retrieval.hippo.retriever import count_facts
+    from hoptree.retrieval.hippo_retriever import count_facts
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.indexing.check import check_all, check_parts
     from hoptree.retrieval.indexing.sources import Reading

@@ -14,8 +14,8 @@ from typing import Any
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.engine.budget import Budget
 from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent

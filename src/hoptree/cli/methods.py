@@ -162,7 +162,7 @@ def measure(
     hoptree methods --costs costs.json
     """
     from hoptree.cli.method_costs import Setting, costs_of_runs, read_costs, short_name
-    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Budget
     from hoptree.engine.registry import find_method, list_methods
     from hoptree.models import DEFAULT_MODEL, open_model
     from hoptree.sample import sample_questions
@@ -242,7 +242,7 @@ def docs(
     hoptree methods docs --out docs/reference/methods.md
     hoptree methods docs --out docs/reference/methods.md --check
     """
-    from hoptree.cli.method_docs import as_markdown
+    from hoptree.cli.method_facts import as_markdown
     from hoptree.core.files import atomic_write
 
     text = as_markdown()

@@ -158,7 +158,7 @@ def open_engine(
     **more: Any,
 ) -> Iterator[tuple[Engine, TraceFile | None]]:
     """Yield the engine that options describe and the writer of its trace, which is closed at the end."""
-    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Budget
     from hoptree.engine.engine import Engine
     from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL

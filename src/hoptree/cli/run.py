@@ -238,7 +238,7 @@ def run(
     hoptree run experiments/taikc/table2.yaml --data DATA --only hotpotqa --only taikc --out runs/table2
     hoptree eval compare runs/oner runs/taikc
     """
-    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Budget
     from hoptree.evaluation.plan import chosen
     from hoptree.evaluation.running import Ways
 

@@ -132,8 +132,7 @@ def serve(
       indexing_seconds=3600, indexing_memory=4G          of one indexing process
     """
     try:
-        from hoptree.server.app import create_app, state_of
-        from hoptree.server.serve import Server
+        from hoptree.server.app import Server, create_app, state_of
         from hoptree.server.settings import Settings, model_name
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "hoptree":
@@ -143,9 +142,9 @@ def serve(
     from hoptree.core.files import cache_dir
     from hoptree.core.http_server import LOG_FORMAT, listen
     from hoptree.models import DEFAULT_MODEL
+    from hoptree.server.app import raise_open_file_limit
     from hoptree.server.keys import read_keys
-    from hoptree.server.limits import Limits
-    from hoptree.server.serve import raise_open_file_limit
+    from hoptree.server.settings import Limits
 
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):

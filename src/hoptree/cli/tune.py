@@ -124,7 +124,7 @@ def tune(
         --seed 1 --out tuned/oner
     hoptree eval report tuned/mind --html tuned.html
     """
-    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Budget
     from hoptree.engine.registry import find_method
     from hoptree.evaluation.experiment import Experiment
     from hoptree.evaluation.running import Ways

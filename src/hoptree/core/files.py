@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
-from collections.abc import Iterable
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from platformdirs import user_cache_path
 
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import HoptreeError, InputError
 
 if TYPE_CHECKING:
     import filelock
+    from _typeshed import DataclassInstance
 
 
 def cache_dir() -> Path:
@@ -76,3 +84,161 @@ class FolderLock:
 def is_busy(error: HoptreeError) -> bool:
     """Tell whether an error means that another process holds the lock of a folder."""
     return isinstance(error.__cause__, TimeoutError)
+
+
+_GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedFolder:
+    """The layout of a folder; `marker` is a subfolder of every generation, "" if its name is enough to know it by."""
+
+    path: Path
+    manifest_name: str
+    marker: str = ""
+
+    def generation(self, number: int) -> Path:
+        return self.path / f"{number:06d}"
+
+    def part(self, number: int) -> Path:
+        return self.path / f"{number:06d}.part"
+
+    def has_manifest(self) -> bool:
+        return (self.path / self.manifest_name).exists()
+
+    def read_manifest(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.path / self.manifest_name).read_text(encoding="utf-8"))
+        return data
+
+    def write_manifest(self, manifest: DataclassInstance) -> None:
+        """Replace the manifest in one step: from then on readers see the generation it names."""
+        atomic_write(self.path / self.manifest_name, [json.dumps(asdict(manifest), indent=1)])
+
+    def owns(self, path: Path) -> bool:
+        """Tell whether something in the folder belongs to it; nothing else is ever deleted."""
+        if path.name in (FolderLock.NAME, f"{self.manifest_name}.new"):
+            return True
+        return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / self.marker).is_dir()
+
+    def is_foreign(self) -> bool:
+        """Tell whether the path is a file, or a folder without a manifest that holds anything else."""
+        if self.has_manifest() or not self.path.exists():
+            return False
+        return not self.path.is_dir() or any(not self.owns(path) for path in self.path.iterdir())
+
+    def next_number(self) -> int:
+        """Return the number for a folder without a manifest: that of an interrupted change, or an unused one."""
+        numbered = [path for path in self.path.iterdir() if _GENERATION.fullmatch(path.name)]
+        interrupted = [int(path.name[:6]) for path in numbered if self.owns(path)]
+        return max(interrupted) if interrupted else max((int(path.name[:6]) for path in numbered), default=0) + 1
+
+    def sweep(self, keep: Collection[str] = ()) -> None:
+        """Delete generations but those to keep, as far as possible; readers that have one open keep it until then."""
+        for path in list(self.path.iterdir()):
+            if path.is_dir() and path.name not in keep and self.owns(path):
+                with suppress(OSError):
+                    self.delete(path)
+
+    def delete(self, generation: Path) -> None:
+        """Delete a generation and its marker last, so that the next change knows the rest if this one is killed."""
+        for path in sorted(generation.iterdir(), key=lambda path: path.name == self.marker):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        generation.rmdir()
+
+
+def check_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> None:
+    """Raise a ValueError if a manifest has not just the fields of its class."""
+    if set(data) != {known.name for known in fields(manifest)}:
+        raise ValueError("its manifest has other fields")
+
+
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """Hard-link what is written once; copy what is written again, or what the file system cannot link."""
+    if not str(source).endswith((".json", ".sqlite")):
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
+
+
+T = TypeVar("T")
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+class LineFile:
+    """Append lines durably, from one process."""
+
+    def __init__(self, path: Path) -> None:
+        mend(path)
+        self._path = path
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._written = self._synced = 0
+        self._disk = asyncio.Lock()
+
+    async def add(self, value: Any) -> None:
+        """Append a value and wait until it is on disk; lines that arrive meanwhile share one fsync."""
+        assert self._file is not None
+        try:
+            left = memoryview((json.dumps(value) + "\n").encode())
+            while left:  # a disk that is almost full takes a part
+                left = left[os.write(self._file, left) :]
+            self._written += 1
+            mine = self._written
+            async with self._disk:
+                if self._synced < mine:
+                    written = self._written
+                    await asyncio.to_thread(os.fsync, self._file)
+                    self._synced = written
+        except OSError as error:
+            raise HoptreeError(
+                f"{self._path} could not be written: {error.strerror or error}.",
+                "What stands in it is kept: free some space, and give the same command again.",
+            ) from error
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (line number, value); a truncated last line is skipped."""
+    if not path.exists():
+        return
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                return
+            raise InputError(f"Line {number} of {path} is no JSON.", "Take the line out, and run it again.") from error
+
+
+def mend(path: Path) -> None:
+    """Cut off a half-written last line."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = whole = file.seek(0, os.SEEK_END)
+        while whole:
+            step = min(whole, 1 << 16)
+            file.seek(whole - step)
+            place = file.read(step).rfind(b"\n")
+            if place >= 0:
+                whole += place + 1 - step
+                break
+            whole -= step
+        if whole < end:
+            file.truncate(whole)

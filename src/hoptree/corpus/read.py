@@ -13,9 +13,8 @@ from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
 from hoptree.corpus.document import Document, Problems, short
 from hoptree.corpus.files import Damaged, SourceFile, find_files, open_bytes, read_all, read_text_file, stem, suffix_of
-from hoptree.corpus.html import read_html
 from hoptree.corpus.json_rows import Row, read_json_lines, read_json_values, read_tsv
-from hoptree.corpus.markdown import read_markdown
+from hoptree.corpus.markup import read_html, read_markdown
 from hoptree.corpus.records import read_records
 
 

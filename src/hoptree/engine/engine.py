@@ -17,10 +17,9 @@ from typing import Any, ParamSpec
 from hoptree import __version__
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError
 from hoptree.core.values import Answer, Question
-from hoptree.engine.budget import Budget
 from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
-from hoptree.engine.context import Context, Prices
+from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result

@@ -14,12 +14,15 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
 from hoptree.engine.result import Result
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.list_answers import CANDIDATES, candidate_recall, considered, score_list
 from hoptree.evaluation.metrics import (
+    CANDIDATES,
     Sentence,
+    candidate_recall,
+    considered,
     recall_by_hop,
     score_answer,
     score_citations,
+    score_list,
     score_none,
     score_passages,
     score_support,

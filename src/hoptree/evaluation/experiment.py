@@ -14,9 +14,8 @@ from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.engine.budget import Budget
 from hoptree.engine.cache import Store
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.engine import Engine
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import DEFAULT_METHOD

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hoptree.core.errors import InputError, ModelError
+from hoptree.core.files import LineFile, read_lines
 from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
-from hoptree.evaluation.jsonl_log import LineFile, read_lines
 from hoptree.evaluation.metrics import exact_match, normalise, overlap
 from hoptree.models.model import Model, Request
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, GraphError, HoptreeError, InputError
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
@@ -21,8 +21,7 @@ from hoptree.evaluation.datasets.reading import HALVES, half_of
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
-from hoptree.graph.linking.relations import Relation, relations_in, relations_of
-from hoptree.graph.linking.words import name_words
+from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of
 from hoptree.graph.vocabulary import WIKIDATA
 from hoptree.methods.steps.link import keep_entities
 from hoptree.methods.steps.mentions import EntityCandidates, find_entities

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, CorpusError, InputError
-from hoptree.engine.budget import Budget
-from hoptree.engine.context import Prices
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
 from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary import BoundaryExperiment

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
-from hoptree.core.files import FolderLock
+from hoptree.core.files import FolderLock, LineFile, mend, read_lines
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.trace import read_events
-from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
 from hoptree.evaluation.judge import Verdict, read_judgements
-from hoptree.evaluation.list_answers import CANDIDATES
-from hoptree.evaluation.metrics import SENTENCES
+from hoptree.evaluation.metrics import CANDIDATES, SENTENCES
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.circuit_breaker import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, HoptreeError, InputError
+from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.schedule import together

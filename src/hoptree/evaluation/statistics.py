@@ -15,7 +15,7 @@ from statistics import NormalDist, stdev
 from typing import Any, TypeVar
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 
 _EXACT_OUTCOMES = 2**16
 _BATCH_CELLS = 1 << 18  # 2 MiB at a time, some of them at once

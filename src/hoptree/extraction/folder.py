@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import HoptreeError, IndexUnavailable, InputError
-from hoptree.core.files import FolderLock, atomic_write
-from hoptree.evaluation.jsonl_log import LineFile, mend
+from hoptree.core.files import FolderLock, LineFile, atomic_write, mend
 from hoptree.graph.vocabulary import name_id
 from hoptree.methods.steps.fact_extraction import StatedFact
 

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
-from hoptree.core.circuit_breaker import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import BudgetSpent, CorpusError, InputError, ModelError
+from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files
 from hoptree.corpus.read import read_passages
-from hoptree.engine.budget import Budget
 from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls, open_calls
-from hoptree.engine.context import Context, Prices
+from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import Event, PassageTruncated, TextQuarantined
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace

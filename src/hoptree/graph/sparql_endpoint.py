@@ -21,10 +21,10 @@ from hoptree.graph.facts import (
     Table,
     Term,
     Value,
+    render_literal,
+    render_time,
 )
-from hoptree.graph.rendering import render_literal, render_time
 from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
-from hoptree.graph.sparql_guard import limit_rows
 from hoptree.graph.sparql_queries import (
     Dialect,
     KnownLabels,
@@ -34,6 +34,7 @@ from hoptree.graph.sparql_queries import (
     facts_query,
     is_iri,
     label_carrier,
+    limit_rows,
     names_query,
     property_query,
 )

@@ -13,8 +13,16 @@ from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, GraphError
 from hoptree.graph.oxigraph import Object, Triple, ox
-from hoptree.graph.triple_lines import BrokenPlaces, Line, OnBytes, open_unpacked, read_lines
-from hoptree.graph.triple_rows import FIELDS, InvalidRow, RowReader
+from hoptree.graph.triple_rows import (
+    FIELDS,
+    BrokenPlaces,
+    InvalidRow,
+    Line,
+    OnBytes,
+    RowReader,
+    open_unpacked,
+    read_lines,
+)
 from hoptree.graph.vocabulary import BLANK
 
 _LINES_PER_BLOCK = 1_000

@@ -25,17 +25,19 @@ from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener
-from hoptree.integrations.summary_text import SOURCES
-from hoptree.mcp.operations import check_claim, plan_question, search_passages
+from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp.responses import (
     AnswerReply,
     ClaimReply,
     PlanReply,
     SearchReply,
+    check_claim,
+    plan_question,
     render_answer,
     render_claim,
     render_plan,
     render_search,
+    search_passages,
 )
 
 T = TypeVar("T")

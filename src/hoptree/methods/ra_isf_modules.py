@@ -11,12 +11,10 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import direct_answer, least_probability
+from hoptree.methods.steps.answer import direct_answer, least_probability, note_reply
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.parse import SelfKnowledge, read_self_knowledge, says_unknown
-from hoptree.text.parse_labels import read_choice
-from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
+from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
 Branch = Literal["self-knowledge", "passages", "sub-questions", "guess", "none"]

@@ -19,11 +19,10 @@ from hoptree.methods.steps.answer import (
     supporting_ids,
     synthesise,
 )
-from hoptree.methods.steps.choose import surest
+from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains, surest
 from hoptree.methods.steps.compare import both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
-from hoptree.methods.steps.multi_read import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve

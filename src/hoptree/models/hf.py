@@ -219,7 +219,7 @@ class _Engine:
     def _load(self) -> _Ready:
         from hoptree.models.batching.decoder import DecoderOnly
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
-        from hoptree.models.batching.passes import Passes
+        from hoptree.models.batching.rows import Passes
         from hoptree.models.batching.worker import Batcher
         from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
         from hoptree.models.hf_weights import end_tokens, load

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.tantivy_files import (
+    analyzer_for,
+    composed,
+    inverse_document_frequency,
+    pairs,
+    without_asking,
+)
 
 WORTH_A_THREAD = 50_000
 """Passages of an index: below that a search takes less time than handing it to a thread."""
@@ -34,3 +43,75 @@ class BM25:
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""
         return tuple(passage for _, _, passage in self._texts.search(query, k, where))
+
+
+_K1, _B = 1.2, 0.75
+"""Those of tantivy."""
+_TITLE_WEIGHT = 3
+_DECIMALS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The counts of a text's terms, and of its character pairs in scripts without spaces."""
+
+    terms: Mapping[str, int]
+    pairs: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The terms and the character pairs that a query looks for."""
+
+    terms: tuple[str, ...]
+    pairs: tuple[str, ...] = ()
+
+
+class Analysis:
+    """Splits texts of one language into terms."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._analyzer = analyzer_for(language)
+
+    def words(self, title: str, text: str) -> Words:
+        """Count the terms of a text with its title, which counts several times."""
+        terms = Counter(self._terms(title) * _TITLE_WEIGHT + self._terms(text))
+        return Words(terms, Counter(pairs(composed(f"{title} {text}"))))
+
+    def sought(self, query: str) -> Sought:
+        """Return the terms of a query, without question words if it has others."""
+        terms = self._terms(without_asking(query, self._language)) or self._terms(query)
+        return Sought(tuple(dict.fromkeys(terms)), tuple(dict.fromkeys(pairs(composed(query)))))
+
+    def tells(self, word: str) -> bool:
+        """Tell whether a word is more than a stop word."""
+        return bool(self._terms(word))
+
+    def _terms(self, text: str) -> list[str]:
+        return list(self._analyzer.analyze(composed(text)))
+
+
+def bm25(texts: Sequence[Words], sought: Sought) -> list[float]:
+    """Score each text for a query; 0 where they share nothing."""
+    by_terms = _scores([text.terms for text in texts], sought.terms)
+    by_pairs = _scores([text.pairs for text in texts], sought.pairs)
+    return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
+
+
+def _scores(texts: Sequence[Mapping[str, int]], sought: Sequence[str]) -> list[float]:
+    lengths = [sum(counts.values()) for counts in texts]
+    average = sum(lengths) / (len(texts) or 1) or 1.0
+    scores = [0.0] * len(texts)
+    for term in sought:
+        having = [place for place, counts in enumerate(texts) if term in counts]
+        rarity = inverse_document_frequency(len(texts), len(having))
+        for place in having:
+            scores[place] += term_score(rarity, texts[place][term], lengths[place], average)
+    return scores
+
+
+def term_score(rarity: float, count: int, length: int, average_length: float) -> float:
+    """Score a term that a text of this length has so often."""
+    damping = _K1 * (1 - _B + _B * length / average_length)
+    return rarity * count * (_K1 + 1) / (count + damping)

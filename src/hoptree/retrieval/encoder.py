@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 
 if TYPE_CHECKING:
     import numpy as np

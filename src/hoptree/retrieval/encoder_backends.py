@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, MissingModel
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.retrieval.encoder import (
     Prefixes,
     Role,

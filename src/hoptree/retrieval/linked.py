@@ -21,9 +21,9 @@ from tantivy import DocAddress
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import WORTH_A_THREAD
-from hoptree.retrieval.index.analysis import composed
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
+from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.retriever import fits
 
 _MAX_NAME_WORDS = 12

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from hoptree.core.batching import batched
 from hoptree.core.errors import ConfigError, UnusableReply
+from hoptree.core.files import batched
 from hoptree.core.http_client import HttpClient
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, unit_rows
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def open_retriever(
 
         retriever = Reranked(retriever, open_reranker(rerank), depth=depth)
     if distinct:
-        from hoptree.retrieval.fusion import Distinct
+        from hoptree.retrieval.rerank import Distinct
 
         retriever = Distinct(retriever)
     return retriever
@@ -91,13 +91,13 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     if kind == "linked":
         return Linked(index)
     if kind == "hippo":
-        from hoptree.retrieval.hippo.retriever import open_hippo
+        from hoptree.retrieval.hippo_retriever import open_hippo
 
         return open_hippo(index, _dense(index) if index.manifest.settings.encoder else BM25(index))
     dense = _dense(index)
     if kind == "dense":
         return dense
-    from hoptree.retrieval.fusion import Fused
+    from hoptree.retrieval.rerank import Fused
 
     words = Linked(index) if index.manifest.settings.links else BM25(index)
     return Fused([words, dense], how="weighted", weights=_HYBRID_WEIGHTS)
@@ -106,7 +106,7 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
 def _default_kind(index: Index, facts: bool) -> str:
     """Choose what an index can do best."""
     if facts:
-        from hoptree.retrieval.hippo.store import FOLDER
+        from hoptree.retrieval.hippo_store import FOLDER
 
         if (index.generation / FOLDER).exists():
             return "hippo"

@@ -14,7 +14,7 @@ from typing import Any
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 
 FORMAT = 1
 HEADER = "vectors.json"

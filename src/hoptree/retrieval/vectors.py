@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, query_window
 from hoptree.retrieval.retriever import PassageStore, fits

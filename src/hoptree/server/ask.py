@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from hoptree.core.errors import HoptreeError
-from hoptree.engine.budget import Budget
 from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
 from hoptree.engine.registry import Method, find_method, read_options
@@ -20,14 +20,12 @@ from hoptree.engine.trace import Listener
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
-from hoptree.server.corpora import Corpora
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.keys import Key, Quotas
 from hoptree.server.metrics import Metrics
-from hoptree.server.names import unknown
 from hoptree.server.running_questions import RunningQuestions
-from hoptree.server.settings import Settings
-from hoptree.server.sources import Graphs, Models, Retrievers
+from hoptree.server.settings import Settings, unknown
+from hoptree.server.sources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
 

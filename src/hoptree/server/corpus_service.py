@@ -18,24 +18,27 @@ from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
-from hoptree.server.corpora import Corpora, ManagedCorpus
 from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
 from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
-from hoptree.server.jobs import Failure, Job, JobKind, Jobs, new_job_id
-from hoptree.server.limits import Limits
-from hoptree.server.names import check_name
-from hoptree.server.staging import (
+from hoptree.server.jobs import (
     Change,
+    Failure,
+    Job,
+    JobKind,
+    Jobs,
     Stage,
     clear_leftovers,
     hide,
     incoming,
+    new_job_id,
     place,
     remove,
     settle,
     undo,
     undo_pending,
 )
+from hoptree.server.settings import Limits, check_name
+from hoptree.server.sources import Corpora, ManagedCorpus
 from hoptree.server.uploads import Names, UploadFolder, check_file_name
 
 Args = TypeVarTuple("Args")

@@ -16,11 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hoptree.core.http_server import bearer_key, is_loopback, log_refusal
 from hoptree.server.error_responses import Refusal, log_internal_error, refusal_of
-from hoptree.server.json_response import refusal_response
 from hoptree.server.keys import ANYBODY, Key, Quotas, find_key
-from hoptree.server.limits import Limits
 from hoptree.server.metrics import Metrics
-from hoptree.server.settings import Settings
+from hoptree.server.settings import Limits, Settings
+from hoptree.server.views import refusal_response
 
 _LOG = logging.getLogger("hoptree.server")
 _OPEN_PATHS = frozenset({"/", "/health", "/openapi.json"})

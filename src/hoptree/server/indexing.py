@@ -16,10 +16,10 @@ from hoptree.core.errors import IndexUnavailable, InternalError
 from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
 from hoptree.core.redaction import redact
-from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
-from hoptree.server.limits import Limits
+from hoptree.server.settings import Limits
+from hoptree.server.sources import ManagedCorpus
 from hoptree.server.workers import exit_text, module_command
 
 _LOG = logging.getLogger("hoptree.server")

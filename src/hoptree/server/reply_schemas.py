@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import fields
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_type_hints
 
+from fastapi import FastAPI
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from hoptree.core.values import Usage
 from hoptree.engine.generation_view import Writing
-from hoptree.engine.result import Result, TreeNode, read_result
+
+if TYPE_CHECKING:
+    UsageReply = dict[str, float]
+    Node = dict[str, Any]
+    AskReply = dict[str, Any]
+
 
 _new_typed_dict: Any = TypedDict
 
@@ -71,41 +78,6 @@ class PassageReply(TypedDict):
     score: float
 
 
-if TYPE_CHECKING:  # types that are made at run time
-    UsageReply = dict[str, float]
-    Node = dict[str, Any]
-    AskReply = dict[str, Any]
-else:
-    UsageReply = dataclass_schema(
-        "UsageReply",
-        "What a question cost; tokens are those of all calls, `cost` is what was paid.",
-        Usage,
-        always=Usage().as_dict(),
-    )
-    Node = dataclass_schema(
-        "Node",
-        "A sub-question: its answer, where that comes from, and the ids of the passages behind it.",
-        TreeNode,
-        always=TreeNode(0, "").as_dict(),
-        children="list[Node]",
-    )
-    AskReply = dataclass_schema(
-        "AskReply",
-        "An answer with the tree and the evidence behind it: the object that `hoptree ask --json` prints.",
-        Result,
-        always=read_result(()).as_dict(),
-        without=("failure", "error_message", "consulted"),
-        tree=list[Node],
-        evidence=list[PassageReply],
-        cited=list[PassageReply],
-        usage=UsageReply,
-        stopped_by=str | None,
-        writing=Writing,
-        decisions=list[dict[str, Any]],
-        error=FailedBy,
-    )
-
-
 class AskFailure(TypedDict):
     """A question that was refused; or one that failed, with what there was of its result by then."""
 
@@ -152,3 +124,72 @@ STREAM_EVENTS: dict[str, Any] = {
     "error": ErrorEvent,
 }
 """The data of server-sent events by their names."""
+
+
+LIST_ERRORS = (401, 403, 421, 429, 500)
+"""Of a list that takes no arguments."""
+READ_ERRORS = (400, 401, 403, 404, 421, 422, 429, 500)
+CHANGE_ERRORS = (*READ_ERRORS, 409, 503)
+"""Of what changes a corpus."""
+UPLOAD_ERRORS = (*CHANGE_ERRORS, 408, 413, 415, 504)
+QUESTION_ERRORS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)
+"""Of a question or a search: an endpoint may fail, too."""
+CHAT_ERRORS = (*QUESTION_ERRORS, 404)
+"""Of a question whose method is named as a model."""
+_OPEN_PATH = "/health"
+_KEY = "key"
+_REF = "#/components/schemas/{model}"
+_SCHEMAS: dict[str, Any] = {}
+"""All that `reply` was called with, by name."""
+
+
+def replies(
+    schema: Any, errors: tuple[int, ...], *, status: int = 200, failure: Any = ErrorReply, openai: bool = False
+) -> dict[int | str, dict[str, Any]]:
+    """Describe what a route may reply: an object of a schema, or one of these errors."""
+    failure = OpenAIError if openai else failure
+    described: dict[int | str, dict[str, Any]] = {code: reply(failure, _phrase(code)) for code in errors}
+    return described if schema is None else described | {status: reply(schema, _phrase(status))}
+
+
+def reply(schema: Any, description: str, *, stream: bool = False) -> dict[str, Any]:
+    """Describe one reply, which may come as a stream too; its schema is referred to by name.
+
+    FastAPI's `response_model` would make a validator for every reply of every route, though none is validated. That
+    takes longer than the rest of making the application.
+    """
+    _SCHEMAS[schema.__name__] = schema
+    kinds = {"application/json": {"schema": {"$ref": _REF.format(model=schema.__name__)}}}
+    return {"description": description, "content": kinds | ({"text/event-stream": {}} if stream else {})}
+
+
+def _phrase(status: int) -> str:
+    return "Misdirected Request" if status == 421 else HTTPStatus(status).phrase
+
+
+def complete_document(app: FastAPI, *, keys: bool) -> None:
+    """Add bearer keys, which are needed where there are `keys`, and reply schemas to an application's document."""
+    make_document = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _complete(make_document(), keys=keys)
+        return make_document()
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _complete(document: dict[str, Any], *, keys: bool) -> None:
+    components = document.setdefault("components", {})
+    about_key = "A key that whoever runs the server has given out; none is needed where it has no keys."
+    components["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer", "description": about_key}}
+    needed: list[dict[str, list[str]]] = [{_KEY: []}] if keys else [{_KEY: []}, {}]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            operation["security"] = [] if path == _OPEN_PATH else needed
+    named = _SCHEMAS | STREAM_EVENTS
+    adapters = [(name, "serialization", TypeAdapter[Any](schema)) for name, schema in named.items()]
+    schemas, shared = TypeAdapter.json_schemas(adapters, ref_template=_REF)  # type: ignore[arg-type]
+    components["schemas"] |= shared["$defs"]
+    stream = document["paths"]["/v1/ask"]["post"]["responses"]["200"]["content"]["text/event-stream"]
+    stream["x-events"] = {name: schemas[name, "serialization"] for name in STREAM_EVENTS}

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
-from hoptree.engine.budget import Budget
+from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.server.ask import AskRequest
 from hoptree.server.error_responses import Refusal
-from hoptree.server.names import guess
+from hoptree.server.settings import guess
 
 _UNKNOWN_FIELD = "unknown_field"
 _NUMBER, _WHOLE_NUMBER = "must be a number", "must be a whole number"

@@ -23,11 +23,9 @@ from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run
 from hoptree.evaluation.statistics import PairedComparison, compare_runs
 from hoptree.evaluation.summary import summarise
 from hoptree.server.error_responses import Refusal
-from hoptree.server.json_response import Json
-from hoptree.server.names import unknown
-from hoptree.server.openapi import LIST_ERRORS, READ_ERRORS, replies
-from hoptree.server.reply_schemas import AskReply, dataclass_schema
-from hoptree.server.views import options_view, result_view
+from hoptree.server.reply_schemas import LIST_ERRORS, READ_ERRORS, AskReply, dataclass_schema, replies
+from hoptree.server.settings import unknown
+from hoptree.server.views import Json, options_view, result_view
 
 _METRICS = ("em", "f1")
 _MAX_DEPTH = 4

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +17,69 @@ from hoptree.engine.context import Prices
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
+from hoptree.server.error_responses import Refusal
 from hoptree.server.keys import Key
-from hoptree.server.limits import Limits
+
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of requests, uploads, questions and of stopping; `parse` reads them from text.
+
+    Sizes are bytes. `body` is that of a JSON request, `upload` that of an upload, `unpacked` what all its files may be
+    once they are unpacked, `stored` what one corpus may hold. `calls`, `tokens` and `seconds` bound every question,
+    whatever budget it asks for. `asking` questions are answered at once. `rate` is the number of requests a minute of
+    a key that names none itself, and of everybody together where there are no keys; 0 is no limit.
+    `header_seconds`, `body_seconds` and `upload_seconds` are how long a client may take to send them, `stop_seconds`
+    how long a stop waits for questions that are under way.
+    """
+
+    body: int = _MEGABYTE
+    upload: int = 64 * _MEGABYTE
+    unpacked: int = 256 * _MEGABYTE
+    stored: int = 2048 * _MEGABYTE
+    files: int = 1_000
+    corpora: int = 100
+    calls: int = 500
+    tokens: int = 2_000_000
+    seconds: float = 300.0
+    asking: int = 256
+    connections: int = 1_024
+    rate: int = 0
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    upload_seconds: float = 600.0
+    stop_seconds: float = 20.0
+    indexing_seconds: float = 3_600.0
+    indexing_memory: int = 4096 * _MEGABYTE
+
+    @classmethod
+    def parse(cls, text: str) -> Limits:
+        """Read `seconds=60,rate=30,upload=10M`."""
+        known = [field.name for field in fields(cls)]
+        values: dict[str, float] = {}
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            name, _, value = (piece.strip() for piece in part.partition("="))
+            number = _parse_number(value)
+            if name not in known or number is None:
+                remedy = f"There are {', '.join(known)}: --limits seconds=60,rate=30"
+                raise ConfigError(f"'{part}' is no limit.", remedy)
+            values[name] = number if name.endswith("seconds") else int(number)
+            if not values[name] and (number or name != "rate"):  # half a request a minute is not no limit
+                raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def _parse_number(text: str) -> float | None:
+    """Read a number of 0 or more, with K, M or G behind it for powers of 1,024."""
+    factor = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
+    try:
+        number = float(text[:-1] if factor > 1 else text) * factor
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e15 else None
+
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
 _IN_PROCESS = ("local/", "hf/")
@@ -136,3 +198,40 @@ def model_name(spec: str) -> tuple[str, str]:
     if not _MODEL_NAME.fullmatch(name):
         raise ConfigError(f"'{name}' is no name for a model.", "Give it one: --model NAME=SPEC")
     return name, spec
+
+
+NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+"""Of a corpus: it becomes the name of a folder, so no character that is special to a file system."""
+_NAME = re.compile(NAME, re.ASCII)
+_MAX_SHOWN_CHARS = 80
+_MAX_LISTED = 50
+_WHERE_LISTED = {
+    "corpus": "GET /v1/corpora lists those there are.",
+    "run": "GET /v1/runs lists those there are.",
+    "job": "GET /v1/corpora names the last of each corpus; others are forgotten when the server is stopped.",
+}
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no corpus may have."""
+    if not _NAME.fullmatch(name) or name in _DEVICES:
+        remedy = "Use up to 63 small letters a to z, digits, - and _, beginning with a letter or digit."
+        raise Refusal(400, "BadName", "That is no name of a corpus.", remedy)
+
+
+def guess(name: str, known: Collection[str]) -> str:
+    """Return the name that was probably meant, if one is near."""
+    return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN_CHARS], known, 1)), "")
+
+
+def unknown(what: str, name: str, known: Collection[str], *, status: int = 400, param: str | None = None) -> Refusal:
+    """Refuse a name that was not configured."""
+    if close := guess(name, known):
+        remedy = f"Did you mean '{close}'?"
+    elif known:
+        remedy = f"There are: {', '.join(sorted(known)[:_MAX_LISTED])}."
+    else:
+        remedy = _WHERE_LISTED.get(what, f"This server has no {what}.")
+    kind = "NotFound" if status == 404 else "ConfigError"
+    return Refusal(status, kind, f"There is no {what} '{name[:_MAX_SHOWN_CHARS]}'.", remedy, param=param)

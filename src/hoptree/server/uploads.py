@@ -14,7 +14,7 @@ from typing import IO, BinaryIO
 
 from hoptree.corpus.files import SUFFIXES, suffix_of
 from hoptree.server.error_responses import Refusal
-from hoptree.server.limits import Limits
+from hoptree.server.settings import Limits
 
 _MAX_NAME_BYTES = 200
 _MAX_PARTS = 8

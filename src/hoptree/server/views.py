@@ -6,10 +6,13 @@ administrators wrote into options.
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+from starlette.responses import Response
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.redaction import public_failure, redact
@@ -17,7 +20,7 @@ from hoptree.engine.call_events import Retried
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
-from hoptree.server.error_responses import refusal_of
+from hoptree.server.error_responses import Refusal, error_body, refusal_of
 from hoptree.server.reply_schemas import AskReply, Node, TreeEvent
 
 _REDACTED = "set by the server"
@@ -83,3 +86,26 @@ def event_view(event: Event, model: str, ids: Collection[str]) -> dict[str, Any]
     if isinstance(event, Finished) and event.error:
         return view | {"error_message": public_failure(event.error, event.error_message)}
     return view | {"message": redact(str(view["message"]), known=ids)} if "message" in view else view
+
+
+def to_json(value: Any) -> bytes:
+    """Encode a value as JSON in UTF-8; lone surrogates, as models write them, are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+class Json(Response):
+    """A JSON reply."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(to_json(content), status_code, headers)
+
+
+def refusal_response(refusal: Refusal, *, openai: bool = False) -> Json:
+    """Build the reply to a request that is refused."""
+    return Json(error_body(refusal, openai=openai), refusal.status, refusal.headers)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
-from hoptree.text.countries import countries
-from hoptree.text.dates import Date, read_date, read_dates
-from hoptree.text.numbers import Quantity, read_quantity
+from hoptree.text.quantities import Date, Quantity, countries, read_date, read_dates, read_quantity
 
 _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")

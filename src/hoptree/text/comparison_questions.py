@@ -6,22 +6,20 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison_words import (
     About,
     Comparative,
     Event,
     Of,
     Wanted,
+    cut_at,
     event_in,
     find_comparative,
-    kind_of_noun,
-)
-from hoptree.text.operands import (
-    cut_at,
     is_name,
     is_named,
     is_unclear,
+    kind_of_noun,
     name_end,
     split_all,
     split_pair,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
+from hoptree.text.quantities import countries
 from hoptree.text.word_classes import word_set
 
 Wanted = Literal["earliest", "latest", "most", "least", "same", "different", "both", "holds"]
@@ -166,3 +169,238 @@ def kind_of_noun(text: str) -> tuple[Of, About]:
     """Return the kind of fact that a phrase such as "country of origin" names, by its first known noun."""
     kinds = (_NOUNS[word] for word in re.findall(r"[a-z]+", text.lower())[:6] if word in _NOUNS)
     return next(kinds, ("", ""))
+
+
+_JOINING = word_set(
+    "of the and de la le les du des del della di da do dos das von van der den for in on at to a an with by y e et al "
+    "el und en & - – — vs. into from"
+)
+_VERBS = word_set(
+    "is are was were be been being has have had do does did will share shares shared come comes came contain contains "
+    "originate originated originates hail hailed belong belonged located situated based born died die made published "
+    "released directed founded established formed built fought played play plays work worked works live lived star "
+    "feature use used appear known considered classified described designed written set found native active members "
+    "part both each also all specialized both filmed produced recorded held win won serve served"
+)
+_ADDED = lazy_re(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")
+"""What belongs to the name before the comma: "Sir William Brereton, 1St Baronet"."""
+_TOKEN = lazy_re(r"\S+")
+_OPENERS = "\"“‘'([{«¿¡*"
+_ALIKE = lazy_re(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
+"""What begins with a preposition: "from the same country"."""
+_PLACING = lazy_re(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
+_OF_ONE = lazy_re(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")
+"""Matches "the director of" but not "the directors of", which are those of both."""
+_CLASS_WORD = lazy_re(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
+
+
+def tidy(text: str) -> str:
+    """Strip spaces, a final comma and quotes around an operand."""
+    text = text.strip().strip(",;:").strip()
+    text = re.sub(r"^(?:[-–—]+)\s*|\s+[-–—]+$", "", text)
+    for opening, closing in ('""', "“”", "''", "‘’", "«»"):
+        inner = text[1:-1]
+        if len(text) > 2 and text[0] == opening and text[-1] == closing and opening not in inner:
+            return inner.strip()
+    return text
+
+
+def _starts_name(token: str) -> bool:
+    bare = token.lstrip(_OPENERS + ".-#@")
+    if token[0] in "([" and len(token) > 1:
+        return True
+    return bool(bare) and (
+        bare[0].isdigit() or bare[0] != bare[0].lower() or (bare[0].isalpha() and not bare.isascii())
+    )
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a name from end to end; class words such as "the film" may come first."""
+    lead, name = strip_lead(text)
+    return bool(name) and not _PLACING.search(lead) and name_end(name) >= len(name.rstrip(" ,"))
+
+
+def is_named(operands: Sequence[str]) -> bool:
+    """Whether all operands begin with a name after few class words, and one is a name from end to end."""
+    for operand in operands:
+        lead, name = strip_lead(operand)
+        end = name_end(name)
+        clause = name[:end].endswith(",") and end < len(name)
+        if not name or clause or _PLACING.search(lead) or len(lead.split()) > 3 or len(name[end:].split()) > 3:
+            return False
+    return any(map(is_name, operands))
+
+
+def strip_lead(text: str) -> tuple[str, str]:
+    """Split lower-case words from the name after them: ("the film ", "Splash"); no name: ("…", "")."""
+    for token in _TOKEN.finditer(text):
+        if _starts_name(token.group()):
+            return text[: token.start()], text[token.start() :]
+    return text, ""
+
+
+def name_end(text: str, start: int = 0) -> int:
+    """Return where the name at `start` ends: capitals, figures, quotes, brackets, small words between them."""
+    end = start
+    closing = ""
+    for token in _TOKEN.finditer(text, start):
+        word = token.group()
+        if closing:
+            end = token.end()
+            if closing in word:
+                closing = ""
+        elif _starts_name(word):
+            end = token.end()
+            closing = _unclosed(word)
+            if word.endswith(",") and not _name_follows(text, token.end()):
+                return end
+        elif word not in _JOINING or not _name_follows(text, token.end()):
+            break
+    return end
+
+
+def _unclosed(word: str) -> str:
+    for opening, closing in ("()", "[]", '""', "“”"):
+        if word[0] == opening and closing not in word[1:]:
+            return closing
+    return ""
+
+
+def _name_follows(text: str, start: int) -> bool:
+    for count, token in enumerate(_TOKEN.finditer(text, start)):
+        if _starts_name(token.group()):
+            return True
+        if token.group() not in _JOINING or count == 2:
+            return False
+    return False
+
+
+def cut_at(text: str) -> int:
+    """Return where the subject of "A and B …" ends: at its verb, a closing comma or "both"."""
+    joint = next(_joints(text, "and"), None)
+    if joint is None:
+        return len(text)
+    start = joint[1]
+    name = name_end(text, start + len(strip_lead(text[start:])[0]))
+    verb = len(text)
+    for token in _TOKEN.finditer(text, start):
+        word = token.group().strip(",")
+        preposition = word in ("of", "from", "in", "on", "at", "with", "by")
+        if word in _VERBS or (preposition and _ALIKE.match(text[token.start() :])):
+            verb = token.start()
+            break
+    if verb < len(text) and verb - name < 40:
+        end = _at_class_noun(text, name, verb)
+    else:
+        end = name
+        origin = text.find(" from ", start, name)
+        end = name if origin < 0 else origin
+    return _without_adjective(text, start, end)
+
+
+def _at_class_noun(text: str, name: int, verb: int) -> int:
+    """Return the end of the name if a class word follows ("… Tosca operas have"), else the verb."""
+    between = text[name:verb].split()
+    return name if len(between) > 4 or any(word.endswith("s") for word in between) else verb
+
+
+def _without_adjective(text: str, start: int, end: int) -> int:
+    """Cut off a demonym that belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
+
+    It stays if nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
+    country without a noun after it: "… Michael Jordan", but "… Michael Jordan | American players".
+    """
+    follows = text[end:].split()
+    if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS) or _ALIKE.match(text[end:]):
+        return end
+    words = list(_TOKEN.finditer(text, start, end))
+    for place, (before, word) in enumerate(pairwise(words), 1):
+        country = countries().by_name.get(word.group().lower())
+        last = word is words[-1]
+        if country is None or before.group().lower() in _JOINING or not (follows or last):
+            continue
+        if country == word.group().lower() and (words[place + 1 :] or not follows):
+            continue
+        return before.end()
+    return end
+
+
+def _joints(text: str, word: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a lower-case joining word outside brackets and quotes."""
+    for match in re.finditer(rf"(?<=[\s,]){word}(?=\s)", text):
+        before = text[: match.start()]
+        quoted = before.count('"') % 2 or before.count("“") != before.count("”")
+        if not quoted and before.count("(") == before.count(")") and before.count("[") == before.count("]"):
+            yield match.span()
+
+
+def split_pair(text: str, word: str) -> tuple[str, str] | None:
+    """Split "A and B" (or "A or B") without class words; None if it is unclear which "and" joins them."""
+    candidates = []
+    for start, end in _joints(text, word):
+        left, right = text[:start].strip(), text[end:].strip()
+        if left.strip(",") and right:
+            candidates.append((left, right))
+    if len(candidates) > 1:
+        alike = [pair for pair in candidates if pair[0].split()[0].lower() == pair[1].split()[0].lower()]
+        apart = [pair for pair in candidates if pair[0].endswith(",") and "," not in pair[0][:-1]]
+        named = [pair for pair in candidates if _starts_name(strip_lead(pair[1])[1] or "-") and _last_is_name(pair[0])]
+        candidates = next((pairs for pairs in (alike, apart, named) if len(pairs) == 1), candidates)
+    return _without_leads(*candidates[0]) if len(candidates) == 1 else None
+
+
+def _last_is_name(text: str) -> bool:
+    return _starts_name(text.split()[-1])
+
+
+def _without_leads(left: str, right: str) -> tuple[str, str] | None:
+    """Strip class words on both sides; "director of film X" on both sides keeps them: it is not X."""
+    (lead, name), (other_lead, other_name) = strip_lead(left), strip_lead(right)
+    if name and other_name:
+        if not _CLASS_WORD.match(lead.replace(",", "").replace(":", "")):
+            lead, name = "", left
+        if " of " not in lead or not (other_lead or _OF_ONE.search(lead)):
+            left = name
+        if " of " not in other_lead and not other_lead.startswith("of "):
+            right = other_name
+    pair = tidy(left), tidy(right)
+    return pair if all(re.search(r"\w", side) for side in pair) else None
+
+
+def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | None:
+    """Split a list joined by `word`; None if it is unclear.
+
+    Commas separate only if three or more operands are meant (`several`), or if one stands before the joining word after
+    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name.
+    """
+    if several == "open" and is_unclear(text, word):
+        return None
+    joints = list(_joints(text, word))
+    if len(joints) == 2 and "," not in text:
+        middle = text[joints[0][1] : joints[1][0]].strip()
+        if _starts_name(middle) and _starts_name(text[joints[1][1] :].strip()):
+            return tuple(tidy(part) for part in (text[: joints[0][0]], middle, text[joints[1][1] :]))
+    if len(joints) == 1:
+        listed = _listed(text, *joints[0])
+        if listed and (several == "yes" or text[: joints[0][0]].rstrip().endswith(",")):
+            return listed
+    return split_pair(text, word)
+
+
+def is_unclear(text: str, word: str) -> bool:
+    """Whether a comma may separate operands or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
+
+    It separates if another comma stands before the joining word, and does not if the last operand has a comma too.
+    """
+    joints = list(_joints(text, word))
+    if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
+        return False
+    listed = _listed(text, *joints[0])
+    return bool(listed) and not any(map(_ADDED.search, listed[1:-1]))
+
+
+def _listed(text: str, start: int, end: int) -> tuple[str, ...]:
+    """Split a list at its commas and a joining word; () for fewer than three names."""
+    parts = (*text[:start].strip().strip(",").split(","), text[end:])
+    listed = tuple(re.sub(r"^the\s+", "", tidy(part)) for part in parts)
+    return listed if len(listed) > 2 and all(part and _starts_name(part) for part in listed) else ()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.names import name_spans
 
 MAX_NODES = 12

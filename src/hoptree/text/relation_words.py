@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set as AbstractSet
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.names import fold
 from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import word_spans

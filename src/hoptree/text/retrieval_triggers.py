@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
-from hoptree.text.names import fold
-from hoptree.text.sentences import sentence_spans
+from hoptree.text.names import fold, sentence_spans
 from hoptree.text.tokens import Span, find_words, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Token
 from hoptree.text.tokens import Span, Word, word_spans
 from hoptree.text.word_classes import Tagger

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.patterns import lazy_re
-from hoptree.text.dates import date_spans
+from hoptree.core.lazy import lazy_re
+from hoptree.text.quantities import date_spans
 from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
 

@@ -11,10 +11,10 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.evaluation.metrics import contains, exact_match, normalise
 from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
+from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.multi_read import MAX_FURTHER_PASSAGES
 from hoptree.text.question_tree import Plan
 from hoptree.training.chat_rows import (
     TAIKC,
@@ -26,12 +26,12 @@ from hoptree.training.chat_rows import (
     drop_repeats,
     rehearse,
 )
+from hoptree.training.formats import SetSpec
 from hoptree.training.labelled_passages import PassageFinder, drawn
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.plans.written_plans import packaged_plans
 from hoptree.training.questions import TrainingQuestion
-from hoptree.training.set_spec import SetSpec
 
 NOT_FOUND = "NOT FOUND"
 

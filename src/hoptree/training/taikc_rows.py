@@ -24,7 +24,6 @@ from hoptree.models import open_model
 from hoptree.models.model import Message, Model, Reply, Request
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import clean_answer
-from hoptree.training.ask_many import answer_from_memory, ask_all, open_memory, with_answers
 from hoptree.training.chat_rows import (
     TAIKC,
     ChatRow,
@@ -36,10 +35,11 @@ from hoptree.training.chat_rows import (
     progress_counter,
     rehearse,
 )
+from hoptree.training.formats import SetSpec
+from hoptree.training.labelled_passages import answer_from_memory, ask_all, open_memory, with_answers
 from hoptree.training.plans.gold_trees import carried_out, written
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.questions import TrainingQuestion
-from hoptree.training.set_spec import SetSpec
 
 _ANSWER = re.compile(r'"answer": ("(?:[^"\\]|\\.)*")')
 

@@ -177,7 +177,7 @@ def fail(*args: object) -> None:
 def test_a_full_disk_leaves_the_index_as_it_was(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = read_manifest(out)
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.core.versioned_folder.VersionedFolder.write_manifest", fail)
+        patch.setattr("hoptree.core.files.VersionedFolder.write_manifest", fail)
         with pytest.raises(CorpusError, match="No space left on device") as failure:
             add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
     assert "Free some space" in failure.value.remedy and failure.value.exit_code == 1
@@ -197,7 +197,7 @@ def test_a_run_killed_just_before_the_manifest_loses_nothing(tmp_path: Path, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.core.versioned_folder.VersionedFolder.write_manifest", die)
+        patch.setattr("hoptree.core.files.VersionedFolder.write_manifest", die)
         with pytest.raises(KeyboardInterrupt):
             build_index(source, tmp_path / "idx")
     again = build_index(source, tmp_path / "idx")

@@ -57,7 +57,7 @@ def test_what_keeps_an_index_from_being_written_has_its_own_remedy(
     def refuse(*args: object) -> None:
         raise error
 
-    monkeypatch.setattr("hoptree.core.versioned_folder.VersionedFolder.write_manifest", refuse)
+    monkeypatch.setattr("hoptree.core.files.VersionedFolder.write_manifest", refuse)
     with pytest.raises(CorpusError, match=str(error.strerror)) as failure:
         update_index(out)
     assert failure.value.exit_code == code and remedy in failure.value.remedy

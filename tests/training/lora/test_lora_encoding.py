@@ -17,7 +17,7 @@ from hoptree.models.model import Message, Request
 from hoptree.training.lora.dataset import TrainingRow, read_sets
 
 pytest.importorskip("torch")
-encoding: Any = importlib.import_module("hoptree.training.lora.encoding")
+encoding: Any = importlib.import_module("hoptree.training.lora.learner")
 
 
 def rows(tmp_path: Path, *said: dict[str, Any]) -> tuple[TrainingRow, ...]:

@@ -11,8 +11,7 @@ from tests.models.hf_models import saved
 from tests.training.lora.small_sets import many, write
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
-from hoptree.training.lora.dataset import read_sets
-from hoptree.training.lora.recipe import Recipe
+from hoptree.training.lora.dataset import Recipe, read_sets
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -20,7 +19,7 @@ pytest.importorskip("peft")
 from hoptree.training.lora.learner import Processes  # noqa: E402 - it needs torch
 
 lora: Any = importlib.import_module("hoptree.training.lora.learner")
-encoding: Any = importlib.import_module("hoptree.training.lora.encoding")
+encoding: Any = importlib.import_module("hoptree.training.lora.learner")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
 
 HERE = Processes("cpu")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import ConfigError
-from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.dataset import Pace, Recipe
 from hoptree.training.lora.train import Order
 
 

@@ -16,7 +16,7 @@ from tests.training.lora.small_sets import chat, write
 
 from hoptree.models.catalogue import Entry, find_entry, is_complete
 from hoptree.models.model import Message, Request
-from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.dataset import Pace, Recipe
 from hoptree.training.lora.train import TrainingSpec, train
 
 pytest.importorskip("torch")

@@ -22,7 +22,7 @@ import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
 from hoptree.core.files import FolderLock
 from hoptree.training.lora import train as training
-from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.dataset import Pace, Recipe
 from hoptree.training.lora.train import TrainingSpec, train
 
 RECIPE = Recipe(rank=4, alpha=8, learning_rate=0.01, epochs=2, batch=2, accumulation=2, dropout=0.1, max_length=128)
@@ -32,7 +32,7 @@ PEFT_FILES = ("adapter_config.json", "adapter_model.safetensors")
 CHILD = """
 import json, os, signal, sys
 from pathlib import Path
-from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.dataset import Pace, Recipe
 from hoptree.training.lora.train import TrainingSpec, train
 
 model, data, out, recipe, at_step, at_save = json.loads(sys.argv[1])

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hoptree.engine.events import GUESS
-from hoptree.evaluation.report.answering_modules import modules_of
-from hoptree.evaluation.report.boundary import DOMAINS, Awareness, mean_over, measured_on_all, read_boundary
-from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, runs_on_all
+from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, modules_of, runs_on_all
 from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of
 from hoptree.evaluation.report.lookups import DRAW
 from hoptree.evaluation.report.measures import (
@@ -23,6 +21,7 @@ from hoptree.evaluation.report.measures import (
     shared_name,
 )
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
+from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, mean_over, measured_on_all, read_boundary
 from hoptree.evaluation.report.tables import Number
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."

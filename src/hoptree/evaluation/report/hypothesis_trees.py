@@ -15,8 +15,7 @@ from typing import Any
 from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.evaluation.report.measures import Run
-from hoptree.evaluation.report.run_traces import fold_traces
+from hoptree.evaluation.report.measures import Run, fold_traces
 from hoptree.evaluation.run_folder import Row
 
 _STAGE_OF_STEP = {

@@ -19,6 +19,7 @@ from hoptree.evaluation.report.measures import (
     YES_NO,
     DataGroup,
     Run,
+    fold_traces,
     has_score,
     mean_cost,
     mean_figure,
@@ -28,7 +29,6 @@ from hoptree.evaluation.report.measures import (
     settings_without,
     shared_name,
 )
-from hoptree.evaluation.report.run_traces import fold_traces
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 

@@ -4,22 +4,204 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
-from hoptree.evaluation.report.boundary import boundary_tables
-from hoptree.evaluation.report.browser import Room, browser_data, script_json
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
 from hoptree.evaluation.report.figures import Figure, boundary_figures, group_figures, overall_figures
-from hoptree.evaluation.report.measures import DataGroup
+from hoptree.evaluation.report.measures import DataGroup, scores_of
 from hoptree.evaluation.report.plots import legend_key
+from hoptree.evaluation.report.run_tables import boundary_tables
 from hoptree.evaluation.report.tables import Table, as_html, escape_html
-from hoptree.evaluation.report.trace_view import RunTraces, read_run_traces
+from hoptree.evaluation.report.trace_view import (
+    MAX_PASSAGE_CHARS,
+    PassageText,
+    RunTraces,
+    TraceView,
+    cut,
+    read_run_traces,
+)
+from hoptree.evaluation.run_folder import Row
+
+_MAX_GOLD = 20
+_SCORES = ("em", "f1", "contains", "judge", "retrieval_recall")
+# What could end the script element or begin another, and lone surrogates, which no UTF-8 file can hold.
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many bytes the page may spend on outcomes, and on traces with their passages."""
+
+    outcomes: int = 7_000_000
+    traces: int = 11_000_000
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that can stand in a script element: no text in it can end the element or begin markup."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _size(value: Any) -> int:
+    return len(script_json(value).encode())
+
+
+def browser_data(
+    groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room | None = None
+) -> dict[str, Any]:
+    """Return what the page's script reads; `traces` are keyed by the places of a data set and of a run in it.
+
+    If not all fits, questions that failed or were answered wrongly come first, and `notes` say what is left out.
+    """
+    room = room or Room()
+    questions = [question for place, group in enumerate(groups) for question in _questions(place, group)]
+    listed: list[_Question] = []
+    bytes_left = room.outcomes
+    for question in sorted(questions, key=lambda question: question.priority):
+        bytes_left -= _size(question.data)
+        if bytes_left < 0:
+            break
+        listed.append(question)
+    store = _TraceStore(room.traces)
+    complete = sum(store.add(question, traces) for question in listed)
+    listed_ids = set(map(id, listed))
+    return {
+        "runs": [
+            {"set": place, "place": number, "name": run.label, "id": run.id, "progress": run.progress}
+            for place, group in enumerate(groups)
+            for number, run in enumerate(group.runs)
+        ],
+        "sets": [group.name for group in groups],
+        "questions": [question.data for question in questions if id(question) in listed_ids],
+        "passages": list(store.passages),
+        "notes": _notes(len(questions), len(listed), complete, store),
+    }
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question of a data set, and the places of the runs that asked it; `priority` is lowest for failures."""
+
+    set: int
+    id: str
+    runs: Sequence[int]
+    data: dict[str, Any]
+    priority: int
+
+
+def _questions(place: int, group: DataGroup) -> Iterator[_Question]:
+    scores = [[scores_of(run, metric) for metric in _SCORES] for run in group.runs]
+    rows = [{row.id: row for row in run.rows} for run in group.runs]
+    for name in dict.fromkeys(row.id for run in group.runs for row in run.rows):
+        outcomes = {number: known[name] for number, known in enumerate(rows) if name in known}
+        first = next(iter(outcomes.values()))
+        data = {
+            "set": place,
+            "id": name,
+            "question": cut(first.question),
+            "type": cut(first.type, 60),
+            "hops": first.hops,
+            "answers": [cut(answer, 300) for answer in first.answers[:_MAX_GOLD]],
+            "more": max(0, len(first.answers) - _MAX_GOLD),
+            "gold": list(first.gold[:_MAX_GOLD]),
+            "outcomes": {
+                str(number): _outcome(row, [known[name] for known in scores[number]])
+                for number, row in outcomes.items()
+            },
+        }
+        failed = any(row.error for row in outcomes.values())
+        wrong = any(scores[number][0][name] != 1 for number in outcomes)
+        yield _Question(place, name, list(outcomes), data, 0 if failed else 1 if wrong else 2)
+
+
+def _outcome(row: Row, scores: Sequence[float | None]) -> dict[str, Any]:
+    usage = row.usage
+    counts = [int(usage[name]) for name in ("llm_calls", "prompt_tokens", "completion_tokens", "retrievals")]
+    always = {
+        "answer": cut(row.answer, 500),
+        "scores": [None if score is None else round(score, 3) for score in scores],
+    }
+    optional = {
+        "error": cut(row.error, 80),
+        "message": cut(row.error_message, 500),
+        "stopped": cut(row.stopped_by, 80),
+        "abstained": int(row.abstained),
+    }
+    filled = {name: value for name, value in optional.items() if value}
+    return {**always, **filled, "usage": [*counts, round(usage["seconds"], 2), usage["cost"]]}
+
+
+@dataclass(slots=True)
+class _TraceStore:
+    """The passages of the page, each once, and the bytes that traces take; it closes when the first does not fit."""
+
+    room: int
+    passages: dict[PassageText, int] = field(default_factory=dict)
+    closed: bool = False
+
+    def add(self, question: _Question, traces: Mapping[tuple[int, int], RunTraces]) -> bool:
+        """Put the traces of a question into its outcomes if there is room for all of them."""
+        known = {number: traces[question.set, number] for number in question.runs if (question.set, number) in traces}
+        views = {number: run.views[question.id] for number, run in known.items() if question.id in run.views}
+        if self.closed or not views:
+            return False
+        used = dict.fromkeys(passage for view in views.values() for _, _, found in view.searches for passage in found)
+        new = [passage for passage in used if passage not in self.passages]
+        self.passages |= {passage: at for at, passage in enumerate(new, len(self.passages))}
+        written = {number: self._written(view) for number, view in views.items()}
+        self.room -= sum(map(_size, [*written.values(), *new]))
+        if self.room < 0:
+            self.closed = True
+            for passage in new:
+                del self.passages[passage]
+            return False
+        for number, trace in written.items():
+            question.data["outcomes"][str(number)]["trace"] = trace
+        return True
+
+    def _written(self, view: TraceView) -> dict[str, Any]:
+        trace: dict[str, Any] = {
+            "tree": view.tree,
+            "searches": [
+                {"query": query, "node": node, "found": [self.passages[passage] for passage in found]}
+                for query, node, found in view.searches
+            ],
+            "chains": view.chains,
+            "warnings": view.warnings,
+            "why": view.why,
+            "writing": view.writing,
+        }
+        return {name: value for name, value in trace.items() if value}
+
+
+def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[str]:
+    notes = []
+    if listed < asked:
+        notes.append(
+            f"The list holds {listed:,} of {asked:,} questions: there was no room for more. Those that failed or were "
+            "answered wrongly in some run come first."
+        )
+    if store.closed:
+        notes.append(
+            f"Trees and passages are here for {complete:,} questions of {listed:,}, those that failed or were answered "
+            "wrongly first; the others are in the runs' folders."
+        )
+    elif complete < listed:
+        notes.append(f"{listed - complete:,} questions have no trace in their runs' folders.")
+    if any(len(text) > MAX_PASSAGE_CHARS for _, _, text in store.passages):
+        notes.append(f"Passages are cut after {MAX_PASSAGE_CHARS:,} letters.")
+    return notes
+
 
 _MAX_RUNS_IN_CAPTION = 12
 """More runs than these are folded away."""

@@ -14,8 +14,7 @@ from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
 from hoptree.engine.trace import read_events
-from hoptree.evaluation.report.measures import Run
-from hoptree.evaluation.report.run_traces import by_question
+from hoptree.evaluation.report.measures import Run, by_question
 from hoptree.evaluation.run_folder import TRACES
 
 MAX_PASSAGE_CHARS = 1_500

@@ -22,10 +22,8 @@ from traceback import clear_frames
 from typing import Any
 from uuid import uuid4
 
-from hoptree.core.batching import batched
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import FolderLock
-from hoptree.core.versioned_folder import VersionedFolder, check_fields
+from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graph_names_of, predicate_role
 from hoptree.text.names import LANGUAGES

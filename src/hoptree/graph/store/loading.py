@@ -13,7 +13,7 @@ from hoptree.core.errors import GraphError
 from hoptree.graph.oxigraph import Node, Object, Triple, ox
 from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
-from hoptree.graph.triple_lines import BrokenPlaces, Line, open_unpacked, read_lines
+from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
 from hoptree.graph.vocabulary import (
     ABOUT,
     ALIAS,

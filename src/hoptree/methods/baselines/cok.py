@@ -12,18 +12,16 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Fact
-from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.answer import note_reply, supporting_ids
+from hoptree.methods.steps.chain_of_thought import add_conclusion, think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.conclusion import add_conclusion
 from hoptree.methods.steps.continuation import Generator, adds_text
+from hoptree.methods.steps.demonstrations import draw_examples
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import EvidenceKinds, MentionLinker, graph_names, require_sources
-from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.methods.steps.worked_examples import draw_examples
-from hoptree.text.conclusions import read_conclusion, states_fact
-from hoptree.text.parse_rationales import read_corrected, read_rationales
+from hoptree.text.parse import read_conclusion, states_fact
+from hoptree.text.parse_method_replies import read_corrected, read_rationales
 
 _RATIONALE_TOKENS = 128
 

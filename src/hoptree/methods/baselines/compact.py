@@ -12,10 +12,9 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import answer_from, supporting_ids, synthesise
+from hoptree.methods.steps.answer import answer_from, note_reply, supporting_ids, synthesise
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.parse_compression import Compression, read_compression
+from hoptree.text.parse_method_replies import Compression, read_compression
 
 _SUMMARY_TOKENS = 900  # a summary of 200 words and its evaluation, as in the released script
 

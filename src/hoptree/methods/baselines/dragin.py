@@ -10,11 +10,11 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import plain, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, show_context, uncertainty_signal
+from hoptree.methods.steps.demonstrations import draw_examples
 from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, SubQuery, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
-from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.models.model import Signal
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
 from hoptree.text.tokens import token_spans

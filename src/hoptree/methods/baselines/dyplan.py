@@ -13,10 +13,9 @@ from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
-from hoptree.methods.steps.answer import direct_answer, supporting_ids
+from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.route import Strategy, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
 from hoptree.text.parse import clean_answer, looks_unanswered

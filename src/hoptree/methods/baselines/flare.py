@@ -12,13 +12,13 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import Said
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
+from hoptree.methods.steps.demonstrations import draw_examples
 from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, SubQuery, Verdict, write_with_help
 from hoptree.methods.steps.uncertain_sentences import token_probabilities
-from hoptree.methods.steps.worked_examples import draw_examples
+from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
-from hoptree.text.sentences import sentence_spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

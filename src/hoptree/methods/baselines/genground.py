@@ -15,13 +15,12 @@ from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import direct_answer, supporting_ids, synthesise
+from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids, synthesise
+from hoptree.methods.steps.decompose import FollowUps, note_turn
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.follow_ups import FollowUps, note_turn
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.parse import question_key
-from hoptree.text.parse_citations import PROSE, CitedAnswer, cited_passage, read_cited
 from hoptree.text.parse_dialogue import DialogueTurn, read_answer, read_dialogue
+from hoptree.text.parse_method_replies import PROSE, CitedAnswer, cited_passage, read_cited
 from hoptree.text.question_tree import Node
 
 _MAX_TOKENS = 128

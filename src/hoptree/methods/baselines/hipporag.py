@@ -12,12 +12,11 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import answer_from
+from hoptree.methods.steps.answer import answer_from, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.loose_json import MAX_REPLY_CHARS
-from hoptree.text.parse_relevance import read_numbers
+from hoptree.text.parse_labels import read_numbers
 
 SIGNALS = ("facts", "synonyms")
 """What HippoRAG has in its corpus: without synonyms, facts are found and tied by their words alone."""

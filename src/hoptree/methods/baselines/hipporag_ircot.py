@@ -13,7 +13,7 @@ from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
-from hoptree.retrieval.fusion import normalise_scores
+from hoptree.retrieval.rerank import normalise_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,12 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.conclusion import cut_at_answer
+from hoptree.methods.steps.answer import note_written, supporting_ids
+from hoptree.methods.steps.chain_of_thought import cut_at_answer, think
 from hoptree.methods.steps.continuation import Generator, adds_text, show_context
-from hoptree.methods.steps.reply_notes import note_written
+from hoptree.methods.steps.demonstrations import draw_examples_with_documents
 from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
-from hoptree.methods.steps.worked_examples import draw_examples_with_documents
-from hoptree.text.conclusions import gives_answer, read_conclusion, states_fact
+from hoptree.text.parse import gives_answer, read_conclusion, states_fact
 
 _SENTENCE_TOKENS = 64  # what is written behind the first sentence is not kept
 _PROMPT_LABEL = re.compile(r"\W*(?:Question|Context|Answer so far|Go on):")

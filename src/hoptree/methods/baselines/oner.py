@@ -6,8 +6,8 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from
+from hoptree.methods.steps.choose import READINGS, read_several_ways
 from hoptree.methods.steps.choose import surest as surest_of
-from hoptree.methods.steps.multi_read import READINGS, read_several_ways
 
 
 @method("oner", title="One-time retrieval", needs=("corpus",), query="The question itself", beyond=("surest",))

@@ -14,7 +14,7 @@ from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_each
 from hoptree.methods.steps.choose import answer_key
-from hoptree.retrieval.fusion import normalise_scores
+from hoptree.retrieval.rerank import normalise_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,15 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
 from hoptree.engine.sentence_view import Said, number
-from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.conclusion import CONCLUSION_TOKENS, add_conclusion
+from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
+from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, add_conclusion
 from hoptree.methods.steps.continuation import Draft, Generator, adds_text, note_fidelity, show_context
-from hoptree.methods.steps.reply_notes import note_reply, note_written
+from hoptree.methods.steps.demonstrations import draw_examples
 from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
 from hoptree.methods.steps.uncertain_sentences import token_probabilities
-from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import check_encoder, open_encoder
-from hoptree.text.conclusions import gives_answer, led_to_answer, read_conclusion
+from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
 from hoptree.text.retrieval_triggers import sure_query
 from hoptree.text.uncertainty import least_spread, smallest_square, state_spread
 from hoptree.text.word_classes import open_tagger

@@ -11,12 +11,11 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, PassageTruncated
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import supporting_ids
+from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.models.model import Message
 from hoptree.text.parse import clean_answer, looks_unanswered, question_key
-from hoptree.text.parse_actions import Action, break_tags, read_action
+from hoptree.text.parse_method_replies import Action, break_tags, read_action
 
 _WORDS_PER_TOKEN = 0.75
 _STOP = ("</search>", "</answer>", "<information>")

@@ -9,9 +9,8 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import answer_from, direct_answer
-from hoptree.methods.steps.follow_ups import FollowUps, note_turn
-from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.methods.steps.answer import answer_from, direct_answer, note_reply
+from hoptree.methods.steps.decompose import FollowUps, note_turn
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import DialogueTurn, first_line, read_answer, read_dialogue
 from hoptree.text.question_tree import Node

@@ -12,20 +12,19 @@ from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import answer_each, direct_answer
+from hoptree.methods.steps.answer import answer_each, direct_answer, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text.parse import clean_answer, looks_unanswered
-from hoptree.text.parse_labels import label_shares
-from hoptree.text.reflection_tokens import (
+from hoptree.text.parse_labels import (
     NO_RETRIEVE,
     PARAGRAPH,
     RETRIEVE,
     UTILITY_WEIGHTS,
     Critique,
     before_paragraph,
+    label_shares,
     read_critique,
     retrieval_probability,
     strip_tokens,

@@ -11,7 +11,6 @@ from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.enough import judge_enough
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     ExplorationEnded,
@@ -22,6 +21,7 @@ from hoptree.methods.steps.graph_exploration import (
     edges_around,
     end_exploration,
     find_topics,
+    judge_enough,
     keep_best_hops,
 )
 

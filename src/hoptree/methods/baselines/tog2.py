@@ -16,7 +16,6 @@ from hoptree.graph.facts import Entity
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.enough import judge_enough
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     ExplorationEnded,
@@ -25,12 +24,13 @@ from hoptree.methods.steps.graph_exploration import (
     edges_around,
     end_exploration,
     find_topics,
+    judge_enough,
     keep_best_hops,
     sample_hops,
 )
-from hoptree.methods.steps.own_pages import own_page
-from hoptree.retrieval.bm25_memory import Analysis, bm25
-from hoptree.text.sentences import sentences as split_sentences
+from hoptree.methods.steps.mentions import own_page
+from hoptree.retrieval.bm25 import Analysis, bm25
+from hoptree.text.names import sentences as split_sentences
 
 Pages = Mapping[str, Sequence[Passage]]
 """Passages of the pages of entities, by their ids."""

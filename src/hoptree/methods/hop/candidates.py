@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Chooser, in_words
-from hoptree.methods.steps.agreement import same
-from hoptree.text.answer_types import fits_question_type
-from hoptree.text.grounding import covers, grounded, has_names
+from hoptree.methods.steps.verify import same
+from hoptree.text.grounding import covers, fits_question_type, grounded, has_names
+from hoptree.text.names import sentence_spans
 from hoptree.text.parse import question_key
-from hoptree.text.sentences import sentence_spans
 
 Way = Literal["read", "again", "split", "own"]
 """How an answer was found: a reading, another one, parts of the question, or the model's own knowledge."""

@@ -19,10 +19,10 @@ from hoptree.methods.hop.chooser import Boundary, Chooser, Outlook, Policy, froz
 from hoptree.methods.hop.nodes import PartOptions, Parts, Solved, count_listed, intersect_branches, which_of_two
 from hoptree.methods.hop.word_plans import operator_of, plan_by_words
 from hoptree.methods.steps.answer import answer_from, confident_answer, summarise_chain, synthesise
+from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, read_with_chains
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, fixed_demonstrations, nearest_demonstrations
-from hoptree.methods.steps.multi_read import MAX_CITED_PASSAGES, read_with_chains
 from hoptree.text.question_tree import Node, Plan, single_node
 
 FIRST, SETTLING = "read", "which"

@@ -7,25 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.word_plans import plan_by_words
-from hoptree.methods.steps.agreement import same
-from hoptree.methods.steps.answer import answer_from, confident_answer
+from hoptree.methods.steps.answer import answer_from, confident_answer, note_reply
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.methods.steps.verify import same
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.countries import countries
-from hoptree.text.grounding import grounded
+from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key
+from hoptree.text.quantities import countries
 from hoptree.text.question_tree import Node, Plan, resolve
 
 _CHECK_TOKENS = 8

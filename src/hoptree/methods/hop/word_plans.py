@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_plans import PERSON_WORDS, expected_answer_type, plan_comparison
 from hoptree.text.comparison_questions import detect_comparison
-from hoptree.text.operands import is_name
+from hoptree.text.comparison_words import is_name
 from hoptree.text.question_tree import Node, Plan, nest_plan
 
 _NEGATED = lazy_re(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b")

@@ -12,8 +12,8 @@ from hoptree.engine.events import Decision
 from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.sentence_view import number
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.continuation import Draft, UncertaintySignal
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold, name_spans

@@ -13,16 +13,15 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.models.model import Choice
-from hoptree.text.dates import date_spans
-from hoptree.text.names import fold
+from hoptree.text.names import fold, sentences
 from hoptree.text.parse_triples import Triple, read_triples
+from hoptree.text.quantities import date_spans
 from hoptree.text.relation_words import asks_for, is_inverse, relation_is_of, relation_key, states_relation
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
-from hoptree.text.sentences import sentences
 from hoptree.text.tokens import Span, token_spans
 from hoptree.text.uncertainty import token_probability
 

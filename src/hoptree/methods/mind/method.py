@@ -15,11 +15,11 @@ from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.mind.robust import RobustEntityFilter, RobustLookup
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Generator, uncertainty_signal
+from hoptree.methods.steps.demonstrations import draw_examples
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
-from hoptree.methods.steps.worked_examples import draw_examples
 from hoptree.text.names import NameTagger
 from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger

@@ -10,9 +10,8 @@ from hoptree.core.values import Answer, Passage
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence, names_in
 from hoptree.methods.mind.lookup import Found, Lookup, sought_words
 from hoptree.methods.steps.answer import supporting_ids, synthesise
-from hoptree.methods.steps.choose import surest
+from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.multi_read import READINGS, read_several_ways
 from hoptree.text.names import fold
 from hoptree.text.relation_words import names_relation
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions

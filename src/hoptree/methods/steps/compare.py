@@ -12,9 +12,9 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.comparison import conclude, read_yes_no
 from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison

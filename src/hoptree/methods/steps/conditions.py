@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import ClassVar
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import text_of
 from hoptree.methods.steps.mentions import read_mentions
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.comparison_questions import detect_comparison
-from hoptree.text.dates import date_spans
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import name_spans
 from hoptree.text.parse import question_key
+from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Node
 
 Span = tuple[int, int]

@@ -12,10 +12,10 @@ from hoptree.engine.events import Decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.schedule import together
+from hoptree.methods.steps.demonstrations import WorkedExample, as_context
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.worked_examples import WorkedExample, as_context
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
-from hoptree.text.sentences import sentence_spans
+from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
 from hoptree.text.uncertainty import entropy_of_top
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import PassageTruncated, TextQuarantined

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.graph.facts import Fact
 from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.dates import date_spans
 from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.parse import question_key
+from hoptree.text.quantities import date_spans
 
 NOTHING = "(none)"
 # T1 and F1 as they are shown, and what models call them: t1, Text 1, Fact 1.

@@ -12,9 +12,8 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.text.names import fold
+from hoptree.text.names import fold, sentences
 from hoptree.text.parse_triples import Triple, read_triples
-from hoptree.text.sentences import sentences
 from hoptree.text.word_classes import word_set
 
 # Scripts that write words without spaces: each character counts as a word.

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from hoptree.core.patterns import lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence import show_line
 from hoptree.methods.steps.relations import RelationRanking, RelationsChosen, best_edges, edges_in, foremost
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import question_key
-from hoptree.text.parse_relevance import read_numbers
+from hoptree.text.parse_labels import read_numbers
 from hoptree.text.question_tree import Node
 
 MAX_CANDIDATES = 15

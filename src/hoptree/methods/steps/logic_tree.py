@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.core.patterns import lazy_re
-from hoptree.text.dates import date_spans
+from hoptree.core.lazy import lazy_re
 from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
+from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Issue, Pairs
 
 MAX_NODES = 16

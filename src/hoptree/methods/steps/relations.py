@@ -12,18 +12,17 @@ from itertools import chain, zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
-from hoptree.graph.linking.relations import Relation, WordRanking
-from hoptree.graph.linking.words import FUNCTION_WORDS, name_words, question_words
+from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence import show_line
-from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.text.parse_relevance import read_numbers
+from hoptree.text.parse_labels import read_numbers
 
 if TYPE_CHECKING:
     import numpy as np

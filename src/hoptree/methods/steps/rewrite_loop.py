@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, Protocol
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.methods.steps.conclusion import cut_at_answer
+from hoptree.methods.steps.answer import note_written
+from hoptree.methods.steps.chain_of_thought import cut_at_answer
 from hoptree.methods.steps.continuation import Draft, Generator, adds_text
-from hoptree.methods.steps.reply_notes import note_written
-from hoptree.text.conclusions import gives_answer, read_conclusion
+from hoptree.text.parse import gives_answer, read_conclusion
 from hoptree.text.tokens import Span
 from hoptree.text.uncertainty import answer_lead_spans
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import Filled
-from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.methods.steps.answer import note_reply
 from hoptree.text.parse_labels import read_choice
 
 _CHOICE_TOKENS = 32

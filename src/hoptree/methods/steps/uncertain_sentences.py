@@ -13,8 +13,8 @@ from hoptree.engine.sentence_view import Said
 from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
+from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import FixedThreshold, JudgedSentence, Threshold, judge_sentences
-from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, disagreement, token_probability
 from hoptree.text.word_classes import Tagger

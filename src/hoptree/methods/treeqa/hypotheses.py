@@ -10,7 +10,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, PlanRepaired
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.agreement import agree, same
+from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
 from hoptree.methods.steps.logic_tree import (
     MAX_DEPTH,
@@ -22,8 +22,7 @@ from hoptree.methods.steps.logic_tree import (
     read_tree,
     text_of,
 )
-from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.methods.steps.verify import Verdict
+from hoptree.methods.steps.verify import Verdict, agree, same
 from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import clean_answer, question_key, read_questions, says_unknown

@@ -13,13 +13,12 @@ from hoptree.engine.events import Planned
 from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.engine.schedule import both, together
-from hoptree.graph.linking.mention_models import parse_linker, shared_mention_model
-from hoptree.methods.steps.agreement import tells
+from hoptree.graph.mention_models import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import direct_answer, synthesise
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
-from hoptree.methods.steps.verify import find_conflict, validate
+from hoptree.methods.steps.verify import find_conflict, tells, validate
 from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete, new_clue, rebuild
 from hoptree.methods.treeqa.robust import RobustProcess
 from hoptree.methods.treeqa.robust_lists import Intersection, conclude, intersect, read_own

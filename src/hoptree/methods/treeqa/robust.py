@@ -13,17 +13,16 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Entity, Fact
-from hoptree.methods.steps.agreement import agree
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.link import choose_facts, names_in
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import Verdict, held, validate, weigh
+from hoptree.methods.steps.verify import Verdict, agree, held, validate, weigh
 from hoptree.methods.treeqa.hypotheses import Rebuilt, new_clue, rebuild
 from hoptree.methods.treeqa.sources import SEARCHED, Sources
 from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Wanted, last_stated
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.answer_types import explain_type_mismatch
+from hoptree.text.grounding import explain_type_mismatch
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 

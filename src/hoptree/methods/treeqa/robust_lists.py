@@ -17,21 +17,19 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.agreement import agree, tells
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.choose import surest
+from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
 from hoptree.methods.steps.compare import chooses, compare_pairs
 from hoptree.methods.steps.conditions import Listing, find_candidates, split_conditions
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.multi_read import READINGS, read_several_ways
+from hoptree.methods.steps.verify import agree, tells
 from hoptree.methods.treeqa.robust import RobustProcess, VerdictOverruled
 from hoptree.methods.treeqa.robust_revision import moot_nodes
 from hoptree.methods.treeqa.sources import SEARCHED
 from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Outcome, Walk, flatten, render_tree, strip_certainty
-from hoptree.text.answer_types import explain_type_mismatch
-from hoptree.text.grounding import guess_unless_supported, parts_of
+from hoptree.text.grounding import explain_type_mismatch, guess_unless_supported, parts_of
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
-from hoptree.methods.steps.agreement import agree
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.logic_tree import names_it, substituted
+from hoptree.methods.steps.verify import agree
 from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Path, Walk, flatten, render_tree, strip_certainty
 
 

@@ -13,7 +13,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Candidates, Entity, Fact
-from hoptree.graph.linking.mention_models import MentionModel, MentionModelCandidates
+from hoptree.graph.mention_models import MentionModel, MentionModelCandidates
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import (
@@ -23,9 +23,9 @@ from hoptree.methods.steps.mentions import (
     extract_mentions,
     find_titles,
     graph_names,
+    own_page,
     require_sources,
 )
-from hoptree.methods.steps.own_pages import own_page
 from hoptree.methods.steps.relations import RelationRanking
 from hoptree.methods.treeqa.walk import Ahead, Wanted
 from hoptree.text.question_tree import Node

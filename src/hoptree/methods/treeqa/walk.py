@@ -15,10 +15,9 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import events_of
-from hoptree.methods.steps.agreement import agree
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim
-from hoptree.methods.steps.verify import Label, Verdict
+from hoptree.methods.steps.verify import Label, Verdict, agree
 from hoptree.methods.treeqa.hypotheses import Rebuilt
 from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node

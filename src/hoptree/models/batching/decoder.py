@@ -7,19 +7,22 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hoptree.models.batching.cuda_graphs import Replays, Shape, StepOutput, round_up_columns, round_up_rows
 from hoptree.models.batching.kv_cache import (
     KvCache,
     Prefix,
     ReadingStep,
+    Replays,
+    Shape,
     Step,
+    StepOutput,
     WritingStep,
     align_columns,
     group_by_prefix,
+    round_up_columns,
+    round_up_rows,
     tensor_on,
 )
-from hoptree.models.batching.passes import MAX_EMPTY_PART, Portions, free_device_memory
-from hoptree.models.batching.rows import Row, Watch, count_fitting
+from hoptree.models.batching.rows import MAX_EMPTY_PART, Portions, Row, Watch, count_fitting, free_device_memory
 
 torch: Any = importlib.import_module("torch")
 

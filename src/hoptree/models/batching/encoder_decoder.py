@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.models.batching.passes import MAX_EMPTY_PART, Portions, free_device_memory
-from hoptree.models.batching.rows import Row, count_fitting
+from hoptree.models.batching.rows import MAX_EMPTY_PART, Portions, Row, count_fitting, free_device_memory
 
 torch: Any = importlib.import_module("torch")
 Tensor = Any

@@ -13,8 +13,7 @@ from typing import Any
 
 from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
 from hoptree.models.batching.kv_cache import is_out_of_memory
-from hoptree.models.batching.passes import Passes
-from hoptree.models.batching.rows import Row, next_tokens, note_scores
+from hoptree.models.batching.rows import Passes, Row, next_tokens, note_scores
 
 torch: Any = importlib.import_module("torch")
 

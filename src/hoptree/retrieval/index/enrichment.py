@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hoptree.core.errors import CorpusError
+from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
-from hoptree.core.versioned_folder import link_or_copy
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.index.folder import Change, open_vectors
 from hoptree.retrieval.index.ledger import key_of

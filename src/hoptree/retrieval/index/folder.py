@@ -24,9 +24,8 @@ from pathlib import Path
 from types import TracebackType
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.files import FolderLock
+from hoptree.core.files import FolderLock, link_or_copy
 from hoptree.core.values import Passage
-from hoptree.core.versioned_folder import link_or_copy
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import LINK_AGAIN, names_of
 from hoptree.retrieval.index.manifest import FORMAT, Manifest, Settings, index_folder, read_manifest

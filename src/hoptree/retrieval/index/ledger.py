@@ -14,8 +14,7 @@ from pathlib import Path
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.analysis import composed
-from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE
+from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE, composed
 
 _BUILD_AGAIN = "Build the index again."
 _SCHEMA = """

@@ -13,9 +13,8 @@ from pathlib import Path
 import ahocorasick_rs
 import tantivy
 
-from hoptree.core.batching import batched
-from hoptree.retrieval.index.analysis import composed
-from hoptree.retrieval.index.tantivy_files import open_writer, readable, tantivy_errors, writing
+from hoptree.core.files import batched
+from hoptree.retrieval.index.tantivy_files import composed, open_writer, readable, tantivy_errors, writing
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _KEYS_AT_ONCE = 1_000

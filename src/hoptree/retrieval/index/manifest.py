@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.versioned_folder import VersionedFolder, check_fields
+from hoptree.core.files import VersionedFolder, check_fields
 from hoptree.retrieval.index.tantivy_files import ALLOW
 
 FORMAT = 4

@@ -13,11 +13,21 @@ from unicodedata import normalize
 
 import tantivy
 
-from hoptree.core.batching import batched
+from hoptree.core.files import batched
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.analysis import analyzer_for, composed, inverse_document_frequency, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
-from hoptree.retrieval.index.tantivy_files import open_packed, open_writer, readable, tantivy_errors, writing
+from hoptree.retrieval.index.tantivy_files import (
+    analyzer_for,
+    composed,
+    inverse_document_frequency,
+    open_packed,
+    open_writer,
+    pairs,
+    readable,
+    tantivy_errors,
+    without_asking,
+    writing,
+)
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 
 _ANALYZER = "hoptree"

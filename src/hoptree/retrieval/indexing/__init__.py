@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from hoptree.retrieval.indexing.check import Checked, check_all, check_parts
+from hoptree.retrieval.indexing.check import (
+    Checked,
+    Estimate,
+    check_all,
+    check_parts,
+    estimate,
+    estimate_change,
+    estimate_encoding,
+)
 from hoptree.retrieval.indexing.commands import (
     add_facts,
     add_to_index,
@@ -14,7 +22,6 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.indexing.estimates import Estimate, estimate, estimate_change, estimate_encoding
 from hoptree.retrieval.indexing.sources import Outcome, Progress, Reading
 
 __all__ = [

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path, PurePath
 from time import monotonic
 
-from hoptree.core.batching import batched
 from hoptree.core.errors import CorpusError
+from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Tokenizer, load_tokenizer
 from hoptree.corpus.contamination import QuestionFilter, read_questions

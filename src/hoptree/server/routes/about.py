@@ -15,11 +15,10 @@ from hoptree import __version__
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import Method, Option, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.json_response import Json
-from hoptree.server.names import unknown
-from hoptree.server.openapi import LIST_ERRORS, replies, reply
+from hoptree.server.reply_schemas import LIST_ERRORS, replies, reply
+from hoptree.server.settings import unknown
 from hoptree.server.state import ServerState
-from hoptree.server.views import options_view
+from hoptree.server.views import Json, options_view
 
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
 _MAX_ABOUT_CHARS = 220

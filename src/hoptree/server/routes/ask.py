@@ -20,24 +20,22 @@ from hoptree.engine.result import Result
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.ask import PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
-from hoptree.server.json_response import Json
-from hoptree.server.names import unknown
-from hoptree.server.openapi import QUESTION_ERRORS, replies, reply
-from hoptree.server.progress_text import ProgressText
-from hoptree.server.reply_schemas import AskFailure, AskReply, PassageReply
+from hoptree.server.reply_schemas import QUESTION_ERRORS, AskFailure, AskReply, PassageReply, replies, reply
 from hoptree.server.request_schemas import AskBody, SearchBody, require_json
+from hoptree.server.settings import unknown
 from hoptree.server.state import ServerState
 from hoptree.server.streaming import (
     KEEP_ALIVE,
     EventStream,
     Idle,
+    ProgressText,
     TraceUpdate,
     TreeUpdate,
     ask_until_disconnect,
     question_updates,
     server_sent,
 )
-from hoptree.server.views import event_view, result_view, tree_view
+from hoptree.server.views import Json, event_view, result_view, tree_view
 
 _ABOUT_REPLY = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "

@@ -18,15 +18,20 @@ from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.server.ask import AskRequest, PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
-from hoptree.server.json_response import Json, to_json
-from hoptree.server.names import guess, unknown
-from hoptree.server.openapi import CHAT_ERRORS, replies, reply
-from hoptree.server.progress_text import ProgressText
-from hoptree.server.reply_schemas import AskReply
+from hoptree.server.reply_schemas import CHAT_ERRORS, AskReply, replies, reply
 from hoptree.server.request_schemas import ChatBody, Choices, require_json
+from hoptree.server.settings import guess, unknown
 from hoptree.server.state import ServerState
-from hoptree.server.streaming import KEEP_ALIVE, EventStream, Idle, TraceUpdate, ask_until_disconnect, question_updates
-from hoptree.server.views import result_view
+from hoptree.server.streaming import (
+    KEEP_ALIVE,
+    EventStream,
+    Idle,
+    ProgressText,
+    TraceUpdate,
+    ask_until_disconnect,
+    question_updates,
+)
+from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
 _SAMPLING_FIELDS = (

@@ -13,14 +13,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from hoptree.server.corpora import CorpusAbout
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply
-from hoptree.server.json_response import Json
-from hoptree.server.names import NAME
-from hoptree.server.openapi import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
+from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
+from hoptree.server.settings import NAME
+from hoptree.server.sources import CorpusAbout
 from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
+from hoptree.server.views import Json
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
 _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.", min_length=1)]

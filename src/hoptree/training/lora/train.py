@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
-from hoptree.core.files import FolderLock, atomic_write
-from hoptree.evaluation.jsonl_log import read_lines
+from hoptree.core.files import FolderLock, atomic_write, read_lines
 from hoptree.training.chat_rows import TAIKC, RowLength, compare_with_paper
 from hoptree.training.lora.checkpoint import Checkpoints, differences, read_card, summarise_losses, write_adapter
-from hoptree.training.lora.dataset import TrainingSet, read_sets, same_prompts, without_kind
-from hoptree.training.lora.recipe import DTYPES, Pace, Recipe
+from hoptree.training.lora.dataset import DTYPES, Pace, Recipe, TrainingSet, read_sets, same_prompts, without_kind
 
 if TYPE_CHECKING:
-    from hoptree.training.lora.encoding import Example
-    from hoptree.training.lora.learner import Learner, Processes
+    from hoptree.training.lora.learner import Example, Learner, Processes
 
 _LIBRARIES = ("torch", "transformers", "peft")
 _STATE = "state"
@@ -86,8 +83,7 @@ def train(
     if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
         raise MissingExtra("Training", "train")
     from hoptree.models.hf_weights import has_encoder, load, resolve_source, weights_digest
-    from hoptree.training.lora.encoding import encode
-    from hoptree.training.lora.learner import start_processes
+    from hoptree.training.lora.learner import encode, start_processes
 
     name = _base_name(spec.model)
     source = resolve_source(name)
@@ -189,7 +185,7 @@ class _Training:
 
     def estimate(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
         """Report what it would take, by timing one step, or one example a process if none are packed."""
-        from hoptree.training.lora.encoding import pack
+        from hoptree.training.lora.learner import pack
 
         order, recipe = Order(len(self.examples), self.spec.recipe), self.spec.recipe
         learner = self._learner(model)

@@ -9,12 +9,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.evaluation.metrics import normalise
-from hoptree.graph.linking.words import FUNCTION_WORDS
+from hoptree.graph.relation_linking import FUNCTION_WORDS
 from hoptree.text.names import name_spans
 from hoptree.text.parse import clean_answer
 from hoptree.text.question_tree import Plan, make_plan, resolve
-from hoptree.training.plans.relations import answers_it, as_question, as_statement, stated
-from hoptree.training.plans.sub_questions import REFERENCE, LeftOut, Source, Step, is_named, references, steps_of
+from hoptree.training.plans.sub_questions import (
+    REFERENCE,
+    LeftOut,
+    Source,
+    Step,
+    answers_it,
+    as_question,
+    as_statement,
+    is_named,
+    references,
+    stated,
+    steps_of,
+)
 from hoptree.training.questions import TrainingQuestion
 
 _POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)

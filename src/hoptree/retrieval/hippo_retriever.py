@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.optional_import import import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact, Passage
-from hoptree.retrieval.bm25_memory import Analysis, term_score
+from hoptree.retrieval.bm25 import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, query_window
-from hoptree.retrieval.fusion import normalise_scores
-from hoptree.retrieval.hippo.build import current
-from hoptree.retrieval.hippo.store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
-from hoptree.retrieval.index.analysis import inverse_document_frequency
+from hoptree.retrieval.hippo_build import current
+from hoptree.retrieval.hippo_store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.tantivy_files import inverse_document_frequency
 from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.rerank import normalise_scores
 from hoptree.retrieval.retriever import PassageStore, Retriever, fits
 from hoptree.retrieval.vectors import Vectors
 

@@ -18,9 +18,9 @@ from typing import IO, Any
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Fact
-from hoptree.retrieval.index.analysis import composed
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import folded
+from hoptree.retrieval.index.tantivy_files import composed
 
 
 def phrase_of(name: str) -> str:

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hoptree.core.batching import batched
 from hoptree.core.errors import CorpusError
-from hoptree.core.optional_import import import_optional
+from hoptree.core.files import batched
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact
 from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.hippo.store import FILE, FOLDER, FORMAT, FactStore, fact_text, phrase_key, phrase_of
+from hoptree.retrieval.hippo_store import FILE, FOLDER, FORMAT, FactStore, fact_text, phrase_key, phrase_of
 from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.index.ledger import Ledger, key_of
 from hoptree.retrieval.open_encoder import open_encoder

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel, UnusableReply
 from hoptree.graph.facts import Candidate, Candidates, Entity
-from hoptree.graph.linking.words import bare_words, name_words
+from hoptree.graph.relation_linking import bare_words, name_words
 
 _KINDS = ("gliner", "relik")
 _MAX_ENTITIES = 5

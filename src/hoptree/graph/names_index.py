@@ -26,7 +26,7 @@ import tantivy
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import cache_dir
 from hoptree.graph.facts import Entity
-from hoptree.graph.linking.words import bare_words, name_words
+from hoptree.graph.relation_linking import bare_words, name_words
 from hoptree.graph.vocabulary import is_property
 
 _INDEX_FORMAT = 1

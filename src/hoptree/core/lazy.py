@@ -1,9 +1,21 @@
-"""Regular expressions that are compiled when they are first used."""
+"""Imports of libraries that only some features need."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any, cast
+
+from hoptree.core.errors import MissingExtra
+
+
+def import_optional(name: str, feature: str, extra: str) -> Any:
+    """Import a library when it is first used, or say how to install it; untyped, as some of them are."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtra(feature, extra) from error
+
 
 _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 

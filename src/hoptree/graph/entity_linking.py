@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import sqrt
 
+from hoptree.graph import names_index
 from hoptree.graph.facts import Candidate, Candidates, Entity, KnowledgeGraph
-from hoptree.graph.linking import names_index
-from hoptree.graph.linking.names_index import Hit, NamedGraph, NameIndex
-from hoptree.graph.linking.words import FUNCTION_WORDS, Word, likeness, name_words, question_words
+from hoptree.graph.names_index import Hit, NamedGraph, NameIndex
+from hoptree.graph.relation_linking import FUNCTION_WORDS, Word, likeness, name_words, question_words
 from hoptree.graph.vocabulary import natural_key
 from hoptree.text.names import name_spans
 

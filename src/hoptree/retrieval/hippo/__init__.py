@@ -1,1 +1,0 @@
-"""HippoRAG's retrieval: from the facts nearest to a query, through a graph of phrases, to passages."""
