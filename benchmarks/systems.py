@@ -126,7 +126,7 @@ def look(system: str) -> Result:
 def build(system: str, corpus: str, index: str, links: bool = False) -> Result:
     """Build an index from a JSONL file and save it."""
     if system == "hoptree":
-        from hoptree.retrieval.index.manifest import Settings
+        from hoptree.retrieval.index.folder import Settings
         from hoptree.retrieval.indexing.commands import build_index
 
         return _outcome(build_index(Path(corpus), Path(index), settings=Settings(links=links)))

@@ -13,8 +13,7 @@ from tests.small_indexes import hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.tantivy_files import summed_files
 from hoptree.retrieval.indexing.check import Checked, check_all, check_parts
 from hoptree.retrieval.indexing.commands import (

@@ -17,7 +17,7 @@ from hoptree.core.values import Passage
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.folder import Settings
 from hoptree.retrieval.indexing.commands import build_index
 from hoptree.retrieval.indexing.sources import Outcome
 

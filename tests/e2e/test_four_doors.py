@@ -22,7 +22,7 @@ from tests.mcp.served import script
 from tests.server.running import running, settings
 
 from hoptree.engine.engine import Engine
-from hoptree.mcp.tools import open_server
+from hoptree.mcp.server import open_server
 from hoptree.models.scripted import Rule
 
 QUESTION = "Who directed The Hourglass Sanatorium?"

@@ -17,7 +17,7 @@ from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, RateLimited, UnusableReply
 from hoptree.core.http_cache import ReplyCache
-from hoptree.graph.opening import open_graph
+from hoptree.graph import open_graph
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.sparql_client import SparqlClient
 from hoptree.graph.sparql_endpoint import SparqlEndpoint

@@ -15,7 +15,7 @@ from tests.graph.sparql_server import Answer, serving, sparql_server
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.opening import open_graph
+from hoptree.graph import open_graph
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.folder import MANIFEST
 from hoptree.graph.store.loading import load_graph

@@ -15,7 +15,7 @@ from tests.graph.sparql_server import serving, sparql_server
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import EndpointError, GraphError
-from hoptree.graph.opening import open_graph
+from hoptree.graph import open_graph
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.sparql_queries import columns_in_order, limit_rows
 from hoptree.graph.store.loading import load_graph

@@ -9,7 +9,7 @@ from tests.indexing.small_changes import counts
 from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError
-from hoptree.retrieval.index.manifest import read_manifest
+from hoptree.retrieval.index.folder import read_manifest
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,

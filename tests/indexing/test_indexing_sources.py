@@ -12,8 +12,8 @@ from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.index.folder import Settings, read_manifest
 from hoptree.retrieval.index.ledger import Ledger
-from hoptree.retrieval.index.manifest import Settings, read_manifest
 from hoptree.retrieval.indexing.check import estimate
 from hoptree.retrieval.indexing.commands import (
     add_to_index,

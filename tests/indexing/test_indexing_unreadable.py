@@ -14,8 +14,7 @@ from tests.indexing.small_changes import counts
 from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError, HoptreeError
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,

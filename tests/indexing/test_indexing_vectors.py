@@ -12,9 +12,8 @@ from tests.indexing.small_changes import broken, counts
 from tests.small_indexes import hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError, HoptreeError
-from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.folder import Index, Settings, read_manifest
 from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.manifest import Settings, read_manifest
 from hoptree.retrieval.indexing.check import estimate, estimate_encoding
 from hoptree.retrieval.indexing.commands import (
     add_to_index,

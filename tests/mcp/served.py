@@ -26,7 +26,7 @@ pytest.importorskip("mcp_types")
 
 from mcp import Client, StdioServerParameters
 
-from hoptree.mcp.tools import open_server
+from hoptree.mcp.server import open_server
 
 __all__ = [
     "PASSAGES",

@@ -19,7 +19,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
-from hoptree.mcp.tools import MAX_CALLS, MAX_PASSAGES, MAX_TEXT, open_server
+from hoptree.mcp.server import MAX_CALLS, MAX_PASSAGES, MAX_TEXT, open_server
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")

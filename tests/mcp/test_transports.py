@@ -33,8 +33,8 @@ from tests.mcp.served import (
 
 from hoptree.core import http_server
 from hoptree.engine.engine import Engine
-from hoptree.mcp import serving
-from hoptree.mcp.serving import KEY, MAX_BODY_BYTES, Address, serve_http
+from hoptree.mcp import server as serving
+from hoptree.mcp.server import KEY, MAX_BODY_BYTES, Address, serve_http
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")

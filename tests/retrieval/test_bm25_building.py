@@ -14,8 +14,7 @@ from tests.small_indexes import put_in_place
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST, Settings
+from hoptree.retrieval.index.folder import MANIFEST, Index, Settings
 from hoptree.retrieval.indexing.commands import index_passages
 
 # Building

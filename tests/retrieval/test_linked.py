@@ -17,9 +17,8 @@ from tests.small_indexes import names
 from hoptree.core.errors import ConfigError, CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.links import Links
-from hoptree.retrieval.index.manifest import Settings
 from hoptree.retrieval.indexing.commands import index_passages, remove_from_index
 from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.opening import open_retriever

@@ -12,8 +12,7 @@ from tests.small_indexes import names
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.retrieval.opening import open_retriever
 

@@ -16,10 +16,9 @@ import hoptree.retrieval.indexing.run as run
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.enrichment import link_passages
-from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, NameFinder, capitalised_names, folded, names_of
-from hoptree.retrieval.index.manifest import Settings
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.retrieval.index.folder import MANIFEST
 
 __all__ = ["HeldWorker"]
 

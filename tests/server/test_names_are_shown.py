@@ -10,7 +10,7 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import events_of, running, settings
 
-from hoptree.core.redaction import redact, redact_keys
+from hoptree.core.errors import redact, redact_keys
 from hoptree.core.values import Passage
 from hoptree.retrieval.indexing.commands import index_passages
 

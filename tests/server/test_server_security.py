@@ -17,8 +17,7 @@ pytest.importorskip("fastapi")
 from tests.server.hostile import all_of, corpora, head, link, locked, lying, zipped
 from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
-from hoptree.core.errors import ConfigError, CorpusError
-from hoptree.core.redaction import redact
+from hoptree.core.errors import ConfigError, CorpusError, redact
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
 from hoptree.retrieval.indexing.commands import index_passages

@@ -202,9 +202,9 @@ async def _open(
     """Open all parts, which are closed with the stack."""
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
+    from hoptree.graph import open_graph
     from hoptree.graph.entity_linking import open_candidates
     from hoptree.graph.mention_models import MentionModelCandidates
-    from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
 
     graph = open_graph(settings["graph"], cached=cached)

@@ -305,7 +305,7 @@ def _with_graph(
     seconds: float = 10.0,
 ) -> T:
     """Open a graph, run some work with it, and close it."""
-    from hoptree.graph.opening import open_graph
+    from hoptree.graph import open_graph
 
     async def open_and_work() -> T:
         opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)

@@ -19,7 +19,7 @@ from hoptree.cli.progress import rate_bar
 from hoptree.core.errors import ConfigError, CorpusError, InputError
 
 if TYPE_CHECKING:
-    from hoptree.retrieval.index.manifest import Settings
+    from hoptree.retrieval.index.folder import Settings
     from hoptree.retrieval.indexing.check import Checked, Estimate
     from hoptree.retrieval.indexing.sources import Outcome, Progress
 
@@ -38,7 +38,7 @@ def _restarts(options: Mapping[str, Any]) -> str:
 
 
 def _unchanged(options: Mapping[str, Any]) -> str:
-    from hoptree.retrieval.index.manifest import MANIFEST
+    from hoptree.retrieval.index.folder import MANIFEST
 
     return "The index is as it was. " if (options["out"] / MANIFEST).exists() else ""
 
@@ -118,7 +118,7 @@ def build(
 ) -> None:
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
-    from hoptree.retrieval.index.manifest import Settings
+    from hoptree.retrieval.index.folder import Settings
     from hoptree.retrieval.indexing.check import estimate
     from hoptree.retrieval.indexing.commands import build_index, check_build
     from hoptree.retrieval.indexing.sources import Reading
@@ -194,7 +194,7 @@ def remove(
     What is taken out of a file that stays a source comes back when that file changes, and with update --reread: to be
     rid of it, mend the file.
     """
-    from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.index.folder import read_manifest
     from hoptree.retrieval.indexing.commands import remove_from_index
 
     if not all(name.strip() for name in what):
@@ -230,7 +230,7 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
-    from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.index.folder import read_manifest
     from hoptree.retrieval.indexing.check import estimate_encoding
     from hoptree.retrieval.indexing.commands import encode_index
     from hoptree.retrieval.open_encoder import absolute_spec
@@ -355,7 +355,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
     """Warn of what the index there now holds and the new one will not."""
-    from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.index.folder import read_manifest
 
     try:
         old = read_manifest(out)

@@ -70,7 +70,7 @@ def mcp(
     hoptree mcp --corpus docs.idx --http 8765
     """
     try:
-        from hoptree.mcp.serving import Address, serve_http, serve_streams
+        from hoptree.mcp.server import Address, serve_http, serve_streams
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
             raise

@@ -202,7 +202,7 @@ def warn_without_links(corpus: str | None, retriever: str) -> None:
     """Warn that hybrid joins dense with BM25, not with linked, where an index has no links."""
     if retriever != "hybrid" or corpus is None:
         return
-    from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+    from hoptree.retrieval.index.folder import MANIFEST, read_manifest
 
     if (Path(corpus) / MANIFEST).exists() and not read_manifest(Path(corpus)).settings.links:
         warn(f"the index {corpus} has no links: hybrid is bm25 and dense together here.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 
 class HoptreeError(Exception):
     """Base class: one sentence for the cause, one for the remedy.
@@ -140,3 +143,83 @@ class GraphUnavailable(GraphError):
 
 class QueryTooLong(EndpointError):
     """A query that was ended because it took too long."""
+
+
+ASK_OPERATOR = "Tell whoever runs the server; its log says more."
+_LATER = "Ask again later, or tell whoever runs the server."
+_MAX_CHARS = 2_000
+_PATH = re.compile(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()<>]+", re.IGNORECASE)
+_SOCKET = re.compile(
+    r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]*:\d{2,5}\b", re.IGNORECASE
+)
+_KEY = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
+"""Keys of providers are long and have digits; names of files and people may begin like them."""
+_COMMAND = re.compile(r"\bhoptree [a-z]|(?<!\w)--[a-z]|\bpip install|\b[A-Z]+_API_KEY\b")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+_PUBLIC_TEXTS: tuple[tuple[type[HoptreeError], str, str], ...] = (
+    (RateLimited, "The endpoint that the server asks wants fewer requests.", "Wait as long as Retry-After says."),
+    (RequestTooLong, "The request is longer than the model takes.", "Ask a shorter question, or for fewer passages."),
+    (EndpointError, "An endpoint that the server asks failed.", _LATER),
+    (UnusableReply, "The endpoint that the server asks sent a reply that cannot be read.", ASK_OPERATOR),
+    (ModelError, "The model could not do what the method asks of it.", "Choose another method or model."),
+    (CacheError, "The server cannot remember replies.", ASK_OPERATOR),
+    (MissingModel, "The model is not there.", ASK_OPERATOR),
+    (IndexUnavailable, "The corpus cannot be used at this moment.", "Ask again later."),
+    (InternalError, "Something went wrong inside Hoptree.", "The server's log says more; try again."),
+)
+"""Cause and remedy for errors whose own text comes from elsewhere, or concerns only the operator."""
+
+
+def redact(text: str, *, known: Iterable[str] = ()) -> str:
+    """Replace paths of this machine, addresses of endpoints and keys by "…".
+
+    This is the second line of defence: what endpoints say is not passed on at all. Text within a `known` name, of a
+    file or passage that the client has seen, stays.
+    """
+    names = [name for name in known if name in text]
+    for pattern in (_ADDRESS, _PATH, _SOCKET, _KEY):
+        text = pattern.sub(lambda match: match[0] if _is_within(match, names) else "…", text)
+    return text[:_MAX_CHARS]
+
+
+def _is_within(match: re.Match[str], names: Iterable[str]) -> bool:
+    """Whether a match is a known name, or a part of one."""
+    start, end = match.span()
+    return any(match.string.find(name, max(0, end - len(name)), start + len(name)) >= 0 for name in names)
+
+
+def redact_keys(text: str) -> str:
+    """Replace what looks like a key by "…"."""
+    return _KEY.sub("…", text)
+
+
+def public_error(error: HoptreeError, remedy: str) -> tuple[str, str]:
+    """Return cause and remedy for a client; sentences of the `remedy` about the command line are left out."""
+    if type(error) is EndpointError:
+        return _public_endpoint_error(error)
+    for kind, cause, public_remedy in _PUBLIC_TEXTS:
+        if isinstance(error, kind):
+            return cause, public_remedy
+    kept = " ".join(sentence for sentence in _SENTENCE_END.split(remedy) if not _COMMAND.search(sentence))
+    return redact(error.cause), redact(kept)
+
+
+def public_failure(kind: str, message: str) -> str:
+    """Return the text for a failure of which a trace has only class and message."""
+    for error, cause, remedy in _PUBLIC_TEXTS:
+        if error.__name__ == kind:
+            return cause if error is InternalError else f"{cause} {remedy}"
+    return redact(message)
+
+
+def _public_endpoint_error(error: EndpointError) -> tuple[str, str]:
+    if error.status in (401, 403):
+        return f"The endpoint that the server asks refused the server's key (HTTP {error.status}).", ASK_OPERATOR
+    if error.status is not None and error.status < 500:
+        return f"The endpoint that the server asks refused the request (HTTP {error.status}).", ASK_OPERATOR
+    if error.status is not None:
+        return f"The endpoint that the server asks failed (HTTP {error.status}).", _LATER
+    if error.retryable:
+        return "The endpoint that the server asks cannot be reached, or did not answer.", _LATER
+    return "The model could not answer.", ASK_OPERATOR

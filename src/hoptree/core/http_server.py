@@ -17,8 +17,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hoptree.core.errors import ConfigError
-from hoptree.core.redaction import redact_keys
+from hoptree.core.errors import ConfigError, redact_keys
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _LOG = logging.getLogger("hoptree.http")

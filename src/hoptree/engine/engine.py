@@ -319,6 +319,6 @@ def _open_corpus(
 def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:
     if graph is None or not isinstance(graph, str | Path):
         return graph
-    from hoptree.graph.opening import open_graph
+    from hoptree.graph import open_graph
 
     return open_graph(str(graph), cached=False)  # what it says is remembered with the models' replies

@@ -32,7 +32,7 @@ from hoptree.engine.registry import list_methods
 from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
-from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, read_manifest
 from hoptree.retrieval.indexing.commands import build_index, update_index
 from hoptree.retrieval.remote import is_remote
 

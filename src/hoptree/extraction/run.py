@@ -27,8 +27,7 @@ from hoptree.engine.trace import Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
 from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.models.model import Model
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.retrieval.index.folder import MANIFEST, Index
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
 

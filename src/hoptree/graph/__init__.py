@@ -1,1 +1,37 @@
 """Knowledge graphs: facts about entities, in a local folder or behind a SPARQL endpoint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hoptree.core.errors import GraphError
+from hoptree.graph.facts import DEFAULT_TIMEOUT_S, KnowledgeGraph
+
+
+def open_graph(
+    where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = DEFAULT_TIMEOUT_S
+) -> KnowledgeGraph:
+    """Open the graph in a folder, at the URL of a SPARQL endpoint, or Wikidata ("wikidata").
+
+    An endpoint's replies are cached for a month unless `cached` is off; $HOPTREE_CONTACT goes into the user agent.
+    `seconds` limits its requests for names.
+    """
+    if where != "wikidata" and not where.startswith(("http://", "https://")):
+        if "://" in where:
+            raise GraphError(
+                f"'{where[:200]}' is no address of a graph.", "Endpoints are asked over http:// or https:// only."
+            )
+        from hoptree.graph.store.embedded import EmbeddedGraph
+
+        return EmbeddedGraph(Path(where), languages=languages)
+    from hoptree.core.http_cache import ReplyCache
+    from hoptree.graph.sparql_client import SparqlClient, default_cache_path
+    from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
+
+    client = SparqlClient(
+        WIKIDATA_URL if where == "wikidata" else where,
+        contact=os.environ.get("HOPTREE_CONTACT", ""),
+        cache=ReplyCache(default_cache_path()) if cached else None,
+    )
+    return SparqlEndpoint(client, languages=languages, seconds=seconds)

@@ -65,7 +65,7 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
                 f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
             )
         return open_remote(str(corpus), cached=cached)
-    from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.index.folder import read_manifest
 
     while True:
         generation = read_manifest(Path(corpus)).generation

@@ -12,7 +12,7 @@ from typing import Any
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import cache_dir, is_busy
-from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
+from hoptree.retrieval.index.folder import FORMAT, MANIFEST
 
 _MAX_WAIT_S = 30.0
 _POLL_S = 0.05

@@ -18,6 +18,7 @@ from typing import Any
 from starlette.requests import Request
 
 from hoptree.core.errors import (
+    ASK_OPERATOR,
     ConfigError,
     EndpointError,
     HoptreeError,
@@ -29,9 +30,9 @@ from hoptree.core.errors import (
     ModelError,
     RateLimited,
     RequestTooLong,
+    public_error,
 )
 from hoptree.core.http_server import log_line, log_refusal
-from hoptree.core.redaction import ASK_OPERATOR, public_error
 from hoptree.server.metrics import Metrics
 
 _LOG = logging.getLogger("hoptree.server")

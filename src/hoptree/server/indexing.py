@@ -12,10 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import IndexUnavailable, InternalError
+from hoptree.core.errors import IndexUnavailable, InternalError, redact
 from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
-from hoptree.core.redaction import redact
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.settings import Limits

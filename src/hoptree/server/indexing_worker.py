@@ -25,9 +25,8 @@ from hoptree.corpus.chunk import load_tokenizer
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
-from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.index.ledger import open_ledger
-from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
 from hoptree.retrieval.indexing.check import check_all, check_parts
 from hoptree.retrieval.indexing.commands import build_index, check_build, update_index
 from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name

@@ -16,8 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from hoptree.core.errors import HoptreeError
-from hoptree.core.redaction import redact
+from hoptree.core.errors import HoptreeError, redact
 from hoptree.engine.result import read_result
 from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
 from hoptree.evaluation.statistics import PairedComparison, compare_runs

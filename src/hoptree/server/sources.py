@@ -14,13 +14,12 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
+from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
-from hoptree.graph.opening import open_graph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing.check import check_parts
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hoptree.core.redaction import redact
+from hoptree.core.errors import redact
 from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retried, Retrieved, TitlesFound
 from hoptree.engine.events import (
     ChainWritten,

@@ -14,8 +14,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hoptree.core.errors import ConfigError
-from hoptree.core.redaction import public_failure, redact
+from hoptree.core.errors import ConfigError, public_failure, redact
 from hoptree.engine.call_events import Retried
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method

@@ -15,8 +15,7 @@ from tests.small_indexes import found, hoptree, put_in_place, rows, write_rows
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing.commands import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 

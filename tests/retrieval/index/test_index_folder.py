@@ -14,8 +14,7 @@ from tests.small_indexes import found, graph, hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing.commands import add_to_index, build_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 
@@ -25,7 +24,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from hoptree.retrieval.index.folder import Change
-from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.folder import Settings
 with Change(Path(sys.argv[1]), Settings(), intent={"what": "hold"}):
     print("held", flush=True)
     time.sleep(100)

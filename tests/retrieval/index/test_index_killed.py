@@ -15,9 +15,8 @@ from tests.small_indexes import found, graph, rows, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.folder import Change, Index, Settings, read_manifest
 from hoptree.retrieval.index.links import Links, LinkWriter
-from hoptree.retrieval.index.manifest import Settings, read_manifest
 from hoptree.retrieval.indexing.commands import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 

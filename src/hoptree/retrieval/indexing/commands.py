@@ -11,8 +11,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.hippo_build import AddedFacts, add_facts_to
 from hoptree.retrieval.hippo_store import FOLDER, read_facts
 from hoptree.retrieval.index.enrichment import carry_vectors
-from hoptree.retrieval.index.folder import Change, Index
-from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
+from hoptree.retrieval.index.folder import Change, Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import (

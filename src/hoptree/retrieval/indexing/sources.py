@@ -15,8 +15,8 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, load_tokenizer
 from hoptree.corpus.contamination import check_questions
+from hoptree.retrieval.index.folder import Manifest, read_manifest
 from hoptree.retrieval.index.ledger import Ledger
-from hoptree.retrieval.index.manifest import Manifest, read_manifest
 
 
 def source_name(source: Path) -> str:

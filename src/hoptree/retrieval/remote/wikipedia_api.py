@@ -305,7 +305,7 @@ def is_wiki(corpus: str) -> bool:
 def wiki_url(corpus: str) -> str:
     """Return the address of the API of the wiki that a corpus names."""
     if corpus == _WIKIPEDIA:
-        from hoptree.retrieval.index.manifest import MANIFEST  # which loads a native library
+        from hoptree.retrieval.index.folder import MANIFEST  # which loads a native library
 
         if (Path(corpus) / MANIFEST).exists():
             raise ConfigError(
