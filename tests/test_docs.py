@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,29 @@ def test_commands_exist_with_the_options_they_are_given(line: str) -> None:
     given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert given - known - {"--help", "--version"} == set(), line
     assert not hasattr(command, "list_commands") or not words or words[0].startswith("-") or command.params, line
+
+
+def imports() -> list[Any]:
+    lines = []
+    for page in PAGES:
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for node in ast.walk(
+                ast.parse(block, feature_version=(3, 12)) if "await" not in block else _wrapped(block)
+            ):
+                if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "hoptree":
+                    lines += [
+                        pytest.param(node.module, alias.name, id=f"{page.name}: {alias.name}") for alias in node.names
+                    ]
+    return lines
+
+
+def _wrapped(block: str) -> ast.AST:
+    return ast.parse("async def example():\n" + textwrap.indent(block, "    "))
+
+
+@pytest.mark.parametrize(("module", "name"), imports())
+def test_examples_import_what_there_is(module: str, name: str) -> None:
+    assert hasattr(pytest.importorskip(module, exc_type=ImportError), name)
 
 
 def test_the_reference_is_up_to_date() -> None:

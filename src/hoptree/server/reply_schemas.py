@@ -14,13 +14,9 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from hoptree.core.values import Usage
 from hoptree.engine.generation_view import Writing
-
-if TYPE_CHECKING:
-    UsageReply = dict[str, float]
-    Node = dict[str, Any]
-    AskReply = dict[str, Any]
-
+from hoptree.engine.result import Result, TreeNode, read_result
 
 _new_typed_dict: Any = TypedDict
 
@@ -83,6 +79,41 @@ class AskFailure(TypedDict):
 
     error: ErrorDetail
     result: NotRequired[AskReply]
+
+
+if TYPE_CHECKING:  # types that are made at run time
+    UsageReply = dict[str, float]
+    Node = dict[str, Any]
+    AskReply = dict[str, Any]
+else:
+    UsageReply = dataclass_schema(
+        "UsageReply",
+        "What a question cost; tokens are those of all calls, `cost` is what was paid.",
+        Usage,
+        always=Usage().as_dict(),
+    )
+    Node = dataclass_schema(
+        "Node",
+        "A sub-question: its answer, where that comes from, and the ids of the passages behind it.",
+        TreeNode,
+        always=TreeNode(0, "").as_dict(),
+        children="list[Node]",
+    )
+    AskReply = dataclass_schema(
+        "AskReply",
+        "An answer with the tree and the evidence behind it: the object that `hoptree ask --json` prints.",
+        Result,
+        always=read_result(()).as_dict(),
+        without=("failure", "error_message", "consulted"),
+        tree=list[Node],
+        evidence=list[PassageReply],
+        cited=list[PassageReply],
+        usage=UsageReply,
+        stopped_by=str | None,
+        writing=Writing,
+        decisions=list[dict[str, Any]],
+        error=FailedBy,
+    )
 
 
 class StepEvent(TypedDict):
