@@ -17,7 +17,7 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
-from hoptree.text.uncertainty import entropy_of_top
+from hoptree.text.uncertainty import token_entropy
 
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
@@ -245,5 +245,5 @@ def read_draft(choice: Choice, before: str, size: int) -> Draft:
 
 def _with_entropy(token: Token) -> Token:
     """Estimate a token's entropy from its likeliest alternatives, where the model does not give it."""
-    entropy = entropy_of_top(token) if token.entropy is None else None
+    entropy = token_entropy(token) if token.entropy is None else None
     return token if entropy is None else replace(token, entropy=entropy)
