@@ -85,3 +85,15 @@ def _help(program: str, introduction: str, table: Table, options: dict[str, str]
     for heading, names in (*sections.items(), ("Options", options)):
         lines += ["", f"{heading}:", *(f"  {name:{width}}  {text}" for name, text in names.items())]
     return "\n".join([*lines, "", f"{program} COMMAND --help explains a command, with examples.", ""])
+
+
+def suggest_command(name: str) -> str:
+    """Return the command that a mistyped or moved name probably means; "" if none is near."""
+    from difflib import get_close_matches
+
+    top = {command: command for commands in COMMANDS.values() for command in commands}
+    below = {command: f"eval {command}" for commands in EVALUATION_COMMANDS.values() for command in commands}
+    known = {"chooser": "methods chooser", "eval-retrieval": "eval retrieval", "eval-linking": "eval linking"}
+    known |= below | top
+    meant = get_close_matches(name, known, 1)
+    return known[meant[0]] if meant else ""

@@ -1,4 +1,4 @@
-"""`hoptree eval judge`: a language model decides which answers of a run are right."""
+"""`hoptree eval judge`, `reproduce` and `boundary`."""
 
 from __future__ import annotations
 

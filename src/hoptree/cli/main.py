@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoptree import __version__
-from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, Table, evaluation_help, top_help
+from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, Table, evaluation_help, suggest_command, top_help
 
 
 class _LazyGroup(TyperGroup):
@@ -25,6 +25,11 @@ class _LazyGroup(TyperGroup):
         super().__init__(**settings)
         self._targets = {name: target for commands in self.table.values() for name, (target, _) in commands.items()}
         self.commands = dict.fromkeys(self._targets)  # type: ignore[assignment]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self._targets and (meant := suggest_command(args[0])):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree {meant}'?")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self._targets and self.commands[cmd_name] is None:
@@ -39,11 +44,6 @@ class _TopGroup(_LazyGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(top_help())
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in self._targets and any(args[0] in names for names in EVALUATION_COMMANDS.values()):
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree eval {args[0]}'?")
-        return super().resolve_command(ctx, args)
 
 
 class _EvaluationGroup(_LazyGroup):

@@ -1,4 +1,4 @@
-"""Facts about a method, for the terminal, for JSON and for the docs: fidelity, needs, notes, prompts, an example."""
+"""What `hoptree methods` shows of a method, and the reference page made from it."""
 
 from __future__ import annotations
 

@@ -52,12 +52,14 @@ Rerank = Annotated[
 ]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods NAME lists them."),
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
 ]
 Roles = Annotated[
     list[str],
     typer.Option(
-        "--role", metavar="ROLE=MODEL", help="A model for a part of the method; hoptree methods NAME lists its roles."
+        "--role",
+        metavar="ROLE=MODEL",
+        help="A model for a part of the method: see hoptree methods show NAME.",
     ),
 ]
 QuestionBudget = Annotated[

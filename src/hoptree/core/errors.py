@@ -1,4 +1,4 @@
-"""The exceptions of Hoptree; each carries a remedy for its user."""
+"""The exceptions of Hoptree, each with its remedy, and how they are redacted for other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache folder, atomic writes and a lock for folders."""
+"""Cache folder, atomic writes, locks, versioned folders and append-only JSON Lines files."""
 
 from __future__ import annotations
 

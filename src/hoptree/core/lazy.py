@@ -1,4 +1,4 @@
-"""Imports of libraries that only some features need."""
+"""Optional libraries and regular expressions, loaded or compiled when first used."""
 
 from __future__ import annotations
 

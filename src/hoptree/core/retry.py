@@ -1,4 +1,4 @@
-"""How long to wait before a failed request is sent again."""
+"""Backoff between attempts, and a circuit breaker for work in which every call fails."""
 
 from __future__ import annotations
 

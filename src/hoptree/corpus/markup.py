@@ -1,4 +1,4 @@
-"""HTML: the words a reader sees, with headings as sections; broken markup costs no text."""
+"""Read HTML and Markdown: the visible text, with headings as sections."""
 
 from __future__ import annotations
 

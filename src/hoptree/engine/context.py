@@ -1,4 +1,4 @@
-"""One `Context` a question: what a method may do, counted, limited and traced."""
+"""One `Context` a question: its budget, and what a method may do, counted, limited and traced."""
 
 from __future__ import annotations
 

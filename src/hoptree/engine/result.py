@@ -171,7 +171,7 @@ class Result:
             ],
         }
         if self.writing:
-            data["writing"] = asdict(self.writing)
+            data["writing"] = _as_json(asdict(self.writing))
         if self.error:
             data["error"] = {"class": self.error, "message": self.error_message}
         return data
@@ -234,6 +234,13 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         decisions=tuple(decision for decision in decisions if decision.summary()),
         consulted=consulted,
     )
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON has it: lists in place of tuples."""
+    if isinstance(value, dict):
+        return {name: _as_json(part) for name, part in value.items()}
+    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _of(kind: type[E], events: Iterable[Event]) -> list[E]:

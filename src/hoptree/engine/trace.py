@@ -1,4 +1,4 @@
-"""Trace events: what happened, in order, one JSON object a line; everything shown is drawn from them alone."""
+"""The trace of one question: collect events, write them as JSON Lines, and read them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw decisions of RA-ISF's modules from a run, and exchange them with annotators as CSV sheets (Table 5)."""
+"""Decisions of RA-ISF's modules to rate, and annotation sheets in CSV (Table 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer, citation and ranking metrics, as the data sets' own scripts define them."""
+"""Answer, list, citation and ranking metrics, as the data sets' own scripts define them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of knowledge graphs (entities, properties, facts, tables) and their Protocols."""
+"""Values of a knowledge graph, its Protocol, and rendering of literals."""
 
 from __future__ import annotations
 

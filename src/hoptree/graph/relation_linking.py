@@ -1,4 +1,4 @@
-"""Relations of an entity or a graph, ranked for a question by the words of their names."""
+"""Rank relations for a question by words, and the word forms that names are compared in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SPARQL queries for an endpoint, and the look-up of labels.
-
-Input enters a query only as an escaped literal or a checked IRI.
-"""
+"""The SPARQL that is sent to an endpoint, and a guard for queries of users."""
 
 from __future__ import annotations
 

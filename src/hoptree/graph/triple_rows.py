@@ -1,11 +1,4 @@
-"""Turn rows of facts or names into triples.
-
-    {"s": "Apollo 12", "p": "launch date", "o": "14 November 1969", "s_id": "Q188196", "p_id": "P619"}
-    {"head": "Q937", "relation": "P69", "tail": "Q11942", "qualifiers": {"P582": "1900"}, "src": ["my notes"]}
-    {"id": "P69", "label": "educated at", "aliases": ["alma mater"], "datatype": "wikibase-item"}
-
-Values may also be what Wikidata's JSON has: {"time": …, "precision": …}, {"amount": …, "unit": …}, {"id": …}.
-"""
+"""Read lines and rows of facts from files."""
 
 from __future__ import annotations
 

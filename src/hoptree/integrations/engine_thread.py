@@ -1,4 +1,4 @@
-"""An engine that stays open while a framework asks it, from code with or without an event loop."""
+"""An engine that frameworks call from any thread, and results as text for agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools return: values with a schema for programs, and the same as text for models."""
+"""Operations behind the MCP tools, and their results as values and text."""
 
 from __future__ import annotations
 

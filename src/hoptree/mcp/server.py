@@ -1,4 +1,4 @@
-"""Serving the tools over the standard streams, or over HTTP."""
+"""The MCP server: its tools, and serving them over standard streams or HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BM25 over an index: the words of a query, weighed by how rare they are."""
+"""BM25 over an index on disk, and over a few passages in memory."""
 
 from __future__ import annotations
 

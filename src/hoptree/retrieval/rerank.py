@@ -1,4 +1,4 @@
-"""Rerankers: they put the best of a first search in a better order."""
+"""Rerank, fuse and deduplicate rankings."""
 
 from __future__ import annotations
 

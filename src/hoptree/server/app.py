@@ -1,4 +1,4 @@
-"""The application: the guard, the routes behind it, the page, and what is closed at the end."""
+"""The FastAPI application, and running it on a listening socket."""
 
 from __future__ import annotations
 

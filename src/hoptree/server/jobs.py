@@ -1,4 +1,4 @@
-"""Changes of corpora that go on after their request was answered, and how far they are."""
+"""Jobs that change corpora: their progress, staging of files, and notes that survive a restart."""
 
 from __future__ import annotations
 

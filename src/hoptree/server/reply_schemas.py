@@ -1,7 +1,4 @@
-"""Schemas of answers and errors, derived from the values that replies are made of.
-
-A reply that a route puts together itself has its schema beside the function that does so. `openapi.py` collects all.
-"""
+"""Schemas of replies, made from the result types, and the OpenAPI document."""
 
 from __future__ import annotations
 

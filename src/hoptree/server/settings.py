@@ -1,4 +1,4 @@
-"""How an administrator sets a server up: requests only choose among what is named here."""
+"""Settings of a server: what an administrator decides, limits, and names that clients may use."""
 
 from __future__ import annotations
 

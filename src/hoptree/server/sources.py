@@ -1,4 +1,4 @@
-"""Retrievers, graphs and models, opened once and shared by all questions."""
+"""Models, corpora and graphs of a server, opened once and shared by all questions."""
 
 from __future__ import annotations
 

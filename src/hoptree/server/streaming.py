@@ -1,4 +1,4 @@
-"""What happens to a question while it is answered, and how that goes to a client as server-sent events."""
+"""Stream a question to a client as server-sent events, with a line of text for each step."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What clients see of a question: its result, its tree while it grows, and its raw events.
-
-Results go out as the engine made them, but for what only an administrator may see: paths, addresses, texts that
-administrators wrote into options.
-"""
+"""What clients see of a question, and JSON responses."""
 
 from __future__ import annotations
 

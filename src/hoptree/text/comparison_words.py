@@ -1,4 +1,4 @@
-"""English comparatives and superlatives, and the kind of fact that each asks for."""
+"""Words that English compares with, and the operands of a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether passages hold an answer, decided on their text alone, without asking a model."""
+"""Decide on text alone whether passages hold an answer, and whether it is of the type asked for."""
 
 from __future__ import annotations
 

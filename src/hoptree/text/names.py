@@ -1,4 +1,4 @@
-"""Names: spans by capitals in any script, folding for look-ups, choice by language."""
+"""Names in a text, and where its sentences begin and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse replies of models; the functions accept any text and never raise."""
+"""Parse replies: answers, refusals, conclusions and numbers; never raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read which of a few labels a reply gives, and how probable each was."""
+"""Parse labels, relevance judgements, scores of lists and Self-RAG reflection tokens."""
 
 from __future__ import annotations
 

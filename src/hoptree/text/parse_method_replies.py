@@ -1,4 +1,4 @@
-"""Read what a model does next between the tags of Search-R1: a search or an answer."""
+"""Parse replies of Search-R1 (actions), GenGround (citations), CompAct (summaries) and CoK (rationales)."""
 
 from __future__ import annotations
 

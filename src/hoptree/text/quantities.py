@@ -1,4 +1,4 @@
-"""Read numbers with their units: 1,234.5; 3.2 million; two hundred; 432 m (1,417 ft)."""
+"""Numbers with units, dates, and countries with their demonyms."""
 
 from __future__ import annotations
 

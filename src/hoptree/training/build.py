@@ -1,4 +1,4 @@
-"""Build training sets with the prompts that the methods themselves send: RA-ISF's three, and TAIKC's."""
+"""Build training sets, and the rows of RA-ISF's sub-models."""
 
 from __future__ import annotations
 

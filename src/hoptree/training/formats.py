@@ -1,4 +1,4 @@
-"""The file formats of training sets: chat rows, TRL and LLaMA-Factory."""
+"""What a training set is made of, and the formats it is written in."""
 
 from __future__ import annotations
 

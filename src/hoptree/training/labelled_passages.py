@@ -1,4 +1,4 @@
-"""Passages with known relevance: what a search finds, and the gold passages of data sets."""
+"""Passages with gold or judged labels, and asking a model many questions from memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a report: results by data set, type and hops, means over data sets, and what runs depend on."""
+"""The tables of a report, and those of modules that answered."""
 
 from __future__ import annotations
 

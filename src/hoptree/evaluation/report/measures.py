@@ -1,4 +1,4 @@
-"""The runs of a report, grouped by data set, and the scores and costs measured on them."""
+"""Runs of a report: find and read them, their traces, scores and costs."""
 
 from __future__ import annotations
 

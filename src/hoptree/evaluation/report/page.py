@@ -1,4 +1,4 @@
-"""The page of a report: tables, plots and question browser in one file that loads nothing and sends nothing."""
+"""The self-contained HTML page of a report, with a browser for single questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables about how runs went: routes chosen, judges, warnings, and replies that could not be parsed."""
+"""Tables of boundary awareness, routes, judges, warnings and unreadable replies."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def read_boundary(groups: Iterable[DataGroup]) -> list[Awareness]:
 
 def _read(run: Run, data: str) -> Awareness:
     path = run.folder / BOUNDARY
-    invalid = InputError(f"{path} is not a measurement.", "Measure it again: hoptree boundary")
+    invalid = InputError(f"{path} is not a measurement.", "Measure it again: hoptree eval boundary")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         measures = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}

@@ -1,4 +1,4 @@
-"""A knowledge graph in a folder, opened for reading."""
+"""A knowledge graph in a folder, open for reading and for SPARQL queries."""
 
 from __future__ import annotations
 

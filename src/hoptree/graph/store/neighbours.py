@@ -1,4 +1,4 @@
-"""The triples around a node, limited in number and time, and their qualifiers."""
+"""Triples, qualifiers and names around an entity of a stored graph."""
 
 from __future__ import annotations
 

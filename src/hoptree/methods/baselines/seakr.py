@@ -269,7 +269,8 @@ class _Sampler:
             self._ctx.warn(
                 "theta",
                 f"Even if all agree, {self._count} samples of this model have a U of {least:.2f}, so that "
-                f"theta={self._theta:g} doubts every step. Tune it (hoptree tune --vary theta=…), or set it higher.",
+                f"theta={self._theta:g} doubts every step. "
+                "Tune it (hoptree eval tune --vary theta=…), or set it higher.",
             )
 
 

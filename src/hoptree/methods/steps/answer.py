@@ -1,4 +1,4 @@
-"""Answer one question: from memory, from documents, or from answers to its parts."""
+"""Answer from memory or passages, combine answers, and note how replies were parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer a question step by step: a rationale in words, and what it concludes."""
+"""Reason step by step, and read the conclusion of a reasoning text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose between answers to one question, by the model's confidence or by how many say the same."""
+"""Choose between answers or chains by agreement and confidence; read passages in several ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Split a question into a tree or a list of simpler ones."""
+"""Decompose a question into a tree, a list, or follow-up questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worked decompositions to show a model: three fixed ones, or those most like the question."""
+"""Demonstrations of plans and worked examples of reasoning."""
 
 from __future__ import annotations
 

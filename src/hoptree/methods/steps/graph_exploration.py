@@ -1,4 +1,4 @@
-"""Explore a graph from the entities of a question: which edges to follow, and which of their ends to go on from."""
+"""Explore a knowledge graph from the entities of a question until it is enough to answer."""
 
 from __future__ import annotations
 

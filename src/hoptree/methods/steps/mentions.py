@@ -1,4 +1,4 @@
-"""Link a query to entities by its own words, and by the names that a model reads out of it."""
+"""Link the names in a question to entities, and find the pages of entities."""
 
 from __future__ import annotations
 

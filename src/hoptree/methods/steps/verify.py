@@ -1,4 +1,4 @@
-"""Validate a hypothesis by evidence: supported, refuted, or unknown."""
+"""Verify a hypothesis against evidence, and compare answers in code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The KV cache of a running batch, the attention over it, and shared prefixes of prompts."""
+"""Keys and values of a running batch, shared prefixes, and recorded steps of an accelerator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a batch (replies being written), the choice of next tokens, and internal signals."""
+"""Rows of a running batch, the choice of their next tokens, and the passes that a model offers."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""An index folder: opening it, and changing it in one step.
-
-    DIR/hoptree-index.json      the manifest, which names the generation that counts
-    DIR/000007/text/            the text index (tantivy) with the passages
-    DIR/000007/ledger.sqlite    every passage's key, digest and file
-    DIR/000007/links/           which passage mentions which name (another tantivy index)
-    DIR/000007/vectors/         vectors (usearch), if the index has an encoder
-    DIR/000008.part/            a change that is being made, or was interrupted
-
-A change works on a copy of the generation. Large files are never written again once they are there, so they are
-hard-linked. The index is the old generation until the manifest is replaced. The same command resumes a killed change.
-"""
+"""An index folder: its manifest, generations and atomic changes."""
 
 from __future__ import annotations
 

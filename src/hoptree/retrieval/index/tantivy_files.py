@@ -1,4 +1,4 @@
-"""Folders of tantivy: what its errors mean, how one is opened and written, and whether its files are sound."""
+"""Files of tantivy, their checksums, and the analysis of text into terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of an index: a quick one that opens every part, and one that reads everything."""
+"""Check that an index is sound, and estimate what building or changing one takes."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, RateLimited, UnusableReply
 from hoptree.core.http_client import HttpClient
+from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote.address import (
     Address,
@@ -361,7 +362,6 @@ class _BulkLoad:
         """Send a batch, and again what the engine had no room for."""
         refresh = "?refresh=true" if last and self._engine.quickwit else ""
         for attempt in range(1, _MAX_ATTEMPTS + 1):
-            pause = _RETRY_PAUSE_S * 2 ** (attempt - 1)
             try:
                 items = await self._bulk(rows, refresh)
             except EndpointError as error:
@@ -369,14 +369,14 @@ class _BulkLoad:
                 again = isinstance(error, RateLimited) or (error.retryable and not self._engine.quickwit)
                 if not again or attempt == _MAX_ATTEMPTS:
                     raise
-                await asyncio.sleep(pause if error.retry_after is None else min(error.retry_after, 60))
+                await asyncio.sleep(min(retry_delay_s(error, attempt, first_s=_RETRY_PAUSE_S), 60))
                 continue
             rows = self._count(rows, items, final=attempt == _MAX_ATTEMPTS)
             if self._on_passage is not None:
                 self._on_passage(self._loaded)
             if not rows:
                 return
-            await asyncio.sleep(pause)
+            await asyncio.sleep(_RETRY_PAUSE_S * 2 ** (attempt - 1))
 
     async def _bulk(self, rows: list[Row], refresh: str) -> list[dict[str, Any]]:
         """Return what the engine says of each row; nothing if it says nothing, which is success."""

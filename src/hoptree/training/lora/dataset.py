@@ -1,4 +1,4 @@
-"""Read chat sets to train on; all faults of their rows are reported at once."""
+"""Read chat sets to train on, and the recipe of a training."""
 
 from __future__ import annotations
 

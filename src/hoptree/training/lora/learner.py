@@ -1,4 +1,4 @@
-"""A model with a LoRA adapter that learns step by step, in one process or several."""
+"""Encode examples, and a model with a LoRA adapter that learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn the steps or facts that a data set gives for a question into sub-questions."""
+"""Turn steps and relations of a data set into sub-questions."""
 
 from __future__ import annotations
 
