@@ -52,9 +52,9 @@ def test_help_is_the_same_by_the_parser(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (("indx",), "Did you mean 'index'?"),
+        (("indx",), "Did you mean 'hoptree index'?"),
         (("compare", "a", "b"), "Did you mean 'hoptree eval compare'?"),
-        (("eval", "repot"), "Did you mean 'report'?"),
+        (("eval", "repot"), "Did you mean 'hoptree eval report'?"),
     ],
 )
 def test_a_mistyped_or_moved_command_is_pointed_out(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
