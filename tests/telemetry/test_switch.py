@@ -13,7 +13,7 @@ from tests.held import PATIENCE
 from tests.telemetry.collector import PATIENT, Collector
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.engine.telemetry_spans import spans_wanted
+from hoptree.engine.engine import spans_wanted
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -21,7 +21,7 @@ ASK = """
 import asyncio, os, sys
 from hoptree import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.engine.telemetry_spans import spans_wanted
+from hoptree.engine.engine import spans_wanted
 
 PATIENCE = float(os.environ["PATIENCE"])
 async def main():

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from hoptree import __version__
-from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError
+from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
 from hoptree.core.values import Answer, Question
 from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
@@ -23,7 +23,6 @@ from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
-from hoptree.engine.telemetry_spans import spans_wanted
 from hoptree.engine.trace import Listener, Trace, TraceFile
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import DEFAULT_MODEL, open_model
@@ -31,10 +30,18 @@ from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.retriever import Retriever, signals_of
 
+if TYPE_CHECKING:
+    from hoptree.engine.telemetry import SpanListener
+
 P = ParamSpec("P")
 
 MAX_QUESTION = 8_000
 """Characters; more is not a question but a document."""
+
+
+_SPANS_SWITCH = "HOPTREE_OTEL"
+"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+_SPANS_ON, _SPANS_OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
 
 
 class Engine:
@@ -322,3 +329,20 @@ def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | N
     from hoptree.graph import open_graph
 
     return open_graph(str(graph), cached=False)  # what it says is remembered with the models' replies
+
+
+def spans_wanted() -> SpanListener | None:
+    """Return a listener that sends spans, if the environment asks for them."""
+    value = os.environ.get(_SPANS_SWITCH, "").strip().casefold()
+    if value in _SPANS_OFF:
+        return None
+    if value not in _SPANS_ON:
+        raise ConfigError(
+            f"{_SPANS_SWITCH}={value} is not possible.", f"Set {_SPANS_SWITCH}=1 to send spans, or leave it out."
+        )
+    try:
+        from hoptree.engine.telemetry import open_spans
+
+        return open_spans()
+    except ImportError as error:
+        raise MissingExtra(f"{_SPANS_SWITCH}=1", "otel") from error

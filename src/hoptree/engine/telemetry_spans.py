@@ -7,45 +7,25 @@ Names that begin with gen_ai are those of OpenTelemetry's conventions for genera
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
 from hoptree.engine.result import usage_of
 
 if TYPE_CHECKING:
-    from hoptree.engine.telemetry import SpanListener
+    pass
 
-SWITCH = "HOPTREE_OTEL"
-"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
 DOCUMENTS = 24
 """Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
-_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
 _PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
 _FILES = frozenset({"local", "scripted"})
 _TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
 
 Attribute = str | bool | int | float | list[str]
 Attributes = dict[str, Attribute]
-
-
-def spans_wanted() -> SpanListener | None:
-    """Return a listener that sends spans, if the environment asks for them."""
-    value = os.environ.get(SWITCH, "").strip().casefold()
-    if value in _OFF:
-        return None
-    if value not in _ON:
-        raise ConfigError(f"{SWITCH}={value} is not possible.", f"Set {SWITCH}=1 to send spans, or leave it out.")
-    try:
-        from hoptree.engine.telemetry import open_spans
-
-        return open_spans()
-    except ImportError as error:
-        raise MissingExtra(f"{SWITCH}=1", "otel") from error
 
 
 @dataclass(slots=True, eq=False)

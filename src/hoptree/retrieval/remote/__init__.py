@@ -12,11 +12,11 @@ from typing import Protocol
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote.address import read_address
-from hoptree.retrieval.remote.wikipedia_api import is_wiki
 from hoptree.retrieval.retriever import Retriever
 
 SCHEMES = ("elasticsearch", "milvus")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WIKI = re.compile(r"wikipedia(?::|\Z)|mediawiki\+")
 
 
 class _Checked(Retriever, Protocol):
@@ -30,7 +30,7 @@ class _Engine(_Checked, Protocol):
 
 def is_remote(corpus: str) -> bool:
     """Tell whether a corpus is named as a wiki or by a URL, known or not, and not by a path."""
-    return is_wiki(corpus) or bool(_URL.match(corpus))
+    return _WIKI.match(corpus) is not None or _URL.match(corpus) is not None
 
 
 def open_remote(url: str, *, cached: bool = True) -> Retriever:
@@ -43,7 +43,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
     Settings behind the `?` name the fields (`id`, `title`, `text`, `metadata`) if they are not those that `load`
     writes; `tls=1` encrypts.
     """
-    if is_wiki(url):
+    if _WIKI.match(url):
         from hoptree.retrieval.remote.wikipedia import open_wiki
 
         engine: _Checked = open_wiki(url, cached=cached)

@@ -297,11 +297,6 @@ def _encoded(request: Mapping[str, str]) -> str:
     return urlencode({**_REQUEST, **request}, errors="replace")
 
 
-def is_wiki(corpus: str) -> bool:
-    """Tell whether a corpus is named as a wiki: `wikipedia`, `wikipedia:LANGUAGE` or `mediawiki+URL`."""
-    return corpus == _WIKIPEDIA or corpus.startswith((f"{_WIKIPEDIA}:", _MEDIAWIKI))
-
-
 def wiki_url(corpus: str) -> str:
     """Return the address of the API of the wiki that a corpus names."""
     if corpus == _WIKIPEDIA:
