@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hoptree.engine import call_events
+from hoptree.engine import trace as call_events
 from hoptree.engine.events import Event, parse_event
 
 assert call_events  # importing it registers its types

@@ -14,12 +14,11 @@ from tests.traced import as_dicts
 from hoptree.core.errors import EndpointError, ModelError, RateLimited
 from hoptree.core.values import Passage
 from hoptree.engine.cache import Cache
-from hoptree.engine.call_events import Retried
 from hoptree.engine.calls import Call, Calls, OnRetry, search_key
 from hoptree.engine.context import Context
 from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
-from hoptree.engine.trace import Trace
+from hoptree.engine.trace import Retried, Trace
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.remote.wikipedia import Wikipedia
 from hoptree.retrieval.remote.wikipedia_api import WikiApi

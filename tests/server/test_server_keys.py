@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.engine.call_events import ModelCalled
+from hoptree.engine.trace import ModelCalled
 
 pytest.importorskip("fastapi")
 

@@ -15,12 +15,12 @@ from tests.telemetry.collected import Collected, ask, shape_of, told
 from tests.traced import as_dicts, event
 
 from hoptree.core.values import Passage
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event, Started
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import read_result
 from hoptree.engine.telemetry_spans import DOCUMENTS, CallWork, QuestionWork, attributes_of, name_of
+from hoptree.engine.trace import ModelCalled
 
 pytest.importorskip("opentelemetry.sdk.trace")
 

@@ -26,9 +26,9 @@ from hoptree.cli.options import (
     open_engine,
 )
 from hoptree.core.errors import InputError
-from hoptree.engine.call_events import Retried
 from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Started
 from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
+from hoptree.engine.trace import Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import Any
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
@@ -23,7 +22,7 @@ from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method
 from hoptree.engine.result import Result
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import read_events
+from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER

@@ -16,9 +16,9 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
 from hoptree.cli.uncertainty import draw_writing, show_writing
-from hoptree.engine.call_events import ModelCalled, Retried
 from hoptree.engine.events import GUESS, Event
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
+from hoptree.engine.trace import ModelCalled, Retried
 
 _SOURCE_STYLE = {
     "internal": "cyan",

@@ -9,19 +9,20 @@ from typing import Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
-from hoptree.engine.call_events import (
+from hoptree.engine.calls import Call, Calls, OnRetry
+from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
+from hoptree.engine.prompts import Filled
+from hoptree.engine.trace import (
     EntitiesFound,
     FactsFound,
     ModelCalled,
     Retried,
     Retrieved,
     TitlesFound,
+    Trace,
     WorldCall,
+    events_of,
 )
-from hoptree.engine.calls import Call, Calls, OnRetry
-from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
-from hoptree.engine.prompts import Filled
-from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import (
     DEFAULT_MAX_FACTS,
     Candidate,

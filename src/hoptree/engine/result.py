@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
-from hoptree.engine.call_events import FactsFound, ModelCalled, Retrieved, WorldCall
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -23,6 +22,7 @@ from hoptree.engine.events import (
 )
 from hoptree.engine.generation_view import Writing, read_writing
 from hoptree.engine.registry import Explanation, explanation_of
+from hoptree.engine.trace import FactsFound, ModelCalled, Retrieved, WorldCall
 from hoptree.text.grounding import supports_answer
 
 STOPPED = "stopped"

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.engine.call_events import ModelCalled, Retrieved, WorldCall
 from hoptree.engine.context import Context
 from hoptree.engine.events import Planned
+from hoptree.engine.trace import ModelCalled, Retrieved, WorldCall
 from hoptree.text.question_tree import Node, Plan
 
 T = TypeVar("T")

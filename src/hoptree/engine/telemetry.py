@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from hoptree.core.http_client import without_password
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
+from hoptree.engine.trace import ModelCalled
 
 PATIENCE = 2.0
 """Seconds that the end of a command waits for the last spans."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
 from hoptree.engine.result import usage_of
+from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall
 
 if TYPE_CHECKING:
     pass

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from hoptree.core.errors import HoptreeError, RequestTooLong
 from hoptree.core.values import Usage
-from hoptree.engine.call_events import Retrieved
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
 from hoptree.engine.result import Result
+from hoptree.engine.trace import Retrieved
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import (
     CANDIDATES,

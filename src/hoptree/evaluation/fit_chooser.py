@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.events import Event
-from hoptree.engine.trace import read_events
+from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.calibration import Calibration, Decision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run

@@ -13,10 +13,9 @@ from typing import Any
 
 from hoptree.core.errors import InputError, TraceError
 from hoptree.core.values import Usage
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent
-from hoptree.engine.trace import read_events
+from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.judge import read_judgements
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
 from hoptree.evaluation.statistics import unseen

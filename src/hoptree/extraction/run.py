@@ -18,12 +18,11 @@ from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files
 from hoptree.corpus.read import read_passages
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import Event, PassageTruncated, TextQuarantined
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import Trace
+from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
 from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.models.model import Model

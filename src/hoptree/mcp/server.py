@@ -23,11 +23,10 @@ from pydantic import Field, StringConstraints, ValidationError
 from hoptree import __version__
 from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, public_error, redact, redact_keys
 from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
-from hoptree.engine.call_events import FactsFound, ModelCalled, Retried, Retrieved
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Listener
+from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp.responses import (
     AnswerReply,

@@ -9,14 +9,13 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from hoptree.core.errors import HoptreeError
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Listener
+from hoptree.engine.trace import Listener, ModelCalled
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever

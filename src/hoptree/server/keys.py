@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.context import Budget
+from hoptree.engine.trace import ModelCalled
 from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hoptree.core.errors import redact
-from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retried, Retrieved, TitlesFound
 from hoptree.engine.events import (
     ChainWritten,
     Event,
@@ -27,7 +26,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Listener
+from hoptree.engine.trace import EntitiesFound, FactsFound, Listener, ModelCalled, Retried, Retrieved, TitlesFound
 from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.reply_schemas import StepEvent

@@ -11,10 +11,10 @@ from typing import Any
 from starlette.responses import Response
 
 from hoptree.core.errors import ConfigError, public_failure, redact
-from hoptree.engine.call_events import Retried
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
+from hoptree.engine.trace import Retried
 from hoptree.server.error_responses import Refusal, error_body, refusal_of
 from hoptree.server.reply_schemas import AskReply, Node, TreeEvent
 

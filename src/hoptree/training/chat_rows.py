@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from hoptree.core.errors import ConfigError
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
-from hoptree.engine.trace import Trace
+from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.models.model import Capability, Choice, Message, Reply, Request
 from hoptree.training.questions import TrainingQuestion
 

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Answer
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.calls import Call, Calls, OnRetry, open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, NodeSettled
+from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.judge import JudgeItem, Verdict, judge_all
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match
 from hoptree.methods.steps.answer import confident_answer

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hoptree.engine.call_events import EntitiesFound, FactsFound, ModelCalled, Retrieved
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
+from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.evaluation.report.measures import Run, fold_traces
 from hoptree.evaluation.run_folder import Row

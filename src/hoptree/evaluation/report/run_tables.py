@@ -11,8 +11,8 @@ from itertools import chain, combinations
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
+from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
 from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, fold_traces, mean_cost, mean_score, row_of_runs

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
-from hoptree.engine.call_events import Retrieved
 from hoptree.engine.events import Event, NodeSettled, NodeStarted
 from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
-from hoptree.engine.trace import read_events
+from hoptree.engine.trace import Retrieved, read_events
 from hoptree.evaluation.report.measures import Run, by_question
 from hoptree.evaluation.run_folder import TRACES
 

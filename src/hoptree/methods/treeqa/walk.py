@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Source
-from hoptree.engine.call_events import ModelCalled
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import events_of
+from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim
 from hoptree.methods.steps.verify import Label, Verdict, agree

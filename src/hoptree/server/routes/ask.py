@@ -15,8 +15,8 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
-from hoptree.engine.call_events import Retrieved
 from hoptree.engine.result import Result
+from hoptree.engine.trace import Retrieved
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.ask import PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
