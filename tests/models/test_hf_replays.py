@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from hoptree.models.batching.decoder import DecoderOnly  # noqa: E402
-from hoptree.models.batching.kv_cache import (
+from hoptree.models.batching.kv_cache import (  # noqa: E402
     _MIN_REPEATS,
     ATTENTION,
     Replays,
