@@ -37,7 +37,7 @@ from benchmarks.slots import Figures
 
 from hoptree.engine.engine import Engine
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.openai import OpenAIModel
 from hoptree.sample import sample_index, sample_questions
@@ -160,7 +160,7 @@ async def run(url: str, folder: Path, number: int) -> list[Sent]:
         summary = await run_experiment(
             Experiment(data, method="taikc", corpus=str(sample_index()), base_url=f"{url}/v1"),
             folder / "run",
-            Ways(cache=folder / "replies.sqlite"),
+            RunOptions(cache=folder / "replies.sqlite"),
             model=model,
         )
     finally:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hoptree.core.errors import EndpointError
-from hoptree.core.http_cache import Throttle, user_agent
+from hoptree.core.public_http import Throttle, user_agent
 
 
 def test_one_after_another_in_one_loop_after_another() -> None:

@@ -12,7 +12,7 @@ from hoptree.cli.main import app
 from hoptree.core.errors import InputError
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.measures import find_runs
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 
 
 def made(folder: Path, name: str, word: str, *, said: str, hops: int = 0) -> str:
@@ -25,7 +25,7 @@ def made(folder: Path, name: str, word: str, *, said: str, hops: int = 0) -> str
     model = folder / f"{name}.json"
     model.write_text(json.dumps({"replies": [{"reply": said}]}), encoding="utf-8")
     wanted = Experiment(data, method="direct", model=f"scripted/{model}", name=name)
-    asyncio.run(run_experiment(wanted, folder / name, Ways(cache=None)))
+    asyncio.run(run_experiment(wanted, folder / name, RunOptions(cache=None)))
     return str(folder / name)
 
 

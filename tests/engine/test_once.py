@@ -8,7 +8,7 @@ import pytest
 from tests.held import PATIENCE
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.engine.schedule import together
 
 
@@ -29,7 +29,7 @@ class Work:
 
 def test_asked_for_again_and_at_the_same_time_it_is_done_once() -> None:
     async def run() -> tuple[list[int], int]:
-        once, work = Once(), Work()
+        once, work = SingleFlight(), Work()
         values = await together(once("a", work) for _ in range(3))
         return [*values, await once("a", work)], work.begun
 
@@ -38,7 +38,7 @@ def test_asked_for_again_and_at_the_same_time_it_is_done_once() -> None:
 
 def test_other_keys_are_other_work() -> None:
     async def run() -> int:
-        once, work = Once(), Work()
+        once, work = SingleFlight(), Work()
         await together(once(key, work) for key in ("a", "b", ("a", "b")))
         return work.begun
 
@@ -48,7 +48,7 @@ def test_other_keys_are_other_work() -> None:
 @pytest.mark.parametrize("failure", [ValueError("no"), BudgetSpent("calls", 3)])
 def test_a_failure_is_shared(failure: Exception) -> None:
     async def run() -> int:
-        once, work = Once(), Work(failure)
+        once, work = SingleFlight(), Work(failure)
         found = await asyncio.gather(once("a", work), once("a", work), return_exceptions=True)
         assert list(found) == [failure, failure]
         return work.begun
@@ -58,7 +58,7 @@ def test_a_failure_is_shared(failure: Exception) -> None:
 
 def test_who_gives_up_waiting_does_not_end_the_work() -> None:
     async def run() -> int:
-        once, work = Once(), Work()
+        once, work = SingleFlight(), Work()
         first = asyncio.create_task(once("a", work))
         second = asyncio.create_task(once("a", work))
         await asyncio.sleep(0)
@@ -70,7 +70,7 @@ def test_who_gives_up_waiting_does_not_end_the_work() -> None:
 
 def test_if_the_first_is_cancelled_the_next_one_does_the_work_for_all_who_wait() -> None:
     async def run() -> tuple[bool, list[int], int]:
-        once, work = Once(), Work()
+        once, work = SingleFlight(), Work()
         first, *others = (asyncio.create_task(once("a", work)) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()
@@ -82,7 +82,7 @@ def test_if_the_first_is_cancelled_the_next_one_does_the_work_for_all_who_wait()
 
 def test_who_is_cancelled_together_with_the_first_does_not_do_the_work() -> None:
     async def run() -> tuple[list[bool], int]:
-        once, work = Once(), Work()
+        once, work = SingleFlight(), Work()
         both = [asyncio.create_task(once("a", work)) for _ in range(2)]
         await asyncio.sleep(0)
         for task in both:

@@ -18,7 +18,7 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import read_run
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.models.scripted import Rule, ScriptedModel
 
 PLAN = json.dumps({"query1": {"question": "Who wrote Emma?"}})
@@ -95,7 +95,7 @@ def test_a_run_rests_on_the_models_of_its_roles(tmp_path: Path, data: Path) -> N
     def run(planner: str) -> dict[str, Any]:
         options = {"source": "internal"}
         wanted = Experiment(data, method="taikc", model=rest, options=options, roles={"decompose": planner})
-        return asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None)))
+        return asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None)))
 
     first = script(tmp_path / "first.json", {"reply": PLAN})
     assert run(first)["metrics"]["em"]["mean"] == 1

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
+from hoptree.engine.sentence_view import LEVELS, SentenceView, WordView
 
 
-def judged(text: str, *words: list[Any], hits: list[int] | None = None, **more: Any) -> Said:
-    return Said.by_scores(text, words, hits or (), bool(hits), more.get("highest"), more.get("theta"))
+def judged(text: str, *words: list[Any], hits: list[int] | None = None, **more: Any) -> SentenceView:
+    return SentenceView.by_scores(text, words, hits or (), bool(hits), more.get("highest"), more.get("theta"))
 
 
-def drafted(text: str, *tokens: list[Any]) -> Said:
-    return Said.by_tokens(text, tokens, True, 0.8)
+def drafted(text: str, *tokens: list[Any]) -> SentenceView:
+    return SentenceView.by_tokens(text, tokens, True, 0.8)
 
 
 def test_words_stand_where_they_come_next_in_the_text() -> None:
@@ -25,7 +25,7 @@ def test_words_stand_where_they_come_next_in_the_text() -> None:
     )
     assert [(word.start, word.end) for word in said.words] == [(0, 4), (5, 8), (9, 13)]
     assert [text for text, _ in said.pieces] == ["Jean", " ", "saw", " ", "Jean", "."]
-    assert said.words[2] == SaidWord("Jean", 9, 13, 3.0, 2.0, 6.0, content=True)
+    assert said.words[2] == WordView("Jean", 9, 13, 3.0, 2.0, 6.0, content=True)
 
 
 def test_a_word_that_the_text_does_not_have_is_passed_over_and_hits_keep_their_numbers() -> None:
@@ -38,12 +38,12 @@ def test_a_word_that_the_text_does_not_have_is_passed_over_and_hits_keep_their_n
     ("entropy", "level"), [(None, 0), (0.0, 0), (0.2499, 0), (0.25, 1), (0.75, 2), (1.5, 3), (2.5, 4), (99.0, 4)]
 )
 def test_levels_of_entropy(entropy: float | None, level: int) -> None:
-    assert SaidWord("x", 0, 1, entropy=entropy).level == level and len(LEVELS) == 4
+    assert WordView("x", 0, 1, entropy=entropy).level == level and len(LEVELS) == 4
 
 
 @pytest.mark.parametrize(("probability", "level"), [(1.0, 0), (0.78, 0), (0.77, 1), (0.3, 2), (0.2, 3), (0.0, 4)])
 def test_levels_of_probability_are_of_its_logarithm(probability: float, level: int) -> None:
-    assert SaidWord("x", 0, 1, probability=probability).level == level
+    assert WordView("x", 0, 1, probability=probability).level == level
 
 
 def test_tokens_make_words_that_are_as_probable_as_the_least_of_them() -> None:
@@ -62,20 +62,20 @@ def test_a_comma_may_be_what_is_improbable() -> None:
 
 
 def test_what_is_written_again_is_held_against_nothing() -> None:
-    said = Said.by_tokens("Jean.", [["Jean", 0.2]])
+    said = SentenceView.by_tokens("Jean.", [["Jean", 0.2]])
     assert said.compared == "least p 0.20" and not any(word.hit for word in said.words)
 
 
 def test_samples_tell_of_words_that_most_of_them_lack() -> None:
-    said = Said.by_samples("A part of art.", ["x"], ["art"], True, 1.0, 0.5)
+    said = SentenceView.by_samples("A part of art.", ["x"], ["art"], True, 1.0, 0.5)
     assert [(word.start, word.hit) for word in said.words] == [(10, True)]
     assert (said.compared, said.samples) == ("disagreement 1.00 > θ 0.50", ("x",))
 
 
 def test_steps_are_told_by_how_far_samples_are_apart() -> None:
-    assert Said.by_spread("Jean.", (), -5.0, True, -6.0).compared == "U -5.00 > θ -6.00"
-    assert Said.by_spread("Jean.", [["Jean", 0.5]], -7.0, False, -6.0).words[0].probability == 0.5
-    assert Said.by_spread("Jean.", (), None, True, -6.0).compared == "no sample said anything"
+    assert SentenceView.by_spread("Jean.", (), -5.0, True, -6.0).compared == "U -5.00 > θ -6.00"
+    assert SentenceView.by_spread("Jean.", [["Jean", 0.5]], -7.0, False, -6.0).words[0].probability == 0.5
+    assert SentenceView.by_spread("Jean.", (), None, True, -6.0).compared == "no sample said anything"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), True, "3", None])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.retrieval.indexing.commands import build_index
 
 __all__ = ["FORMULA", "ORDER", "REPLIES", "make_run", "write_data", "write_script"]
@@ -58,5 +58,5 @@ def make_run(folder: Path, out: str = "run", **wanted: Any) -> Path:
         build_index(passages, index)
     script = write_script(folder / "model.json", *REPLIES)
     settings = {"method": "ra_isf", "corpus": str(index), "model": f"scripted/{script}", **wanted}
-    asyncio.run(run_experiment(Experiment(write_data(folder), **settings), folder / out, Ways(cache=None)))
+    asyncio.run(run_experiment(Experiment(write_data(folder), **settings), folder / out, RunOptions(cache=None)))
     return folder / out

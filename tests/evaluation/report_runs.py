@@ -10,7 +10,7 @@ from typing import Any
 
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.tables import Table
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 
 __all__ = ["HOSTILE", "cells", "data", "right", "run", "script", "table"]
 
@@ -48,7 +48,7 @@ def run(folder: Path, called: str, replies: Iterable[dict[str, Any]], *, only: i
     model = script(folder / "model.json", replies)
     wanted = Experiment(questions, model=model, **{"method": "direct", "name": f"{called} on numbers", **more})
     out = folder / "runs" / called
-    asyncio.run(run_experiment(wanted, out, Ways(cache=None, only=only)))
+    asyncio.run(run_experiment(wanted, out, RunOptions(cache=None, only=only)))
     return out
 
 

@@ -18,7 +18,7 @@ from hoptree.evaluation.boundary_run import measure_all, planned_for
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RESULTS, TRACES, read_run
-from hoptree.evaluation.running import Ways
+from hoptree.evaluation.running import RunOptions
 from hoptree.models.scripted import Rule, ScriptedModel
 
 # Of six: 0 right in both settings, 1 right and then wrong, 2 wrong in both, 3 wrong and refused, 4 right and refused,
@@ -50,7 +50,7 @@ def script(path: Path, replies: Iterable[dict[str, Any]]) -> str:
 
 
 def measured(folder: Path, model: str, *, files: Sequence[str] = ("nq",), **more: Any) -> dict[str, Any]:
-    ways = Ways(**{"cache": None, **more.pop("ways", {})})
+    ways = RunOptions(**{"cache": None, **more.pop("ways", {})})
     data = [questions(folder / f"{name}.jsonl") for name in files]
     planned = planned_for(data, BoundaryExperiment(data[0], model=model, **more))
     (found,) = asyncio.run(measure_all(planned, folder / "out", ways))
@@ -202,7 +202,7 @@ def test_files_are_told_apart_and_not_asked_twice(tmp_path: Path) -> None:
 def test_other_runs_are_not_measured(tmp_path: Path) -> None:
     other = Planned("nq", "mine", (), Experiment(questions(tmp_path / "nq.jsonl"), method="direct"))
     with pytest.raises(ConfigError, match="'mine' is a run of direct"):
-        asyncio.run(measure_all([other], tmp_path / "out", Ways()))
+        asyncio.run(measure_all([other], tmp_path / "out", RunOptions()))
 
 
 def pairs(kept: Sequence[bool], refused_ones: Sequence[bool]) -> list[Pair]:

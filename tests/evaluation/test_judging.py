@@ -19,7 +19,7 @@ from hoptree.evaluation.judge_run import JudgeProgress, judge_run
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, read_rows
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.models.scripted import Rule, ScriptedModel
 
 STEP = "evaluation/judge"
@@ -42,7 +42,7 @@ def make(folder: Path, replies: Iterable[dict[str, Any]], count: int = 6, **more
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     script = folder / "model.json"
     script.write_text(json.dumps({"replies": list(replies)}), encoding="utf-8")
-    ways = more.pop("ways", Ways(cache=None))
+    ways = more.pop("ways", RunOptions(cache=None))
     wanted = Experiment(data, method="direct", model=f"scripted/{script}", **more)
     asyncio.run(run_experiment(wanted, folder / "run", ways))
     return folder / "run"
@@ -122,7 +122,9 @@ def test_an_answer_that_changed_is_judged_again(tmp_path: Path) -> None:
     run = make(tmp_path, ANSWERS)
     judged(run, kind_judge())
     make(
-        tmp_path, [{"contains": "number 5?", "reply": "at last"}], ways=Ways(cache=None, retry_failed=True, anyway=True)
+        tmp_path,
+        [{"contains": "number 5?", "reply": "at last"}],
+        ways=RunOptions(cache=None, retry_failed=True, anyway=True),
     )
     assert [row.scores["judge"] for row in read_rows(run)] == [1, 1, 1, 1, 0, None]
     again = kind_judge()
@@ -185,7 +187,7 @@ def test_the_reply_cache_is_used(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_finished_is_judged_as_far_as_it_came(tmp_path: Path) -> None:
-    run = make(tmp_path, ANSWERS, ways=Ways(cache=None, only=2))
+    run = make(tmp_path, ANSWERS, ways=RunOptions(cache=None, only=2))
     found = judged(run, kind_judge())
     assert (found["questions"], found["judge"]["questions"]) == (6, 2)
 
@@ -243,13 +245,13 @@ def test_a_judge_that_does_not_exist_is_noticed_before_the_first_question(tmp_pa
 def test_a_run_without_an_outcome_is_not_judged(tmp_path: Path) -> None:
     script = tmp_path / "judge.json"
     script.write_text(json.dumps({"replies": [{"reply": "Yes"}]}), encoding="utf-8")
-    ways = Ways(cache=None, max_cost=0.0)
+    ways = RunOptions(cache=None, max_cost=0.0)
     run = make(tmp_path, ANSWERS, judge=f"scripted/{script}", prices=Prices(1.0, 1.0), ways=ways)
     assert not read_rows(run) and not (run / JUDGEMENTS).exists()
 
 
 def test_what_the_run_was_warned_of_is_not_lost_by_judging(tmp_path: Path) -> None:
-    run = make(tmp_path, ANSWERS, ways=Ways(cache=None, max_cost=1e-4), prices=Prices(1.0, 1.0))
+    run = make(tmp_path, ANSWERS, ways=RunOptions(cache=None, max_cost=1e-4), prices=Prices(1.0, 1.0))
     warned = json.loads((run / METRICS).read_text())["warnings"]
     assert warned and "were not asked" in warned[0]
     judged(run, kind_judge())

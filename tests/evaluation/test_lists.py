@@ -29,7 +29,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.metrics import candidate_recall, considered, said_names, score_list
 from hoptree.evaluation.report.contents import group_tables
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.summary import summarise
 
 RAT_PACK = (("Frank Sinatra",), ("Dean Martin",), ("Sammy Davis, Jr.", "Sammy Davis"))
@@ -248,7 +248,7 @@ def test_runs_and_reports_tell_the_scores_of_lists(listing: str, tmp_path: Path)
     model = script(tmp_path / "m.json", [{"reply": "x"}])
     out = tmp_path / "run"
     wanted = Experiment(data, method=listing, model=model, name="listing on a")
-    metrics = asyncio.run(run_experiment(wanted, out, Ways(cache=None)))["metrics"]
+    metrics = asyncio.run(run_experiment(wanted, out, RunOptions(cache=None)))["metrics"]
     f1 = (1 / 2 + 2 / 3 + 1 + 0) / 4
     assert (metrics["list_f1"]["questions"], metrics["list_f1"]["mean"]) == (4, pytest.approx(f1))
     assert metrics["list_precision"]["mean"] == pytest.approx((1 / 2 + 1 + 1 + 0) / 4)
@@ -271,7 +271,7 @@ def test_runs_and_reports_tell_the_scores_of_lists(listing: str, tmp_path: Path)
 def test_runs_without_lists_have_no_columns_for_them(listing: str, tmp_path: Path) -> None:
     data = write(tmp_path / "a.jsonl", row(5))
     wanted = Experiment(data, method=listing, model=script(tmp_path / "m.json", [{"reply": "x"}]), name="listing on a")
-    metrics = asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None)))["metrics"]
+    metrics = asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None)))["metrics"]
     assert not {name for name in metrics if name.startswith("list_") or name == "candidate_recall"}
     (group,) = read_groups([tmp_path / "run"])
     assert not {"List F1", "Candidate recall"} & set(group_tables(group)[0].columns)

@@ -21,7 +21,7 @@ import hoptree
 from hoptree.core.errors import InputError
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import RESULTS, Row, read_rows, trace_of
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 
@@ -77,7 +77,7 @@ def timeless(row: Row) -> Row:
 
 
 def plain_run(wanted: Experiment, folder: Path) -> list[Row]:
-    asyncio.run(run_experiment(wanted, folder / "plain", Ways(cache=folder / "plain.sqlite")))
+    asyncio.run(run_experiment(wanted, folder / "plain", RunOptions(cache=folder / "plain.sqlite")))
     return read_rows(folder / "plain")
 
 
@@ -127,7 +127,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
     monkeypatch.setattr(RayAsker, "ready", watched)
     endpoint.on_request = kill
     wanted = experiment(tmp_path, endpoint)
-    ways = Ways(cache=tmp_path / "replies.sqlite", ray=cluster, concurrency=64)
+    ways = RunOptions(cache=tmp_path / "replies.sqlite", ray=cluster, concurrency=64)
     summary: dict[str, Any] = asyncio.run(run_experiment(wanted, tmp_path / "run", ways))
     assert len(killed) == 1 and killed[0][1] > 1, "the worker had questions under way"
     assert len(askers[0].seats) == 4
@@ -141,7 +141,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
     # Only what the worker had under way when it was killed is sent again.
     assert sum(sent.values()) - len(sent) <= 64 / 4
     endpoint.requests.clear()
-    again = asyncio.run(run_experiment(wanted, tmp_path / "again", Ways(cache=tmp_path / "replies.sqlite")))
+    again = asyncio.run(run_experiment(wanted, tmp_path / "again", RunOptions(cache=tmp_path / "replies.sqlite")))
     assert again["finished"] == 2 * FILMS and not endpoint.requests, "every reply is remembered on this machine"
     assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
         timeless(row) for row in read_rows(tmp_path / "again")
@@ -152,4 +152,4 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
 def test_an_address_without_a_cluster_is_refused(address: str, endpoint: Endpoint, tmp_path: Path) -> None:
     wanted = experiment(tmp_path, endpoint)
     with pytest.raises(InputError, match="cluster"):
-        asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None, ray=address)))
+        asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None, ray=address)))

@@ -17,7 +17,7 @@ from hoptree.evaluation.judge_run import judge_run
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.models.scripted import ScriptedModel
 
 
@@ -36,7 +36,7 @@ def measured(folder: Path, called: str, count: int, **more: Any) -> Path:
     folder.mkdir(exist_ok=True)
     model = script(folder / "model.json", right(range(count)))
     wanted = Experiment(data(folder, count), method="direct", model=model, name=f"{called} on {folder.name}")
-    asyncio.run(run_experiment(wanted, folder / called, Ways(cache=None)))
+    asyncio.run(run_experiment(wanted, folder / called, RunOptions(cache=None)))
     (folder / called / BOUNDARY).write_text(json.dumps(awareness(**more)), encoding="utf-8")
     return folder / called
 

@@ -29,7 +29,7 @@ from tests.methods.written_runs import (
 from tests.traced import changed
 
 from hoptree.engine.generation_view import Part, Writing
-from hoptree.engine.sentence_view import Said, SaidWord
+from hoptree.engine.sentence_view import SentenceView, WordView
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.report.trace_view import view_writing
@@ -77,16 +77,16 @@ def test_searches_are_told_by_their_place_in_the_trace(tmp_path: Path) -> None:
 
 
 def test_what_is_too_much_is_cut() -> None:
-    words = tuple(SaidWord("x", 2 * at, 2 * at + 1, entropy=1.0) for at in range(2_000))
-    parts = [Part(turn, Said("x " * 2_000, words)) for turn in range(1, 100)]
+    words = tuple(WordView("x", 2 * at, 2 * at + 1, entropy=1.0) for at in range(2_000))
+    parts = [Part(turn, SentenceView("x " * 2_000, words)) for turn in range(1, 100)]
     told = view_writing(Writing(tuple(parts)))
     assert (len(told["parts"]), told["more"]) == (80, 19)
     assert len(told["parts"][0]["said"]) == 501 and told["parts"][0]["said"][-1] == " …"
 
 
 def test_numbers_that_are_none_do_not_spoil_the_page() -> None:
-    word = SaidWord("x", 0, 1, entropy=None, attention=None)
-    part = Part(1, Said("x", (word,), True, "spread", None, None), tried=(("p1", None),))
+    word = WordView("x", 0, 1, entropy=None, attention=None)
+    part = Part(1, SentenceView("x", (word,), True, "spread", None, None), tried=(("p1", None),))
     told = view_writing(Writing((part,), answers=(("steps", "", None),)))
     assert told["parts"][0]["said"] == [["x", 0, 0]] and "levels" not in told
     assert json.dumps(told, allow_nan=False)

@@ -18,7 +18,7 @@ from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.retrieval.indexing.commands import index_passages
 
 COUNT = 40
@@ -37,7 +37,7 @@ def make(folder: Path, *, right: int = 20, only: int | None = None, cache: str |
     wanted = Experiment(
         folder / "numbers.jsonl", **{"method": "direct", "model": script(folder, right), "name": "numbers"} | more
     )
-    asyncio.run(run_experiment(wanted, folder / "run", Ways(cache=cache, only=only)))
+    asyncio.run(run_experiment(wanted, folder / "run", RunOptions(cache=cache, only=only)))
     return folder / "run"
 
 
@@ -203,7 +203,7 @@ def test_what_was_said_in_the_confident_setting_counts_too(tmp_path: Path) -> No
         return f"scripted/{tmp_path / 'model.json'}"
 
     wanted = BoundaryExperiment(tmp_path / "numbers.jsonl", model=model("RAG_REQUIRED"))
-    asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None)))
+    asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None)))
     assert again(tmp_path / "run").verdict.startswith("reproduced: 8 of 8")
     model("Milan")
     found = again(tmp_path / "run")

@@ -18,7 +18,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.summary import money_spent, summarise
 
 
@@ -36,7 +36,7 @@ def priced(folder: Path, replies: list[dict[str, Any]] | None = None, **more: An
 
 
 def run(wanted: Experiment, out: Path, **ways: Any) -> dict[str, Any]:
-    return asyncio.run(run_experiment(wanted, out, Ways(**{"cache": None, **ways})))
+    return asyncio.run(run_experiment(wanted, out, RunOptions(**{"cache": None, **ways})))
 
 
 def test_what_a_kill_cut_off_counts_against_the_limit(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hoptree.core.errors import InputError, ModelError
 from hoptree.evaluation import running
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row, RunFolder, read_rows
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def wanted(tmp_path: Path) -> dict[str, Any]:
 
 
 def run(wanted: dict[str, Any], out: Path, **ways: Any) -> None:
-    asyncio.run(run_experiment(Experiment(**wanted), out, Ways(**{"cache": None, **ways})))
+    asyncio.run(run_experiment(Experiment(**wanted), out, RunOptions(**{"cache": None, **ways})))
 
 
 def test_a_refused_run_leaves_no_folder_and_none_above_it(wanted: dict[str, Any], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.endpoint import Endpoint, refused, said
 from tests.evaluation.report_runs import cells, right, script, table
 
 from hoptree.core.errors import EndpointError, HoptreeError, InputError, TraceError
-from hoptree.core.files import LineFile, read_lines
+from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine import trace
 from hoptree.evaluation.ask_question import Asked
 from hoptree.evaluation.boundary import BoundaryExperiment
@@ -23,7 +23,7 @@ from hoptree.evaluation.ray_run import _error, told
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
-from hoptree.evaluation.running import Progress, Ways, _ask_all, _shut_out, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, _ask_all, _shut_out, run_experiment
 
 
 def questions(folder: Path, count: int = 10) -> Path:
@@ -38,7 +38,7 @@ def run(wanted: Experiment, out: Path, asked: list[int] | None = None, **ways: A
         if asked is not None:
             asked[:] = [progress.asked]
 
-    return asyncio.run(run_experiment(wanted, out, Ways(**{"cache": None, **ways}), on_progress=hear))
+    return asyncio.run(run_experiment(wanted, out, RunOptions(**{"cache": None, **ways}), on_progress=hear))
 
 
 def test_more_questions_anyway_are_asked_once(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_disk_that_takes_half_a_line_gets_the_other_half(tmp_path: Path, monke
     monkeypatch.setattr(os, "write", lambda file, data: write(file, bytes(data)[:10]))
 
     async def add() -> None:
-        file = LineFile(tmp_path / "x.jsonl")
+        file = JsonlLog(tmp_path / "x.jsonl")
         for number in range(4):
             await file.add({"id": number, "text": "hello"})
         file.close()

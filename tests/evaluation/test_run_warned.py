@@ -16,7 +16,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.retrieval.indexing.commands import index_passages
 
 TITLE = "numbers: questions with a warning"
@@ -40,7 +40,7 @@ def test_questions_are_counted_once_a_kind_and_with_what_most_of_them_say(tmp_pa
     with (folder / TRACES).open("a") as traces:
         traces.writelines(json.dumps(line) + "\n" for line in lines)
     wanted = Experiment(data(tmp_path), model=script(tmp_path / "model.json", right(range(8))), method="direct")
-    summary = asyncio.run(run_experiment(wanted, folder, Ways(cache=None, anyway=True)))
+    summary = asyncio.run(run_experiment(wanted, folder, RunOptions(cache=None, anyway=True)))
     assert summary["warned"] == {"odd": {"questions": 3, "message": "three"}}
     shown = cells(table(tables_of(read_groups([folder])), TITLE), "cut")
     assert shown["odd"].value == 3

@@ -21,7 +21,7 @@ from hoptree.evaluation.ask_question import cited_sentences, failed_row
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, trace_of
-from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.summary import summarise
 from hoptree.retrieval.indexing.commands import index_passages
 
@@ -55,7 +55,7 @@ def experiment(folder: Path, model: str, **more: Any) -> Experiment:
 
 def run(wanted: Experiment, out: Path, **more: Any) -> dict[str, Any]:
     hear = more.pop("on_progress", lambda progress: None)
-    return asyncio.run(run_experiment(wanted, out, Ways(cache=None, **more), on_progress=hear))
+    return asyncio.run(run_experiment(wanted, out, RunOptions(cache=None, **more), on_progress=hear))
 
 
 def test_right_is_who_gives_no_answer_where_there_is_none(tmp_path: Path, no_backoff: None) -> None:

@@ -13,7 +13,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import read_rows
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.summary import summarise
 from hoptree.retrieval.indexing.commands import build_index
 
@@ -32,7 +32,7 @@ def made(folder: Path, know: str, **options: Any) -> Path:
     wanted = Experiment(
         data, method="ra_isf", model=f"scripted/{model}", corpus=str(folder / "idx"), options=options, name="ra on d"
     )
-    asyncio.run(run_experiment(wanted, folder / "runs" / "ra", Ways(cache=None)))
+    asyncio.run(run_experiment(wanted, folder / "runs" / "ra", RunOptions(cache=None)))
     return folder / "runs" / "ra"
 
 

@@ -21,7 +21,7 @@ from hoptree.evaluation import tuning as tuning_module
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.run_folder import RESULTS, read_rows, read_run
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.tuned import Outcome, Tuned, read_trials
 from hoptree.evaluation.tuning import Tuning, rungs, tune
 from hoptree.models.scripted import ScriptedModel
@@ -66,7 +66,7 @@ def prepared(here: Path, *varied: str, **more: Any) -> Tuning:
 
 
 def tuned(here: Path, *varied: str, out: str = "out", **more: Any) -> Tuned:
-    ways = Ways(**{"cache": None, **more.pop("ways", {})})
+    ways = RunOptions(**{"cache": None, **more.pop("ways", {})})
     return asyncio.run(tune(prepared(here, *varied, **more), here / out, ways))
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, RateLimited, UnusableReply
-from hoptree.core.http_cache import ReplyCache
+from hoptree.core.public_http import ReplyCache
 from hoptree.graph import open_graph
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.sparql_client import SparqlClient

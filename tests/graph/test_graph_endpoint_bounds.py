@@ -109,7 +109,7 @@ def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
     async def nowhere(*args: object) -> None:
         raise Unreachable("Name or service not known")
 
-    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.public_http.asyncio.sleep", at_once)
     monkeypatch.setattr("hoptree.core.http_client.ConnectionPool.send", nowhere)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         asyncio.run(open_graph(where, cached=False).facts("Q1"))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.retrieval.wiki_server import Answer, Wiki, serving
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.core.http_cache import ReplyCache
 from hoptree.core.http_client import Unreachable
+from hoptree.core.public_http import ReplyCache
 from hoptree.core.values import Passage
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
@@ -286,7 +286,7 @@ def test_a_wiki_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(seconds: float) -> None:
         return None
 
-    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.public_http.asyncio.sleep", at_once)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         open_retriever("mediawiki+http://127.0.0.1:9/w/api.php", cached=False)
     assert raised.value.exit_code == 2
@@ -299,7 +299,7 @@ def test_without_a_network_wikipedia_cannot_be_started(monkeypatch: pytest.Monke
     async def nowhere(*args: object) -> None:
         raise Unreachable("Name or service not known")
 
-    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.public_http.asyncio.sleep", at_once)
     monkeypatch.setattr("hoptree.core.http_client.ConnectionPool.send", nowhere)
     with pytest.raises(EndpointError, match=r"en\.wikipedia\.org.* cannot be reached") as raised:
         open_retriever("wikipedia", cached=False)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.evaluation.running import RunOptions, run_experiment
 
 __all__ = ["make_runs"]
 
@@ -31,6 +31,6 @@ def make_runs(folder: Path, corpus: str) -> None:
         experiment = Experiment(
             data=data, method=method, model=f"scripted/{script}", corpus=corpus, name=f"{method} here"
         )
-        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, ways=Ways(cache=None)))
+        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, ways=RunOptions(cache=None)))
     (folder / "runs" / "broken").mkdir()
     (folder / "runs" / "broken" / "run.json").write_text("{")

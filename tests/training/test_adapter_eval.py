@@ -14,7 +14,7 @@ from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.evaluation.datasets.reading import half_of
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.running import Progress, Ways
+from hoptree.evaluation.running import Progress, RunOptions
 from hoptree.training.adapter_eval import (
     ALL,
     MEAN,
@@ -81,7 +81,7 @@ def trials(here: Path, *files: str, **how: Any) -> list[Trial]:
 
 
 def measured(here: Path, wanted: list[Trial], **how: Any) -> Measured:
-    return asyncio.run(measure(wanted, here / "out", Ways(cache=None), **how))
+    return asyncio.run(measure(wanted, here / "out", RunOptions(cache=None), **how))
 
 
 def by_name(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:

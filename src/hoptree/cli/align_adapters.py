@@ -249,14 +249,14 @@ def evaluate(
         -m hf/NAME --adapter adapters/if --adapter adapters/kbae --adapter adapters/both --out runs/aligned
     hoptree eval report runs/aligned --html aligned.html
     """
-    from hoptree.evaluation.running import Ways
+    from hoptree.evaluation.running import RunOptions
     from hoptree.training.adapter_eval import boundary_gains, measure, plan_trials, run_gains, versions_of
 
     if not adapter:
         raise InputError("There is no adapter to hold against the base.", "Give one: --adapter FOLDER.")
     versions = versions_of(model, adapter)
     trials = plan_trials(experiments, data, versions, settings=given(limit=limit, judge=judge), only=only)
-    ways = Ways(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
+    ways = RunOptions(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
     with run_bars(as_json) as show:
         work = measure(trials, out, ways, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now))
         measured = run(work, stays=what_stays("questions", cached=not no_cache))

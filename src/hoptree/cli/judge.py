@@ -269,7 +269,7 @@ def boundary(
     from hoptree.evaluation.boundary import BoundaryExperiment
     from hoptree.evaluation.boundary_run import measure_all, planned_for
     from hoptree.evaluation.plan import read_plan
-    from hoptree.evaluation.running import Ways
+    from hoptree.evaluation.running import RunOptions
 
     settings = given(model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url)
     if experiment is not None:
@@ -280,7 +280,7 @@ def boundary(
         planned = planned_for(data, BoundaryExperiment(data[0], **settings))
     else:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
-    ways = Ways(
+    ways = RunOptions(
         anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency
     )
     with run_bars(as_json) as show:

@@ -51,7 +51,7 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 if TYPE_CHECKING:
     from hoptree.evaluation.experiment import Experiment
     from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import Progress, Ways
+    from hoptree.evaluation.running import Progress, RunOptions
     from hoptree.models.model import Model as OpenModel
 
 
@@ -240,7 +240,7 @@ def run(
     """
     from hoptree.engine.context import Budget
     from hoptree.evaluation.plan import chosen
-    from hoptree.evaluation.running import Ways
+    from hoptree.evaluation.running import RunOptions
 
     check_prices(max_cost, prices)
     settings_given = given(
@@ -268,7 +268,7 @@ def run(
     planned = _plan(experiment, data, corpus, name, settings_given)
     if only:
         planned = chosen(planned, only)
-    ways = Ways(
+    ways = RunOptions(
         anyway=anyway,
         retry_failed=retry_failed,
         only=_SAMPLE_QUESTIONS if dry_run else None,
@@ -319,7 +319,9 @@ def _plan(
     return [Planned("", "", (), single)]
 
 
-async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, at_once: int, quiet: bool) -> list[dict[str, Any]]:
+async def _run_all(
+    planned: list[Planned], out: Path, ways: RunOptions, *, at_once: int, quiet: bool
+) -> list[dict[str, Any]]:
     """Make all runs under one limit of money, so many at once; a model that several use is loaded once.
 
     Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
@@ -379,7 +381,7 @@ def _models_of(experiment: Experiment, opened: dict[tuple[str, str], OpenModel])
 
 
 async def _run_one(
-    run: Planned, folder: Path, ways: Ways, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
+    run: Planned, folder: Path, ways: RunOptions, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
 ) -> dict[str, Any]:
     from hoptree.evaluation.plan import index_for
     from hoptree.evaluation.running import run_experiment

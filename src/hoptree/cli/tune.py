@@ -39,7 +39,7 @@ from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.running import Progress, Ways
+    from hoptree.evaluation.running import Progress, RunOptions
     from hoptree.evaluation.tuned import Outcome, Tuned
     from hoptree.evaluation.tuning import Step, Tuning
 
@@ -127,7 +127,7 @@ def tune(
     from hoptree.engine.context import Budget
     from hoptree.engine.registry import find_method
     from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.running import Ways
+    from hoptree.evaluation.running import RunOptions
     from hoptree.evaluation.tuned import read_trials
     from hoptree.evaluation.tuning import Tuning
     from hoptree.models import DEFAULT_MODEL
@@ -157,7 +157,7 @@ def tune(
     tuning = Tuning.prepare(experiment, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
     warn_without_graph(method, graph)
     warn_without_links(corpus, retriever)
-    ways = Ways(
+    ways = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
     work = _tune(tuning, out, ways, quiet=as_json)
@@ -168,7 +168,7 @@ def tune(
         _report(tuned)
 
 
-async def _tune(tuning: Tuning, out: Path, ways: Ways, *, quiet: bool) -> Tuned:
+async def _tune(tuning: Tuning, out: Path, ways: RunOptions, *, quiet: bool) -> Tuned:
     from hoptree.evaluation.tuning import tune
 
     with shown(quiet) as show:

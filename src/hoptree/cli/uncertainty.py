@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hoptree.cli.console import clean
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
-from hoptree.engine.sentence_view import LEVELS, Said
+from hoptree.engine.sentence_view import LEVELS, SentenceView
 
 # By level of doubt. Letters have a colour of their own, so that they can be read on any background.
 _SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
@@ -111,11 +111,11 @@ def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
         yield "", Text(part.outcome, "yellow")
 
 
-def _behind(said: Said) -> str:
+def _behind(said: SentenceView) -> str:
     return f"  {said.compared}" if said.compared else ""
 
 
-def _shaded(said: Said, *, colours: bool, struck: bool) -> Text:
+def _shaded(said: SentenceView, *, colours: bool, struck: bool) -> Text:
     text = Text()
     line = "strike" if struck else ""
     for piece, word in said.pieces:

@@ -174,11 +174,11 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-class LineFile:
+class JsonlLog:
     """Append lines durably, from one process."""
 
     def __init__(self, path: Path) -> None:
-        mend(path)
+        truncate_partial_line(path)
         self._path = path
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._written = self._synced = 0
@@ -226,7 +226,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
             raise InputError(f"Line {number} of {path} is no JSON.", "Take the line out, and run it again.") from error
 
 
-def mend(path: Path) -> None:
+def truncate_partial_line(path: Path) -> None:
     """Cut off a half-written last line."""
     if not path.exists():
         return

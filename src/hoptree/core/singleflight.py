@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Once:
+class SingleFlight:
     """Does the work of each key once: whoever asks for work in progress waits for it, and shares its failure too.
 
     Results are kept for later calls unless `keep` is false. If the caller that does the work is cancelled, the next of
-    those who wait does it. Work that waits for other work under the same `Once` must never come round to itself.
+    those who wait does it. Work that waits for other work under the same `SingleFlight` must not come back to itself.
     """
 
     def __init__(self, *, keep: bool = True) -> None:

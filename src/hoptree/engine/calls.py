@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.core.retry import retry_delay_s
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (
     ENTITIES,
@@ -124,7 +124,7 @@ class Calls:
         self._patience = patience
         self._concurrency = concurrency
         self._shared_by = shared_by
-        self._flights = Once(keep=False)
+        self._flights = SingleFlight(keep=False)
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hoptree.engine.sentence_view import MEASURES, Said, number
+from hoptree.engine.sentence_view import MEASURES, SentenceView, number
 from hoptree.text.names import fold
 
 _KEPT = ("added", "surer")
@@ -65,7 +65,7 @@ class Part:
     """
 
     turn: int
-    said: Said
+    said: SentenceView
     names: tuple[Name, ...] = ()
     in_doubt: tuple[str, ...] = ()
     queries: list[SubQuery] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Part:
     shown: tuple[str, ...] = ()
     tried: tuple[tuple[str, float | None], ...] = ()
     left_out: tuple[str, ...] = ()
-    again: Said | None = None
+    again: SentenceView | None = None
     surer: bool = True
     kept: bool | None = None
 
@@ -191,9 +191,9 @@ class GenerationView:
 
     @property
     def part(self) -> Part:
-        return self.parts[-1] if self.parts else Part(0, Said(""))
+        return self.parts[-1] if self.parts else Part(0, SentenceView(""))
 
-    def write(self, said: Said, *, rewritten: bool = False) -> None:
+    def write(self, said: SentenceView, *, rewritten: bool = False) -> None:
         """Add a sentence, or what was written again in place of the last one."""
         if not rewritten:
             self.parts.append(Part(len(self.parts) + 1, said))

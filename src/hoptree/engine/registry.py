@@ -32,14 +32,14 @@ _MODULES = {
 }
 """Where each method of the package is defined; a module is imported when its method is first looked for."""
 _registered: dict[str, Method] = {}
-_FEW = 6
-_MOST = 1e9
+_MAX_LISTED_METHODS = 6
+_UNBOUNDED = 1e9
 _CONTINUES = "prefix"
-_SHARE = (0.0, 1.0)
-_SOME = (1.0, _MOST)
+_FRACTION = (0.0, 1.0)
+_POSITIVE = (1.0, _UNBOUNDED)
 _BOUNDS = {
-    **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _SOME),
-    **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _SHARE),
+    **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _POSITIVE),
+    **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _FRACTION),
 }
 """The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
 
@@ -281,19 +281,19 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
 def _elsewhere(name: str) -> str:
     """Which methods have an option that another one lacks; all of them have those that most do."""
     others = [known.name for known in list_methods() if name in (option.name for option in known.options)]
-    return f" Methods with this option: {', '.join(others)}." if others and len(others) <= _FEW else ""
+    return f" Methods with this option: {', '.join(others)}." if others and len(others) <= _MAX_LISTED_METHODS else ""
 
 
 def _bounds(option: Option) -> tuple[float, float]:
     below = isinstance(option.default, int | float) and option.default < 0
-    return _BOUNDS.get(option.name, (-_MOST if below else 0.0, _MOST))
+    return _BOUNDS.get(option.name, (-_UNBOUNDED if below else 0.0, _UNBOUNDED))
 
 
 def _takes(option: Option, least: float, most: float) -> str:
     """What an option takes, in words: its kind, the bounds of a number, and what it is if nobody sets it."""
     if option.choices or not _is_number(option):
         return f"{option.name} takes {option.describe()}."
-    bounds = f", from {least:g} to {most:g}" if most < _MOST else f", {least:g} or more" if least >= 0 else ""
+    bounds = f", from {least:g} to {most:g}" if most < _UNBOUNDED else f", {least:g} or more" if least >= 0 else ""
     default = "none" if option.default is None else option.default
     kind = option.describe() if isinstance(option.type, type) else str(option.type)
     return f"{option.name} takes {kind}{bounds} (--set {option.name}={default})."
@@ -337,7 +337,7 @@ def _convert(owner: str, option: Option, value: Any, bounds: tuple[float, float]
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if isinstance(converted, int | float):
-        inside = least <= converted <= most and converted < _MOST
+        inside = least <= converted <= most and converted < _UNBOUNDED
         if not inside or (isinstance(value, float) and converted != value):
             raise wrong
     return converted

@@ -25,7 +25,7 @@ _SIGNS: dict[Measure, str] = {"score": "S", "probability": "least p", "disagreem
 
 
 @dataclass(frozen=True, slots=True)
-class SaidWord:
+class WordView:
     """A word, or a mark, by its place in a sentence, and what is known of the model's doubt about it.
 
     `hit` says that it is why the sentence is in doubt; only words with `content` can be, where entropy tells.
@@ -67,11 +67,11 @@ class SaidWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SentenceView:
     """A sentence: its words, and what of them was held against theta (None where nothing was)."""
 
     text: str
-    words: tuple[SaidWord, ...] = ()
+    words: tuple[WordView, ...] = ()
     triggered: bool = False
     measure: Measure = "score"
     measured: float | None = None
@@ -81,12 +81,14 @@ class Said:
     @classmethod
     def by_scores(
         cls, text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int], triggered: bool, highest: Any, theta: Any
-    ) -> Said:
+    ) -> SentenceView:
         """Judged by the entropy and attention of words: rows of word, entropy, attention, score, has content."""
         return cls(text, _scored(text, rows, hits), triggered, "score", number(highest), number(theta))
 
     @classmethod
-    def by_tokens(cls, text: str, rows: Sequence[Sequence[Any]], triggered: bool = False, theta: Any = None) -> Said:
+    def by_tokens(
+        cls, text: str, rows: Sequence[Sequence[Any]], triggered: bool = False, theta: Any = None
+    ) -> SentenceView:
         """Judged by the probability of tokens: rows of token and probability."""
         words = _probable(text, rows, number(theta) if triggered else None)
         least = min((word.probability for word in words if word.probability is not None), default=None)
@@ -95,20 +97,20 @@ class Said:
     @classmethod
     def by_spread(
         cls, text: str, rows: Sequence[Sequence[Any]], spread: Any, triggered: bool = False, theta: Any = None
-    ) -> Said:
+    ) -> SentenceView:
         """Judged by how far samples of it are apart; rows are those of `by_tokens`."""
         return cls(text, _probable(text, rows, None), triggered, "spread", number(spread), number(theta))
 
     @classmethod
     def by_samples(
         cls, text: str, samples: Sequence[str], hits: Sequence[str], triggered: bool, highest: Any, theta: Any
-    ) -> Said:
+    ) -> SentenceView:
         """Judged by samples of it: `hits` are the words that most of them lack."""
         words = _rare(text, hits)
         return cls(text, words, triggered, "disagreement", number(highest), number(theta), tuple(map(str, samples)))
 
     @property
-    def pieces(self) -> Iterator[tuple[str, SaidWord | None]]:
+    def pieces(self) -> Iterator[tuple[str, WordView | None]]:
         """The whole text in order: words with what is known of them, and what stands between them."""
         at = 0
         for word in self.words:
@@ -142,9 +144,9 @@ def _told(name: str, value: float | None) -> list[str]:
     return [] if value is None else [f"{name} {value:.2f}"]
 
 
-def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[SaidWord, ...]:
+def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[WordView, ...]:
     """Words that are told in their order, each where it comes next in the text."""
-    found: list[SaidWord] = []
+    found: list[WordView] = []
     at = 0
     for place, (word, entropy, attention, score, content) in enumerate(rows):
         start = text.find(word, at)
@@ -152,11 +154,11 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
             continue
         at = start + len(word)
         numbers = (number(entropy), number(attention), number(score))
-        found.append(SaidWord(word, start, at, *numbers, content=content is True, hit=place in hits))
+        found.append(WordView(word, start, at, *numbers, content=content is True, hit=place in hits))
     return tuple(found)
 
 
-def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[SaidWord, ...]:
+def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
     """Words as probable as their least probable token, and tokens that belong to none: commas may be improbable."""
     pieces = [str(token) for token, _ in rows]
     told = [number(value) for _, value in rows]
@@ -165,23 +167,23 @@ def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> 
     for at, place in enumerate(token_spans(text, pieces)):
         if place and at not in taken:
             spans.setdefault(place, []).append(at)
-    found: list[SaidWord] = []
+    found: list[WordView] = []
     end = 0
     for (start, stop), numbers in sorted(spans.items()):
         least = min((value for at in numbers if (value := told[at]) is not None), default=None)
         if start < end or not numbers:
             continue
         hit = below is not None and least is not None and least < below
-        found.append(SaidWord(text[start:stop], start, stop, probability=least, hit=hit))
+        found.append(WordView(text[start:stop], start, stop, probability=least, hit=hit))
         end = stop
     return tuple(found)
 
 
-def _rare(text: str, hits: Sequence[str]) -> tuple[SaidWord, ...]:
+def _rare(text: str, hits: Sequence[str]) -> tuple[WordView, ...]:
     """The words that most samples lack."""
     left = list(hits)
-    found: list[SaidWord] = []
+    found: list[WordView] = []
     for start, end in word_spans(text):
         if left and text[start:end] == left[0]:
-            found.append(SaidWord(left.pop(0), start, end, hit=True))
+            found.append(WordView(left.pop(0), start, end, hit=True))
     return tuple(found)

@@ -30,10 +30,10 @@ from hoptree.evaluation.metrics import (
 )
 from hoptree.evaluation.run_folder import Row
 
-_AT_ONCE = 512
+_MAX_AT_ONCE = 512
 """Questions under way together, at most: more would only wait for the model, with all they found in memory."""
 
-_A_SLOT = 4
+_QUESTIONS_PER_SLOT = 4
 """Questions under way for each slot of the model: as many as keep the slots busy until the very end of a run."""
 
 
@@ -81,7 +81,7 @@ def at_once(slots: int, *, timed: bool = False) -> int:
 
     With a budget of seconds (`timed`) each question has a slot: one that waits for others would be stopped for it.
     """
-    return max(1, min(_AT_ONCE, slots if timed else _A_SLOT * slots))
+    return max(1, min(_MAX_AT_ONCE, slots if timed else _QUESTIONS_PER_SLOT * slots))
 
 
 def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:

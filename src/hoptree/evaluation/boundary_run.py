@@ -24,7 +24,7 @@ from hoptree.evaluation.boundary import (
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import write_json
-from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
@@ -57,7 +57,7 @@ def planned_for(files: Sequence[Path], wanted: BoundaryExperiment) -> list[Plann
 async def measure_all(
     planned: Sequence[Planned],
     out: Path,
-    ways: Ways,
+    ways: RunOptions,
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ async def measure_all(
     return found
 
 
-async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: Listener) -> dict[str, _Asked]:
+async def _ask(sets: Mapping[str, Planned], out: Path, ways: RunOptions, on_progress: Listener) -> dict[str, _Asked]:
     """Run what has no outcome yet, loading the model once."""
     first = next(iter(sets.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
@@ -103,7 +103,7 @@ async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: 
     return asked
 
 
-async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) -> tuple[Model, Calls] | None:
+async def _open_judge(wanted: Experiment, ways: RunOptions, opened: AsyncExitStack) -> tuple[Model, Calls] | None:
     """Open the judge, if any, with the reply cache."""
     if not wanted.judge:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hoptree.core.errors import InputError, ModelError
-from hoptree.core.files import LineFile, read_lines
+from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
@@ -321,7 +321,7 @@ class JudgementsFile:
     def __init__(self, folder: Path, judge: Judge) -> None:
         self._judge = judge
         self._named = False
-        self._file = LineFile(folder / JUDGEMENTS)
+        self._file = JsonlLog(folder / JUDGEMENTS)
 
     async def name(self) -> None:
         """Say who judges from here on."""

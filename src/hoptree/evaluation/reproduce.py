@@ -14,7 +14,7 @@ from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
-from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
@@ -163,7 +163,7 @@ async def reproduce(
     await run_experiment(
         replace(experiment, name=f"{run['name']}, again"),
         out,
-        Ways(cache=None, reproduces=run["id"]),
+        RunOptions(cache=None, reproduces=run["id"]),
         data=data,
         on_begin=begun,
         on_progress=on_progress,

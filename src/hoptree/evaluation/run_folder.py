@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
-from hoptree.core.files import FolderLock, LineFile, mend, read_lines
+from hoptree.core.files import FolderLock, JsonlLog, read_lines, truncate_partial_line
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent
@@ -84,7 +84,7 @@ class RunFolder:
         self.path = path
         self._lock = FolderLock(path, IndexUnavailable)
         self._id = ""
-        self._results: LineFile | None = None
+        self._results: JsonlLog | None = None
         self._began = False
         self._made: list[Path] = []
 
@@ -105,9 +105,9 @@ class RunFolder:
             known = wanted if self._began else self._same(wanted, anyway)
             if known != (None if self._began else read_run(self.path)):
                 write_json(self.path / RUN, known)
-            mend(self.path / TRACES)
+            truncate_partial_line(self.path / TRACES)
             self._id = str(known["id"])
-            self._results = LineFile(self.path / RESULTS)
+            self._results = JsonlLog(self.path / RESULTS)
         except OSError as error:
             raise InputError(
                 f"The run cannot be written to {self.path}: {error.strerror or error}.", "Choose another --out."

@@ -26,7 +26,7 @@ from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_
 from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.models.model import Model
 
-_SUSPICIOUS = 5
+_MIN_SUSPICIOUS_QUESTIONS = 5
 """Questions without any gold passage found that make one wonder."""
 
 
@@ -51,7 +51,7 @@ Listener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class RunOptions:
     """How a run is carried out; none of it changes what its numbers mean.
 
     `anyway` goes on although something it rests on has changed, `retry_failed` asks questions that failed again,
@@ -75,7 +75,7 @@ class Ways:
 async def run_experiment(
     experiment: Experiment,
     out: Path,
-    ways: Ways | None = None,
+    ways: RunOptions | None = None,
     *,
     model: Model | None = None,
     roles: Mapping[str, Model] | None = None,
@@ -89,7 +89,7 @@ async def run_experiment(
     `model` and `data` may be passed in open. `on_begin` gets `run.json` before anything is asked. A trace that cannot
     be written is a warning, or an error for boundary runs, whose outcomes are in it.
     """
-    ways = ways or Ways()
+    ways = ways or RunOptions()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
     folder = RunFolder(out)
     writer: TraceFile | None = None
@@ -130,13 +130,13 @@ async def run_experiment(
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
 
 
-def _noticed(summary: Mapping[str, Any], ways: Ways) -> Iterator[str]:
+def _noticed(summary: Mapping[str, Any], ways: RunOptions) -> Iterator[str]:
     """Yield what a reader of the scores should know first."""
     left = summary["questions"] - summary["finished"]
     if ways.max_cost is not None and ways.only is None and left:
         yield f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room."
     found = summary["metrics"].get("retrieval_recall")
-    if found and found["questions"] >= _SUSPICIOUS and not found["mean"]:
+    if found and found["questions"] >= _MIN_SUSPICIOUS_QUESTIONS and not found["mean"]:
         yield "No search found any of the gold passages: is this the corpus of these questions?"
     calls, tokens = (summary["usage"][name]["total"] for name in ("llm_calls", "tokens"))
     if calls and not tokens:
@@ -148,7 +148,7 @@ async def _ask_missing(
     data: DataSet,
     engine: Engine,
     folder: RunFolder,
-    ways: Ways,
+    ways: RunOptions,
     hear: Callable[[Event], None],
     on_progress: Listener,
 ) -> None:
@@ -178,7 +178,7 @@ async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def _asker(
-    engine: Engine, experiment: Experiment, ways: Ways, hear: Callable[[Event], None]
+    engine: Engine, experiment: Experiment, ways: RunOptions, hear: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
     """Yield what answers the questions: this engine, or engines like it on a Ray cluster."""
     if not ways.ray:
@@ -191,7 +191,7 @@ async def _asker(
         yield asker
 
 
-class _Waiting:
+class _QuestionQueue:
     """Hand out questions while the money lasts.
 
     A question under way is taken to cost the mean price of those before it. Until a price is known, one goes alone.
@@ -235,7 +235,7 @@ def _price(row: Row) -> float:
     return row.usage.get("price", 0.0)
 
 
-class _Keeper:
+class _OutcomeWriter:
     """Write outcomes to disk; failures that the circuit breaker counts wait until it is clear that others succeed.
 
     Before the first success it counts every error that the command must change for; later, only being shut out.
@@ -284,8 +284,8 @@ async def _ask_all(
     max_cost: float | None,
     on_progress: Listener,
 ) -> None:
-    waiting = _Waiting(examples, progress, max_cost)
-    keeper = _Keeper(folder, progress, on_progress)
+    waiting = _QuestionQueue(examples, progress, max_cost)
+    keeper = _OutcomeWriter(folder, progress, on_progress)
 
     async def work() -> None:
         while (example := await waiting.take()) is not None:

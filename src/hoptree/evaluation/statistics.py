@@ -105,9 +105,9 @@ SAMPLES = 10_000
 """How many resamples, or ways of tossing, are drawn."""
 _SIGNIFICANCE = 0.05
 _POWER = 0.8
-_CHANGES = 20
-_DIGITS = 12  # of a difference: what is beyond comes from rounding, and is no win or loss
-_LARGEST = 1e15
+_MAX_CHANGES = 20
+_DECIMALS = 12  # of a difference: what is beyond comes from rounding, and is no win or loss
+_MAX_SCORE = 1e15
 _UNGROUPED = "none"
 _Key = TypeVar("_Key")
 
@@ -346,7 +346,7 @@ def _compare(a: Scores, b: Scores, aligned: _Aligned, level: float, samples: int
         losses=losses,
         ties=len(pairs) - wins - losses,
         flips=flips,
-        changes=tuple(changes if flips else changes[:_CHANGES]),
+        changes=tuple(changes if flips else changes[:_MAX_CHANGES]),
         deviation=stdev(differences) if len(pairs) > 1 else None,
         left_out=len(aligned.left_out),
         not_applicable=len(aligned.not_applicable),
@@ -359,7 +359,7 @@ def _corrected(compared: Mapping[_Key, PairedComparison]) -> dict[_Key, PairedCo
 
 
 def _difference(a: float, b: float) -> float:
-    return round(a - b, _DIGITS) + 0.0  # never minus nothing
+    return round(a - b, _DECIMALS) + 0.0  # never minus nothing
 
 
 def _score(run: Scores, key: str) -> float:
@@ -367,7 +367,7 @@ def _score(run: Scores, key: str) -> float:
 
 
 def _number(score: float | None, what: str) -> float:
-    if score is None or not abs(score) <= _LARGEST:  # nor is it true of what is not a number
+    if score is None or not abs(score) <= _MAX_SCORE:  # nor is it true of what is not a number
         raise InputError(f"{what} is no number that can be counted: {score}.", "Mend the scores: all of them count.")
     return float(score)
 

@@ -24,7 +24,7 @@ from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample,
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, write_json
-from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import compare_pair, holm
 from hoptree.evaluation.summary import money_spent, summarise_usage
 from hoptree.evaluation.tuned import Outcome, Trial, Tuned
@@ -136,13 +136,13 @@ def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int],
 async def tune(
     tuning: Tuning,
     out: Path,
-    ways: Ways | None = None,
+    ways: RunOptions | None = None,
     *,
     on_progress: Callable[[Step, Progress], None] = lambda step, progress: None,
     on_outcome: Callable[[Step, Outcome], None] = lambda step, outcome: None,
 ) -> Tuned:
     """Ask what has no outcome yet, and compare each trial with the defaults."""
-    ways = ways or Ways()
+    ways = ways or RunOptions()
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
     total, number = sum(count + 1 for count, _ in steps), 0
@@ -165,7 +165,7 @@ async def _tried(
     tuning: Tuning,
     step: Step,
     out: Path,
-    ways: Ways,
+    ways: RunOptions,
     models: Mapping[str, Model],
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:

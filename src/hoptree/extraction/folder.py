@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import HoptreeError, IndexUnavailable, InputError
-from hoptree.core.files import FolderLock, LineFile, atomic_write, mend
+from hoptree.core.files import FolderLock, JsonlLog, atomic_write, truncate_partial_line
 from hoptree.graph.vocabulary import name_id
 from hoptree.methods.steps.fact_extraction import StatedFact
 
@@ -151,7 +151,7 @@ class ExtractionFolder:
         self.done: set[int] = set()
         self.totals = Totals()
         self._lock = FolderLock(path, IndexUnavailable)
-        self._log: LineFile | None = None
+        self._log: JsonlLog | None = None
         self._facts: TextIO | None = None
 
     def begin(
@@ -173,12 +173,12 @@ class ExtractionFolder:
                     f"{self.path} holds the facts of another {' and another '.join(changed)}.",
                     "Give another --out, or --anyway to go on: passages that are done and the same are not read again.",
                 )
-            mend(self.path / LOG)
+            truncate_partial_line(self.path / LOG)
             if "corpus" in changed:
                 self._keep_only(current())
             self._note(rests_on, known, changed=bool(changed))
             self._take_up()
-            self._log = LineFile(self.path / LOG)
+            self._log = JsonlLog(self.path / LOG)
             self._facts = (self.path / FACTS).open("a", encoding="utf-8", errors="replace", newline="\n")
         except OSError as error:
             self.close()

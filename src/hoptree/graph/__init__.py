@@ -25,7 +25,7 @@ def open_graph(
         from hoptree.graph.store.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
-    from hoptree.core.http_cache import ReplyCache
+    from hoptree.core.public_http import ReplyCache
     from hoptree.graph.sparql_client import SparqlClient, default_cache_path
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 

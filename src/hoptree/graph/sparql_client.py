@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hoptree.core.errors import EndpointError, QueryTooLong, UnusableReply
-from hoptree.core.http_cache import ReplyCache, Throttle, path_beside_cache, unreachable_remedy, user_agent
 from hoptree.core.http_client import HttpClient
+from hoptree.core.public_http import ReplyCache, Throttle, path_beside_cache, unreachable_remedy, user_agent
 
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 

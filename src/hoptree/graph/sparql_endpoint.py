@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import QueryTooLong
-from hoptree.core.http_cache import MAX_AGE_DAYS
+from hoptree.core.public_http import MAX_AGE_DAYS
 from hoptree.graph.facts import (
     DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled
@@ -216,7 +216,7 @@ class _Algorithm1:
     ) -> None:
         self._ctx, self._modules = ctx, modules
         self._depth, self._prune, self._linked = depth, prune, linked
-        self._once = Once()
+        self._once = SingleFlight()
 
     async def solve(
         self, node: Node, asked: str, above: tuple[str, ...] = (), carried: tuple[Passage, ...] = ()

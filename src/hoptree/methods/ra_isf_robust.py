@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both
@@ -50,7 +50,7 @@ class RobustModules:
         self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
         self._seen: dict[str, Passage] = {}
         self._found: dict[int, tuple[Passage, ...]] = {}
-        self._once = Once()
+        self._once = SingleFlight()
 
     async def lookup(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Lookup:
         own, found, relevant, judged_by = await self._once(question_key(asked), lambda: self._gather(asked, node))

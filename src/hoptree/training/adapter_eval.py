@@ -18,7 +18,7 @@ from hoptree.evaluation.calibration import score_attempt
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import read_rows
-from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, Scores, compare_pair, holm
 from hoptree.models import open_model
 from hoptree.models.model import Model
@@ -167,7 +167,7 @@ def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) ->
 async def measure(
     trials: Sequence[Trial],
     out: Path,
-    ways: Ways,
+    ways: RunOptions,
     *,
     at_once: int = 1,
     on_progress: Listener = lambda trial, progress: None,

@@ -11,7 +11,7 @@ from typing import Any
 from hoptree.engine.events import Event, NodeSettled, NodeStarted
 from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
-from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
+from hoptree.engine.sentence_view import LEVELS, SentenceView, WordView
 from hoptree.engine.trace import Retrieved, read_events
 from hoptree.evaluation.report.measures import Run, by_question
 from hoptree.evaluation.run_folder import TRACES
@@ -107,7 +107,7 @@ def _view_part(part: Part) -> dict[str, Any]:
     )
 
 
-def _view_sentence(said: Said) -> list[str | list[Any]]:
+def _view_sentence(said: SentenceView) -> list[str | list[Any]]:
     pieces: list[str | list[Any]] = []
     for text, word in said.pieces:
         if len(pieces) >= _MAX_WORDS:
@@ -116,7 +116,7 @@ def _view_sentence(said: Said) -> list[str | list[Any]]:
     return pieces
 
 
-def _view_word(text: str, word: SaidWord) -> list[Any]:
+def _view_word(text: str, word: WordView) -> list[Any]:
     mark = 1 if word.hit else 0 if word.content else 2
     if word.entropy is not None:
         numbers = [word.entropy, word.attention, word.score]

@@ -10,7 +10,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
-from hoptree.engine.sentence_view import Said
+from hoptree.engine.sentence_view import SentenceView
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
@@ -34,7 +34,7 @@ class TokensJudged(Decision):
 
     def add_to(self, view: GenerationView) -> None:
         theta = None if self.rewritten else self.theta
-        view.write(Said.by_tokens(self.text, self.tokens, self.value, theta), rewritten=self.rewritten)
+        view.write(SentenceView.by_tokens(self.text, self.tokens, self.value, theta), rewritten=self.rewritten)
 
     def log_line(self) -> str:
         return f"in doubt: {self.text}" if self.value else ""

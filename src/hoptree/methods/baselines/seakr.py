@@ -14,7 +14,7 @@ from hoptree.engine.events import ChainWritten, Decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
-from hoptree.engine.sentence_view import Said, number
+from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, add_conclusion
 from hoptree.methods.steps.continuation import Draft, Generator, adds_text, note_fidelity, show_context
@@ -45,7 +45,7 @@ class StepJudged(Decision):
     theta: float
 
     def add_to(self, view: GenerationView) -> None:
-        view.write(Said.by_spread(self.text, self.tokens, self.spread, self.value, self.theta))
+        view.write(SentenceView.by_spread(self.text, self.tokens, self.spread, self.value, self.theta))
 
     def log_line(self) -> str:
         return f"in doubt: {self.text}" if self.value else ""
@@ -64,7 +64,7 @@ class DocumentChosen(Decision):
     def add_to(self, view: GenerationView) -> None:
         view.part.tried = tuple((str(name), number(spread)) for name, spread in self.tried)
         if self.text:
-            view.part.again = Said.by_spread(self.text, self.tokens, dict(view.part.tried).get(self.value))
+            view.part.again = SentenceView.by_spread(self.text, self.tokens, dict(view.part.tried).get(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

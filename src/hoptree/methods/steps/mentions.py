@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
@@ -202,7 +202,7 @@ class MentionLinker:
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
         candidates = self._where(ctx, node)
-        once = Once()
+        once = SingleFlight()
 
         async def by_words() -> tuple[Candidate, ...]:
             return await once("", lambda: candidates.of_text(query, limit=_MAX_ENTITIES))

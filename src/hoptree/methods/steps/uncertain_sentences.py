@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.sentence_view import Said
+from hoptree.engine.sentence_view import SentenceView
 from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
@@ -39,7 +39,7 @@ class WordsJudged(Decision):
     rewritten: bool
 
     def add_to(self, view: GenerationView) -> None:
-        said = Said.by_scores(self.text, self.words, self.hits, self.value, self.highest, self.theta)
+        said = SentenceView.by_scores(self.text, self.words, self.hits, self.value, self.highest, self.theta)
         view.write(said, rewritten=self.rewritten)
 
     def log_line(self) -> str:
@@ -60,9 +60,11 @@ class SamplesJudged(Decision):
     rewritten: bool = False
 
     def add_to(self, view: GenerationView) -> None:
-        said = Said.by_tokens(self.text, (), self.value, None if self.rewritten else self.theta)
+        said = SentenceView.by_tokens(self.text, (), self.value, None if self.rewritten else self.theta)
         if self.samples is not None:
-            said = Said.by_samples(self.text, self.samples, self.hits or (), self.value, self.highest, self.theta)
+            said = SentenceView.by_samples(
+                self.text, self.samples, self.hits or (), self.value, self.highest, self.theta
+            )
         view.write(said, rewritten=self.rewritten)
 
     def log_line(self) -> str:

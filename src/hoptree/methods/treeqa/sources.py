@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both, together
@@ -71,7 +71,7 @@ class Sources:
             return MentionModelCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
 
         self._linkers = {ahead: MentionLinker(names, ahead=ahead, read=self._read_names) for ahead in (False, True)}
-        self._once, self._names = Once(), Once()
+        self._once, self._names = SingleFlight(), SingleFlight()
         self._waiting: dict[str, list[Wanted]] = {}
         self._abandoned: Counter[str] = Counter()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
-from hoptree.core.singleflight import Once
+from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned
@@ -196,7 +196,7 @@ class Walk:
         self.struck: dict[int, tuple[str, ...]] = {}
         self.fixes = self.validations = 0
         self._nodes = len(flatten(tops))
-        self._once = Once()
+        self._once = SingleFlight()
         self._settled: dict[Key, Outcome] = {}
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from hoptree.core.errors import CacheError
-from hoptree.core.http_cache import ReplyCache, path_beside_cache
+from hoptree.core.public_http import ReplyCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document, HeadingPath, Section, short

@@ -18,8 +18,8 @@ from hoptree.core.errors import (
     RateLimited,
     UnusableReply,
 )
-from hoptree.core.http_cache import ReplyCache, Throttle, unreachable_remedy, user_agent
 from hoptree.core.http_client import HttpClient
+from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
 _MAX_PAGE_CHARS = 4_000_000
