@@ -162,13 +162,10 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
     assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()
 
 
-def test_passages_that_do_not_hold_the_answer_are_only_what_was_read(watched: Watched) -> None:
+def test_passages_that_do_not_hold_the_answer_are_no_evidence(watched: Watched) -> None:
     page = watched.ask("Which town lies on a river?", method="oner", model="fickle")
     watched.answered()
-    page.wait_for_selector(".detail .passage")
-    holds = page.locator(".detail mark").count()
-    heading = page.locator(".detail-head .label").inner_text()
-    assert (holds, heading.casefold()) == (0, "what was read")
+    assert page.locator(".detail .passage").count() == 0
     page = watched.ask("Who directed Black Girl?", method="oner", model="fickle")
     page.wait_for_selector(".detail mark")
     assert page.locator(".detail-head .label").inner_text().casefold() == "what the answer rests on"

@@ -48,7 +48,7 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         model = copy.deepcopy(whole.model)
         if adapter is not None:
             weights.read_adapter_card(adapter, source)
-            model = weights.adapted(model, adapter, merge=dtype == "float32").eval()
+            model = weights._with_adapter(model, adapter, merge=dtype == "float32").eval()
         return weights.Loaded(whole.tokenizer, model, whole.context)
 
     monkeypatch.setattr(weights, "load", copied)
