@@ -164,7 +164,7 @@ def read_writing(events: Iterable[Recorded]) -> Writing | None:
     view = GenerationView()
     for event in events:
         event.add_to(view)
-    return view.finish() if view.parts else None
+    return view.finish() if view.parts or view.stopped else None
 
 
 class GenerationView:
