@@ -1,4 +1,4 @@
-"""`hoptree methods chooser`: the weights by which `hop` rates answers, fitted to runs and frozen in a file."""
+"""`hoptree methods chooser`: the weights by which `hop` rates answers and moves, fitted to runs and frozen in a file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.fit_chooser import Fitted, Replayed
-    from hoptree.methods.hop.chooser import Chooser
+    from hoptree.evaluation.fit_chooser import Course, Judged
+    from hoptree.methods.hop.chooser import Chooser, Logistic
 
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""The weights by which hop rates answers, fitted to runs and frozen in a file.
+    help="""The weights by which hop rates answers and moves, fitted to runs and frozen in a file.
 
     \b
-    hoptree run --method hop --set sure=1 --set worth=0 --data train.jsonl --corpus docs.idx --out runs/all-moves
-    hoptree methods chooser fit runs/all-moves --out my-chooser.json
+    hoptree run --method hop --set effort=high --data train.jsonl --corpus docs.idx --out runs/all-moves
+    hoptree methods chooser fit runs/all-moves runs/others-all-moves --out my-chooser.json
     hoptree ask "…" --method hop --set chooser=my-chooser.json --corpus docs.idx
     hoptree methods chooser replay runs/dev-all-moves              what it would come to there, and without each move
     hoptree methods chooser show                                   the one that comes with Hoptree""",
@@ -33,34 +33,34 @@ app = typer.Typer(
 
 @app.command()
 def fit(
-    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (sure=1, worth=0).")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (effort=high).")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    calls: Annotated[float, typer.Option(min=1.0, help="Calls a question that the policy may take on average.")] = 4.0,
     penalty: Annotated[float, typer.Option(min=0.0, help="What weights cost: more for fewer questions.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the weights to what was right in these runs, and say how well they choose where they were not fitted.
+    """Fit the weights to these runs, and print what they come to on each data set when they never saw it.
 
-    The questions must be others than those that are measured later. Each fifth of them is rated by weights that were
-    fitted to the other four. When to go on is chosen by replaying the runs: the best F1 for so many calls.
+    Give runs of several data sets, and of questions that no table asks. Runs of one data set with several models are
+    left out together. The effort levels are chosen by the data set on which they lose most.
     """
-    from hoptree.evaluation.fit_chooser import courses_in, courses_of, fit_chooser
+    from hoptree.evaluation.fit_chooser import fit_chooser
     from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
 
-    courses = courses_in(runs)
-    made_from: dict[str, Any] = {"runs": [], "penalty": penalty, "calls": calls}
+    courses: list[Course] = []
+    made_from: dict[str, Any] = {"runs": [], "penalty": penalty}
     for run in runs:
-        header = read_run(run)
+        header, read = read_run(run), _courses(run)
+        courses += read
         made_from["runs"].append(
             {
                 "name": header["name"],
                 "id": header["id"],
                 "model": header["rests_on"].get("model"),
-                "questions": len(courses_of(run)),
+                "questions": len(read),
                 "results": hashlib.sha256((run / RESULTS).read_bytes()).hexdigest()[:12],
             }
         )
-    fitted = fit_chooser(courses, calls=calls, penalty=penalty, made_from=made_from)
+    fitted = fit_chooser(courses, penalty=penalty, made_from=made_from)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, fitted.chooser.as_dict())
@@ -69,37 +69,43 @@ def fit(
     if as_json:
         print_json(fitted.as_dict())
         return
-    _report(fitted)
+    for effort, judged in fitted.left_out.items():
+        _report(f"effort {effort}, each data set left out", judged)
+    _report("effort medium without log-probabilities, each data set left out", fitted.without_logprobs)
     echo(f"written to {out}; use it with --set chooser={out}")
 
 
 @app.command()
 def replay(
-    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (sure=1, worth=0).")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (effort=high).")],
     chooser: Annotated[
         Path | None, typer.Option(help="A file of chooser fit; else the packaged one.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replay runs by the policy of a chooser, and with one move taken out at a time.
+    """Replay runs by a chooser at each effort, and with one move taken out at a time.
 
-    Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same policy.
+    Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
     """
-    from hoptree.evaluation.fit_chooser import courses_in, replayed
+    from hoptree.evaluation.fit_chooser import replay as replayed
+    from hoptree.methods.hop.chooser import EFFORTS
 
-    weights = _open(chooser)
-    courses = courses_in(runs)
+    weights = _open(chooser).with_logprobs
+    courses = [course for run in runs for course in _courses(run)]
     moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
-    rows = {"hop": replayed(courses, weights)}
-    rows |= {f"without {move}": replayed(courses, weights, without=[move]) for move in moves}
-    rows["the first move alone"] = replayed(courses, weights, without=list(moves))
+    rows = {f"effort {effort}": [replayed(course, weights, effort) for course in courses] for effort in EFFORTS}
+    rows |= {f"high, no {move}": [replayed(course, weights, "high", [move]) for course in courses] for move in moves}
+    rows["one reading"] = [replayed(course, weights, "high", list(moves)) for course in courses]
+    means = {
+        name: {what: sum(getattr(one, what) for one in each) / len(each) for what in ("f1", "calls", "tokens")}
+        for name, each in rows.items()
+    }
     if as_json:
-        print_json({name: {"f1": row.f1, "calls": row.calls, "tokens": row.tokens} for name, row in rows.items()})
+        print_json(means)
         return
-    echo(f"{len(courses):,} questions{'':16s}F1  calls  tokens  F1 for 1,000 tokens")
-    for name, row in rows.items():
-        per_thousand = 100_000 * row.f1 / row.tokens if row.tokens else 0.0
-        echo(f"  {name:26s} {100 * row.f1:5.1f} {row.calls:6.2f} {row.tokens:7,.0f} {per_thousand:8.1f}")
+    echo(f"{len(courses):,} questions{'':16s}F1  calls  tokens")
+    for name, row in means.items():
+        echo(f"  {name:26s} {100 * row['f1']:5.1f} {row['calls']:6.2f} {row['tokens']:7,.0f}")
 
 
 @app.command()
@@ -107,61 +113,48 @@ def show(
     file: Annotated[Path | None, typer.Argument(help="A file of chooser fit.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the weights of a chooser in words, what each move is worth to it, and what it was fitted to."""
+    """Show the weights of a chooser, what each effort asks of a move, and what it was fitted to."""
     chooser = _open(file)
     if as_json:
         print_json(chooser.as_dict())
-    else:
-        _report_weights(chooser)
+        return
+    for name, weights in (("with", chooser.with_logprobs), ("without", chooser.without_logprobs)):
+        echo(f"models {name} log-probabilities")
+        _report_weights("an answer is right", weights.right)
+        for move, outlook in weights.after.items():
+            _report_weights(f"the best answer is right after {move} ({outlook.tokens:,.0f} tokens)", outlook.right)
+        levels = ", ".join(f"{effort} {least:g}" for effort, least in weights.worth.items())
+        echo(f"  least gain for a thousand tokens: {levels}")
+    _report_origin(chooser.made_from)
+
+
+def _courses(run: Path) -> list[Course]:
+    from hoptree.evaluation.fit_chooser import read_courses
+
+    return read_courses(run)
 
 
 def _open(file: Path | None) -> Chooser:
-    from hoptree.methods.hop.chooser import frozen_chooser, read_chooser
+    from hoptree.methods.hop.chooser import open_chooser
 
-    if file is None:
-        return frozen_chooser()
-    try:
-        return read_chooser(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree methods chooser fit.") from error
+    return open_chooser(str(file) if file else "")
 
 
-def _report(fitted: Fitted) -> None:
-    captured = "no gap" if fitted.captured is None else f"{fitted.captured:.0%} of the gap"
-    error = fitted.calibration.ece
-    echo(f"{fitted.questions:,} questions, {fitted.examples:,} answers")
-    echo(
-        f"F1 {100 * fitted.first:.1f} after the first reading, {100 * fitted.chosen:.1f} by choice, "
-        f"{100 * fitted.oracle:.1f} by an oracle: {captured}"
-    )
-    echo(f"calibration error {error:.3f}" if error is not None else "no calibration error")
-    echo("when to go on    F1  calls  tokens")
-    for tried in (fitted.policies[0], *_frontier(fitted.policies)):
-        policy = f"sure {tried.policy.sure:g}, worth {tried.policy.worth:g}"
-        echo(f"  {policy:24s} {100 * tried.f1:5.1f} {tried.calls:5.2f} {tried.tokens:7,.0f}")
-    _report_weights(fitted.chooser)
+def _report(title: str, judged: Sequence[Judged]) -> None:
+    echo(title)
+    echo(f"  {'':18s} questions  one reading  every move (calls)    F1 (calls)  split  oracle  error  kept  lift")
+    for one in judged:
+        echo(
+            f"  {one.data:18s} {one.questions:9,d} {100 * one.one_reading:12.1f} {100 * one.every_move:11.1f} "
+            f"({one.every_calls:4.1f}) {100 * one.f1:7.1f} ({one.calls:4.1f}) {one.split:7.0%} {100 * one.oracle:6.1f} "
+            f"{100 * one.error:6.1f} {one.kept:5.0%} {one.lift:5.2f}"
+        )
 
 
-def _frontier(tried: Sequence[Replayed]) -> list[Replayed]:
-    """Return the policies that none beats in both F1 and tokens, the cheapest first."""
-    frontier: list[Replayed] = []
-    for policy in sorted(tried, key=lambda policy: (policy.tokens, -policy.f1)):
-        if not frontier or policy.f1 > frontier[-1].f1:
-            frontier.append(policy)
-    return frontier
-
-
-def _report_weights(chooser: Chooser) -> None:
-    from hoptree.methods.hop.chooser import in_words
-
-    for name, weight in sorted(chooser.weights.items(), key=lambda item: -abs(item[1])):
-        # + 0.0: a weight of less than half a thousandth is none, of whichever sign.
-        echo(f"  {round(weight, 3) + 0.0:+7.3f}  {name}: {in_words(name, True)}")
-    echo(f"  {chooser.bias:+7.3f}  to begin with")
-    for move, outlook in sorted(chooser.outlooks.items()):
-        echo(f"  {move}: settles {outlook.settles:.1%} of the doubt for {outlook.tokens:,.0f} tokens")
-    echo(f"when to go on: under {chooser.policy.sure:g}, for {chooser.policy.worth:g} or more a thousand tokens")
-    _report_origin(chooser.made_from)
+def _report_weights(title: str, logistic: Logistic) -> None:
+    echo(f"  that {title}: {logistic.bias:+.3f}")
+    for name, weight in sorted(logistic.weights.items(), key=lambda item: -abs(item[1])):
+        echo(f"    {weight:+7.3f}  {name}")
 
 
 def _report_origin(made_from: Mapping[str, Any]) -> None:

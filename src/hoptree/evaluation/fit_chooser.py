@@ -1,7 +1,8 @@
-"""Fit hop's chooser to runs that made every move, and replay policies on them."""
+"""Fit hop's chooser to runs that made every move, and judge it on data sets that it was not fitted to."""
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,385 +11,325 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.events import Event
 from hoptree.engine.trace import ModelCalled, read_events
-from hoptree.evaluation.calibration import Calibration, Decision, calibrate
+from hoptree.evaluation.calibration import Decision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
-from hoptree.methods.hop.candidates import OPERATED, Candidate, Pool, Standing
-from hoptree.methods.hop.chooser import FEATURES, Chooser, Features, Outlook, Policy, may_weigh
-from hoptree.methods.hop.method import SETTLING, Standings, next_move
+from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights
+from hoptree.methods.hop.method import Standings
 
 PENALTY = 1.0
-"""What a weight of 1 costs, in units of one example's log-loss."""
-_ROUNDS = 50
-_SETTLED = 1e-9
+"""What a weight of 1 costs, in units of one question's log-loss."""
+MAX_LOSS = 0.015
+"""F1 that medium effort may lose against every move on the data set where it loses most."""
+_RIGHT = 0.5
+"""F1 from which an answer counts as right where only right and wrong are told apart."""
+_ROUNDS = 100
+_SETTLED = 1e-10
+_WORTH = (-0.1, 0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 1e9)
+"""Least gains for a thousand tokens that are tried; no move is worth the last."""
+_UNKNOWN_TO_OTHERS = ("confidence",)
+"""Features that need log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """An answer's features, and how right it was: from 0 to 1, since F1 is neither."""
+class Stated:
+    """One answer that stood after a move: its features, the moves it came from, and its F1."""
 
     features: Features
-    right: float
-    weight: float = 1.0
-
-
-def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[str, float], float]:
-    """Fit weights and bias by penalised maximum likelihood; the bias is not penalised.
-
-    A weight whose sign contradicts its feature is set to 0 and the others are refitted, until there is none.
-    """
-    names = list(FEATURES)
-    while True:
-        point = _likeliest(
-            [[one.features.get(name, 0.0) for name in names] + [1.0] for one in examples], examples, penalty
-        )
-        weights = dict(zip(names, point, strict=False))
-        if not (odd := [name for name, weight in weights.items() if not may_weigh(name, round(weight, 6))]):
-            # What is rounded to nothing has no sign.
-            return {name: round(weights.get(name, 0.0), 6) + 0.0 for name in FEATURES}, round(point[-1], 6)
-        names.remove(max(odd, key=lambda name: abs(weights[name])))
-
-
-def _likeliest(rows: Sequence[Sequence[float]], examples: Sequence[Example], penalty: float) -> list[float]:
-    """Minimise by Newton's method, halving steps that do not go down."""
-    point = [0.0] * (len(rows[0]) if rows else 1)
-    loss = _loss(rows, examples, point, penalty)
-    for _ in range(_ROUNDS):
-        step = _newton(rows, examples, point, penalty)
-        size = 1.0
-        while size > _SETTLED:
-            tried = [at - size * by for at, by in zip(point, step, strict=True)]
-            if (lower := _loss(rows, examples, tried, penalty)) < loss:
-                break
-            size /= 2
-        else:
-            break
-        settled = loss - lower < _SETTLED * (1 + loss)
-        point, loss = tried, lower
-        if settled:
-            break
-    return point
-
-
-def _chance(row: Sequence[float], point: Sequence[float]) -> float:
-    total = math.fsum(at * by for at, by in zip(row, point, strict=True))
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, total))))
-
-
-def _loss(
-    rows: Sequence[Sequence[float]], examples: Sequence[Example], point: Sequence[float], penalty: float
-) -> float:
-    total = penalty / 2 * math.fsum(weight * weight for weight in point[:-1])
-    for row, one in zip(rows, examples, strict=True):
-        chance = min(max(_chance(row, point), 1e-12), 1 - 1e-12)
-        total -= one.weight * (one.right * math.log(chance) + (1 - one.right) * math.log(1 - chance))
-    return total
-
-
-def _newton(
-    rows: Sequence[Sequence[float]], examples: Sequence[Example], point: Sequence[float], penalty: float
-) -> list[float]:
-    """Return the inverse Hessian times the gradient."""
-    size = len(point)
-    slope = [penalty * weight for weight in point[:-1]] + [0.0]
-    bend = [[penalty if at == other < size - 1 else 0.0 for other in range(size)] for at in range(size)]
-    bend[-1][-1] = 1e-9  # so that no example at all is no division by nothing
-    for row, one in zip(rows, examples, strict=True):
-        chance = _chance(row, point)
-        off, steep = one.weight * (chance - one.right), one.weight * chance * (1 - chance)
-        for at, value in enumerate(row):
-            if value:
-                slope[at] += off * value
-                for other in range(at + 1):
-                    bend[at][other] += steep * value * row[other]
-    for at in range(size):
-        for other in range(at):
-            bend[other][at] = bend[at][other]
-    return _solved(bend, slope)
-
-
-def _solved(matrix: list[list[float]], right: Sequence[float]) -> list[float]:
-    """Solve linear equations by elimination with the largest pivot."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    size = len(rows)
-    for at in range(size):
-        best = max(range(at, size), key=lambda row: abs(rows[row][at]))
-        rows[at], rows[best] = rows[best], rows[at]
-        for below in range(at + 1, size):
-            share = rows[below][at] / rows[at][at]
-            if share:
-                rows[below] = [one - share * other for one, other in zip(rows[below], rows[at], strict=True)]
-    found = [0.0] * size
-    for at in reversed(range(size)):
-        known = math.fsum(rows[at][other] * found[other] for other in range(at + 1, size))
-        found[at] = (rows[at][size] - known) / rows[at][at]
-    return found
-
-
-FOLDS = 5
-_RIGHT = 0.5
-"""F1 from which an answer counts as right where only right and wrong are told apart."""
-_SURE = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_WORTH = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 100.0)
-"""What is tried for when to go on; no move is worth the last."""
-_BELIEVED = 10.0
-"""What is known of a move over all weighs as much as this many wholly doubtful questions of one kind."""
-_BLANK = Chooser({}, 0.0)
+    ways: tuple[str, ...]
+    f1: float
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A move: the answers it brought, what a check said, and its cost."""
+    """A move: how the answers stood after it, what the next one was told from, and its cost."""
 
     move: str
-    added: tuple[Candidate, ...]
-    checked: Mapping[str, float]
+    answers: tuple[Stated, ...]
+    state: Features
     calls: int
     tokens: int
+
+    def best(self, right: Logistic) -> tuple[float, float]:
+        """Return the F1 and the probability of the likeliest answer."""
+        rated = [(right(answer.features), answer.f1) for answer in self.answers]
+        probability, f1 = max(rated, key=lambda pair: pair[0], default=(0.0, 0.0))
+        return f1, probability
 
 
 @dataclass(frozen=True)
 class Course:
-    """One question of a run that made every move."""
+    """One question of a run that made every move; `data` names its data set."""
 
     id: str
-    question: str
-    golds: tuple[str, ...]
-    operator: str
+    data: str
     moments: tuple[Moment, ...]
-    data: str = ""
-    """What tells data sets apart: questions of several may share an id."""
 
     @cached_property
-    def f1(self) -> Mapping[str, float]:
-        """Of every answer that there was."""
-        said = {one.answer.text for moment in self.moments for one in moment.added}
-        return {answer: score_answer(answer, self.golds)["f1"] or 0.0 for answer in said}
-
-    @cached_property
-    def _counted(self) -> dict[frozenset[str], list[Standing]]:
-        """What was counted already, by the moves that had been made: features do not depend on weights."""
-        return {}
-
-    def standings(self, chooser: Chooser, moves: Iterable[str]) -> list[Standing]:
-        """Return the answers after some of the moves, in the order the run made them."""
-        made = frozenset(moves)
-        if made not in self._counted:
-            pool = Pool(self.question, _BLANK, operated=self.operator in OPERATED)
-            for moment in self.moments:
-                if moment.move in made:
-                    pool.candidates += moment.added
-                    pool.checked |= moment.checked if moment.move == SETTLING else {}
-            self._counted[made] = pool.standings()
-        weighed = [replace(one, probability=chooser.probability(one.features)) for one in self._counted[made]]
-        return sorted(weighed, key=lambda one: (one.recalled, -one.probability))
-
-    def best(self, chooser: Chooser, moves: Iterable[str]) -> tuple[float, float]:
-        """Return F1 and probability of the answer given after some moves."""
-        standings = self.standings(chooser, moves)
-        return (self.f1[standings[0].answer.text], standings[0].probability) if standings else (0.0, 0.0)
+    def guess(self) -> Moment | None:
+        """The forced reading alone, for those who stop before the parts."""
+        for moment in self.moments[1:]:
+            if moment.move == "guess":
+                alone = tuple(answer for answer in moment.answers if "guess" in answer.ways)
+                return replace(moment, answers=alone)
+        return None
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Mean results of a policy."""
-
-    policy: Policy
-    f1: float
-    calls: float
-    tokens: float
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A chooser, and how it does on questions that it was not fitted to (by cross-validation).
-
-    `first`, `chosen` and `oracle` are the mean F1 of the first reading, of the choice after all moves, and of the best
-    answer that was there; `captured` is the share of the gap between the first and the last that the choice has.
-    `policies` are what was tried for when to go on, the one that was taken first.
-    """
-
-    chooser: Chooser
-    questions: int
-    examples: int
-    first: float
-    chosen: float
-    oracle: float
-    calibration: Calibration
-    policies: tuple[Replayed, ...]
-
-    @property
-    def captured(self) -> float | None:
-        gap = self.oracle - self.first
-        return (self.chosen - self.first) / gap if gap > 0 else None
-
-    def as_dict(self) -> dict[str, Any]:
-        told = {
-            name: getattr(self, name) for name in ("questions", "examples", "first", "chosen", "oracle", "captured")
-        }
-        return {
-            **told,
-            "calibration_error": self.calibration.ece,
-            "policies": [asdict(one) for one in self.policies],
-            "chooser": self.chooser.as_dict(),
-        }
-
-
-def courses_in(folders: Iterable[Path]) -> list[Course]:
-    """Return the questions of several runs that made every move, each once."""
-    courses = [course for folder in folders for course in courses_of(folder)]
-    if twice := len(courses) - len({(course.data, course.id) for course in courses}):
-        raise InputError(f"{twice} questions are in two of these runs.", "Give each question once.")
-    return courses
-
-
-def courses_of(folder: Path) -> list[Course]:
+def read_courses(folder: Path) -> list[Course]:
     """Return the questions of one run with what every move brought."""
     run = read_run(folder)
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
-    options = run["rests_on"].get("options", {})
-    if not (options.get("sure") == 1 and options.get("worth") == 0):
+    if run["rests_on"].get("options", {}).get("effort") != "high":
         raise InputError(
-            f"The run in {folder} did not make every move.",
-            "Run it with --set sure=1 --set worth=0 into another folder.",
+            f"The run in {folder} did not make every move.", "Run it with --set effort=high into another folder."
         )
-    data = str(run["rests_on"].get("data", ""))
+    data = str(run.get("data_name") or run["rests_on"].get("data", ""))
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
         events[event.run].append(event)
     courses = [
-        replace(_course(row.id, row.question, row.answers, events.get(row.trace, ())), data=data)
+        Course(row.id, data, tuple(_moments(row.answers, events.get(row.trace, ()))))
         for row in read_rows(folder)
         if row.answers
     ]
-    if not (found := [course for course in courses if course.moments]):
+    if not any(course.moments for course in courses):
         raise InputError(f"No question of {folder} tells how its answers stood.", "Run it with this version of hop.")
-    return found
+    return [course for course in courses if course.moments]
 
 
-def _course(name: str, question: str, golds: Sequence[str], events: Iterable[Event]) -> Course:
-    moments: list[Moment] = []
-    calls, tokens, operator = 0, 0, ""
+def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
+    calls = tokens = 0
     for event in events:
         if isinstance(event, ModelCalled):
             calls, tokens = calls + 1, tokens + event.prompt_tokens + event.completion_tokens
         elif isinstance(event, Standings):
-            operator = event.operator
-            added = tuple(Candidate.read(candidate) for candidate in event.added)
-            moments.append(Moment(event.after, added, event.checked, calls, tokens))
-            calls, tokens = 0, 0
-    return Course(name, question, tuple(golds), operator, tuple(moments))
+            answers = tuple(
+                Stated(row["features"], tuple(row["ways"]), score_answer(row["answer"], golds)["f1"] or 0.0)
+                for row in event.value
+            )
+            yield Moment(event.after, answers, event.state, calls, tokens)
+            calls = tokens = 0
 
 
-def fit_chooser(
-    courses: Sequence[Course], *, calls: float, penalty: float = PENALTY, made_from: Mapping[str, Any]
-) -> Fitted:
-    """Fit weights, expected gains and a stopping policy of at most `calls` a question.
+def fit_logistic(
+    rows: Sequence[Features], targets: Sequence[float], shares: Sequence[float], *, penalty: float
+) -> Logistic:
+    """Fit weights by penalised maximum likelihood (Newton's method); the bias is not penalised."""
+    np = _numpy()
+    names = sorted({name for row in rows for name in row})
+    if not rows:
+        return Logistic({}, 0.0)
+    x = np.array([[row.get(name, 0.0) for name in names] + [1.0] for row in rows])
+    y, w = np.array(targets), np.array(shares)
+    cost = np.array([penalty] * len(names) + [_SETTLED])
+    point = np.zeros(len(names) + 1)
+    for _ in range(_ROUNDS):
+        chance = 1 / (1 + np.exp(-np.clip(x @ point, -30, 30)))
+        slope = x.T @ (w * (chance - y)) + cost * point
+        bend = (x.T * (w * chance * (1 - chance))) @ x + np.diag(cost)
+        step = np.linalg.solve(bend, slope)
+        size = float(np.abs(step).max())
+        point -= step * min(1.0, 4.0 / size) if size > _SETTLED else 0.0
+        if size < _SETTLED:
+            break
+    weights = {name: round(float(weight), 4) + 0.0 for name, weight in zip(names, point, strict=False)}
+    return Logistic({name: weight for name, weight in weights.items() if weight}, round(float(point[-1]), 4))
 
-    Quality is measured by cross-validation.
+
+def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = PENALTY) -> Weights:
+    """Fit what an answer's probability and a move's worth are told from; each data set counts the same."""
+    hidden = () if logprobs else _UNKNOWN_TO_OTHERS
+    sizes = defaultdict[str, int](int)
+    for course in courses:
+        sizes[course.data] += 1
+    equal = {data: len(courses) / len(sizes) / size for data, size in sizes.items()}
+    rows: list[tuple[Features, float, float]] = []
+    for course in courses:
+        stood = [answer for moment in course.moments for answer in moment.answers]
+        share = equal[course.data] / (len(stood) or 1)
+        rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
+    right = fit_logistic(*_columns(rows), penalty=penalty)
+    after: dict[str, Outlook] = {}
+    for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
+        rows, tokens = [], []
+        for course in courses:
+            for before, moment in zip(course.moments, course.moments[1:], strict=False):
+                if moment.move == move:
+                    rows.append((_state(before, right, hidden), moment.best(right)[0], equal[course.data]))
+                    tokens.append(moment.tokens)
+        mean = sum(tokens) / len(tokens)
+        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=penalty), round(mean, 1))
+    return Weights(right, after)
+
+
+def _columns(rows: Sequence[tuple[Features, float, float]]) -> tuple[list[Features], list[float], list[float]]:
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _without(features: Features, hidden: Sequence[str]) -> Features:
+    return {name: value for name, value in features.items() if name not in hidden}
+
+
+def _state(moment: Moment, right: Logistic, hidden: Sequence[str] = ()) -> dict[str, float]:
+    """Return what the worth of a move is told from, with the odds of these weights."""
+    question = {name: value for name, value in moment.state.items() if name != "odds"}
+    if not moment.answers:
+        return question
+    likeliest = max(moment.answers, key=lambda answer: right(answer.features))
+    chance = min(max(right(likeliest.features), 1e-6), 1 - 1e-6)
+    state = {**question, **likeliest.features, "odds": math.log(chance / (1 - chance))}
+    return {name: value for name, value in state.items() if name not in hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What one question comes to under a policy."""
+
+    f1: float
+    probability: float
+    calls: int
+    tokens: int
+    moves: tuple[str, ...] = ()
+
+
+def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[str] = ()) -> Replayed:
+    """Return what a question comes to: the moves that an effort makes, in the order of the run."""
+    at, *later = course.moments
+    made, calls, tokens = [at.move], at.calls, at.tokens
+    for moment in later:
+        f1, probability = at.best(weights.right)
+        if moment.move in without or (moment.move == "replan" and made[-1] != "split"):
+            continue
+        if moment.move == "guess" and made == ["read"] and course.guess:
+            moment = course.guess
+        forced = moment.move == "guess" and not at.answers
+        if not forced and not weights.is_worth(moment.move, _state(at, weights.right), probability, effort):
+            continue
+        at = moment
+        made.append(moment.move)
+        calls, tokens = calls + moment.calls, tokens + moment.tokens
+    f1, probability = at.best(weights.right)
+    return Replayed(f1, probability, calls, tokens, tuple(made))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What weights come to on one data set: one reading, every move, and an effort between them.
+
+    `oracle` is the F1 of the best answer that any move brought; `error` the calibration error of the given answers;
+    `kept` and `lift` are the share of answers that are given when abstaining below one half, and by how much that
+    multiplies the share of right ones.
     """
-    if len(courses) < 2 * FOLDS:
-        raise InputError(f"{len(courses)} questions are too few to fit a chooser to.", f"Give {2 * FOLDS} or more.")
-    held_out: list[tuple[Course, Chooser]] = []
-    for fold in range(FOLDS):
-        rest = [course for place, course in enumerate(courses) if place % FOLDS != fold]
-        chooser = _weighed(rest, penalty)
-        held_out += ((course, chooser) for course in courses[fold::FOLDS])
-    # What moves were worth is told by weights that did not see the question.
-    outlooks = _outlooks(held_out)
-    policies = _policies([(course, replace(chooser, outlooks=outlooks)) for course, chooser in held_out], calls)
-    whole = replace(_weighed(courses, penalty), outlooks=outlooks, policy=policies[0].policy, made_from=made_from)
-    chosen = [course.best(chooser, _moves(course)) for course, chooser in held_out]
-    return Fitted(
-        whole,
+
+    data: str
+    questions: int
+    one_reading: float
+    every_move: float
+    oracle: float
+    every_calls: float
+    f1: float
+    calls: float
+    tokens: float
+    split: float
+    error: float
+    kept: float
+    lift: float
+
+
+def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium") -> Judged:
+    """Replay one data set's questions by an effort."""
+    chosen = [replay(course, weights, effort) for course in courses]
+    every = [replay(course, weights, "high") for course in courses]
+    calibration = calibrate([Decision(True, one.f1 >= _RIGHT, one.probability) for one in chosen])
+    given = [one for one in chosen if one.probability >= _RIGHT]
+    precision = _mean([float(one.f1 >= _RIGHT) for one in chosen])
+    return Judged(
+        courses[0].data,
         len(courses),
-        sum(len(moment.added) for course in courses for moment in course.moments),
-        _mean([course.best(chooser, _moves(course)[:1])[0] for course, chooser in held_out]),
-        _mean([f1 for f1, _ in chosen]),
-        _mean([max(course.f1.values(), default=0.0) for course in courses]),
-        calibrate([Decision(True, f1 >= _RIGHT, probability) for f1, probability in chosen]),
-        policies,
+        _mean([course.moments[0].best(weights.right)[0] for course in courses]),
+        _mean([one.f1 for one in every]),
+        _mean([max((a.f1 for m in course.moments for a in m.answers), default=0.0) for course in courses]),
+        _mean([one.calls for one in every]),
+        _mean([one.f1 for one in chosen]),
+        _mean([one.calls for one in chosen]),
+        _mean([one.tokens for one in chosen]),
+        _mean([float("split" in one.moves) for one in chosen]),
+        calibration.ece or 0.0,
+        len(given) / len(chosen),
+        _mean([float(one.f1 >= _RIGHT) for one in given]) / precision if precision and given else 0.0,
     )
 
 
-def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[str] = ()) -> tuple[float, int, int]:
-    """Return F1, calls and tokens under a policy, optionally without some moves.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A chooser, and what its weights come to on each data set when they never saw it, by effort."""
 
-    A check counts only where the run made it; effects of another order within a move are not modelled.
+    chooser: Chooser
+    left_out: Mapping[str, tuple[Judged, ...]]
+    without_logprobs: tuple[Judged, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "left_out": {effort: [asdict(one) for one in judged] for effort, judged in self.left_out.items()},
+            "left_out_without_logprobs": [asdict(one) for one in self.without_logprobs],
+            "chooser": self.chooser.as_dict(),
+        }
+
+
+def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
+    """Fit both sets of weights; judge them, and choose the efforts, on data sets that they were not fitted to.
+
+    Medium effort is the one with the fewest calls that loses at most `MAX_LOSS` against every move on the data set
+    where it loses most; where none does, the one that loses least there. Low effort may lose three times as much.
     """
-    left = {moment.move: moment for moment in course.moments if moment.move not in without}
-    made: list[str] = []
-    calls = tokens = 0
-    while name := next_move(
-        left, course.standings(chooser, made), lambda move: chooser.outlook(move, course.operator), policy
-    ):
-        moment = left.pop(name)
-        made.append(name)
-        calls, tokens = calls + moment.calls, tokens + moment.tokens
-    return course.best(chooser, made)[0], calls, tokens
-
-
-def replayed(courses: Sequence[Course], chooser: Chooser, *, without: Sequence[str] = ()) -> Replayed:
-    """Replay a chooser by its own policy: means over questions."""
-    return _means(chooser.policy, [replay(course, chooser, chooser.policy, without) for course in courses])
-
-
-def _means(policy: Policy, each: Sequence[tuple[float, int, int]]) -> Replayed:
-    return Replayed(policy, *(_mean([float(one[place]) for one in each]) for place in range(3)))
-
-
-def _weighed(courses: Sequence[Course], penalty: float) -> Chooser:
-    """Fit the weights to every answer at every moment; each question counts the same."""
-    examples = []
+    by_data: dict[str, list[Course]] = defaultdict(list)
     for course in courses:
-        moves = _moves(course)
-        stood = [course.standings(_BLANK, moves[: last + 1]) for last in range(len(moves))]
-        share = len(stood) / (sum(map(len, stood)) or 1)
-        examples += [Example(one.features, course.f1[one.answer.text], share) for some in stood for one in some]
-    return Chooser(*fit(examples, penalty=penalty))
+        by_data[course.data].append(course)
+    if len(by_data) < 2:
+        raise InputError("One data set cannot be left out.", "Give runs of two data sets or more.")
+    sets: list[Weights] = []
+    judged: dict[bool, dict[str, tuple[Judged, ...]]] = {}
+    for logprobs in (True, False):
+        folds = {
+            data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs, penalty=penalty)
+            for data in by_data
+        }
+        worth = _choose_worth(by_data, folds)
+        judged[logprobs] = {
+            effort: tuple(judge(by_data[data], replace(folds[data], worth=worth), effort) for data in by_data)
+            for effort in EFFORTS
+        }
+        sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
+    return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"])
 
 
-def _moves(course: Course) -> list[str]:
-    return [moment.move for moment in course.moments]
+def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
+    """Return the least gain for which each effort makes a move."""
+    tried: list[tuple[float, float, float]] = []
+    for least in _WORTH:
+        judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]
+        worst = max(one.every_move - one.f1 for one in judged)
+        tried.append((least, worst, _mean([one.calls for one in judged])))
 
+    def cheapest(loss: float) -> float:
+        within = [row for row in tried if row[1] <= loss]
+        if within:
+            return min(within, key=lambda row: (row[2], row[1]))[0]
+        return min(tried, key=lambda row: (row[1], row[2]))[0]
 
-def _outlooks(judged: Sequence[tuple[Course, Chooser]]) -> dict[str, Outlook]:
-    """Return for each move the share of doubt it settled and its tokens, by kind of question and overall."""
-    gained: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
-    for course, chooser in judged:
-        moves = _moves(course)
-        for last, moment in enumerate(course.moments[1:], 1):
-            was, likely = course.best(chooser, moves[:last])
-            now, _ = course.best(chooser, moves[: last + 1])
-            for name in (moment.move, f"{moment.move}/{course.operator}"):
-                gained[name].append((now - was, 1 - likely, moment.tokens))
-    found: dict[str, Outlook] = {}
-    for name, moments in sorted(gained.items()):  # "split" before "split/compare"
-        over_all = found.get(name.partition("/")[0])
-        doubt = math.fsum(one for _, one, _ in moments)
-        gain = math.fsum(one for one, _, _ in moments)
-        if over_all:  # a kind with few questions is not believed to be another than the rest
-            doubt, gain = doubt + _BELIEVED, gain + _BELIEVED * over_all.settles
-        settles = gain / doubt if doubt else 0.0
-        found[name] = Outlook(round(max(settles, 0.0), 4), round(_mean([float(one) for _, _, one in moments]), 1))
-    return found
-
-
-def _policies(judged: Sequence[tuple[Course, Chooser]], calls: float) -> tuple[Replayed, ...]:
-    """Try stopping policies; the best F1 within so many calls comes first."""
-    tried = []
-    for sure in _SURE:
-        for worth in _WORTH:
-            policy = Policy(sure, worth)
-            tried.append(_means(policy, [replay(course, chooser, policy) for course, chooser in judged]))
-    within = [one for one in tried if one.calls <= calls] or [min(tried, key=lambda one: one.calls)]
-    best = max(within, key=lambda one: (one.f1, -one.tokens))
-    return (best, *(one for one in tried if one is not best))
+    return {"low": cheapest(3 * MAX_LOSS), "medium": cheapest(MAX_LOSS)}
 
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
+
+
+def _numpy() -> Any:
+    try:
+        return importlib.import_module("numpy")
+    except ImportError as error:
+        raise MissingExtra("Fitting weights", "eval") from error

@@ -71,6 +71,13 @@ def covers(question: str, passages: Sequence[Passage]) -> bool:
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
 
+def share_of_names(question: str, text: str, *, without: str = "") -> float:
+    """Return the share of a question's names that stand in a text; 1 where it has none beside `without`."""
+    held, left_out = _folded(text), _folded(without)
+    names = [name for name in _names(question) if name.whole != left_out]
+    return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
+
+
 def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
     """Return the answer, marked as a guess without support where the passages do not hold it."""
     if not answer.known or supports_answer(answer.text, passages):

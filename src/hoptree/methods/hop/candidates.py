@@ -1,103 +1,67 @@
-"""The answers that a question has so far, whichever way they came, and how likely each is right."""
+"""The answers that a question has so far, whichever move brought them, and how likely each is right."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.chooser import Chooser, in_words
+from hoptree.methods.hop.chooser import Weights
+from hoptree.methods.hop.signals import Quote, answer_signals, find_quote, rounded
 from hoptree.methods.steps.verify import same
-from hoptree.text.grounding import covers, fits_question_type, grounded, has_names
-from hoptree.text.names import sentence_spans
+from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 
-Way = Literal["read", "again", "split", "own"]
-"""How an answer was found: a reading, another one, parts of the question, or the model's own knowledge."""
-OPERATED = ("compare", "both")
+Way = Literal["read", "split", "replan", "guess", "own"]
+"""The move that an answer came from; "own" is the model's own knowledge."""
+OPERATED = ("compare", "both", "intersect")
 """Operators that code carries out better than a reader."""
-_MAX_COUNT = 3
-"""Ways, or other answers, beyond which more of them say no more."""
+_NEUTRAL = 0.5
+"""The confidence of a model that gives no log-probabilities."""
+_MAX_COUNT = 2
+"""Moves, or other answers, beyond which more of them say no more."""
+_MAX_REASONS = 3
 _MIN_REASON = 0.05
 """What weighs less is no reason."""
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
-_NEUTRAL = 0.5
-"""The value of a feature that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A sentence of a passage."""
-
-    passage: str
-    text: str
-
-    def as_dict(self) -> dict[str, str]:
-        return {"passage": self.passage, "text": self.text}
-
-
-def find_quote(answer: str, question: str, passages: Sequence[Passage]) -> Quote | None:
-    """Return the first sentence that holds the answer's words and most of the question's; titles count for each.
-
-    None where no sentence holds the answer.
-    """
-    wanted = question_key(answer)
-    if not wanted or wanted in ("yes", "no"):
-        return None
-    asked = set(question_key(question).split())
-    best: tuple[int, Quote] | None = None
-    for passage in passages:
-        title = set(question_key(passage.title).split())
-        for start, end in sentence_spans(passage.text):
-            sentence = passage.text[start:end]
-            key = question_key(sentence)
-            shared = len(asked & (set(key.split()) | title))
-            if f" {wanted} " in f" {key} " and (best is None or shared > best[0]):
-                best = (shared, Quote(passage.id, sentence))
-    return best[1] if best else None
+_PARTED = ("split", "replan")
+_WORDS = {
+    "agreement": "several moves came to it",
+    "confidence": "the model was sure of its words",
+    "quoted": "a sentence that was read states it",
+    "sentence": "that sentence holds what the question asks for",
+    "page": "the passage of that sentence is about the question",
+    "named": "that passage holds the names of the question",
+    "typed": "it is of the type that was asked for",
+    "computed": "code concluded it from what was found",
+    "supported": "its parts were answered from what was read",
+    "parted": "it was put together from parts of the question",
+}
+"""What a high value of a feature says for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer: the way it was found, what it can be quoted from, and what else is counted about it.
+    """One answer: its move, the sentence it rests on, and what was counted about it.
 
-    `recalled` says that every part it was put together from is the model's own knowledge.
+    `supported` is the share of its parts that something read bears out. `recalled` says that every one of its parts is
+    the model's own knowledge.
     """
 
     answer: Answer
     way: Way
     quote: Quote | None = None
-    covered: bool = False
+    signals: Mapping[str, float] | None = None
     computed: bool = False
     supported: float = 0.0
     recalled: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what a trace records: enough to weigh it again, with other weights or beside fewer others."""
-        return {
-            "answer": self.answer.text,
-            "way": self.way,
-            "confidence": self.answer.confidence,
-            "quoted": self.quote.as_dict() if self.quote else None,
-            "covered": self.covered,
-            "computed": self.computed,
-            "supported": round(self.supported, 4),
-            "recalled": self.recalled,
-        }
-
-    @classmethod
-    def read(cls, record: Mapping[str, Any]) -> Candidate:
-        """Read a candidate from a trace."""
-        answer = Answer(record["answer"], confidence=record["confidence"])
-        quote = Quote(record["quoted"]["passage"], record["quoted"]["text"]) if record["quoted"] else None
-        counted = record["covered"], record["computed"], record["supported"]
-        return cls(answer, record["way"], quote, *counted, record.get("recalled", False))  # older traces lack it
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Equal answers as one, with its features and the probability that it is right.
+    """Answers that mean the same as one, with its features and the probability that it is right.
 
     `recalled` says that only the model's own knowledge is behind it.
     """
@@ -114,19 +78,19 @@ class Standing:
             "answer": self.answer.text,
             "ways": list(self.ways),
             "probability": round(self.probability, 4),
-            "features": {name: round(value, 4) for name, value in self.features.items()},
+            "features": rounded(self.features),
             "quoted": self.quote.as_dict() if self.quote else None,
         }
 
 
 class Pool:
-    """All candidates for one question; `checked` is what checks said of answers: 1 for, -1 against."""
+    """All candidates for one question, and what the question and its passages show."""
 
-    def __init__(self, question: str, chooser: Chooser, *, operated: bool, trusted: bool = False) -> None:
-        """`operated` says that the question compares, `trusted` that the model knows where its knowledge ends."""
-        self._question, self._chooser, self._operated, self._trusted = question, chooser, operated, trusted
+    def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
+        """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
+        self._question, self._weights, self._operated, self._trusted = question, weights, operated, trusted
+        self.signals = dict(signals)
         self.candidates: list[Candidate] = []
-        self.checked: dict[str, float] = {}
 
     def add(
         self,
@@ -134,25 +98,37 @@ class Pool:
         way: Way,
         passages: Sequence[Passage] = (),
         *,
+        copied: str = "",
         computed: bool = False,
         supported: float = 0.0,
         recalled: bool = False,
     ) -> None:
-        """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate."""
+        """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate.
+
+        `copied` is the sentence that the reader says it rests on.
+        """
         if not answer.known or not answer.text:
             return
         spelled = answer if computed else grounded(answer, "", passages)
         answer = spelled if spelled.known else answer
-        quote = find_quote(answer.text, self._question, passages)
-        covered = covers(self._question, passages)
-        self.candidates.append(Candidate(answer, way, quote, covered, computed, supported, recalled))
+        quote = find_quote(answer.text, self._question, passages, copied=copied)
+        signals = answer_signals(self._question, answer.text, quote, passages)
+        self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled))
 
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first, what cannot be given last; of equals the first found."""
         groups = list(self._groups())
-        answers = sum(self._trusted or not _recalled(group) for group in groups)
-        standings = [self._standing(group, answers) for group in groups]
-        return sorted(standings, key=lambda one: (not self.may_be_final(one), -one.probability))
+        rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
+        standings = [self._standing(group, rivals) for group in groups]
+        return sorted(standings, key=lambda standing: (not self.may_be_final(standing), -standing.probability))
+
+    def state(self, standings: Sequence[Standing]) -> dict[str, float]:
+        """Return what the worth of a further move is told from: the question, what was read, and the best answer."""
+        if not standings:
+            return {**self.signals, "nothing": 1.0}
+        best = standings[0]
+        odds = math.log(max(best.probability, 1e-6) / max(1 - best.probability, 1e-6))
+        return {**self.signals, **best.features, "odds": odds}
 
     def may_be_final(self, standing: Standing) -> bool:
         """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
@@ -162,47 +138,54 @@ class Pool:
         left = list(self.candidates)
         while left:
             first, *left = left
-            group = [first, *(other for other in left if same(other.answer.text, first.answer.text))]
+            group = [first, *(other for other in left if mean_the_same(other.answer.text, first.answer.text))]
             left = [other for other in left if other not in group]
             yield group
 
-    def _standing(self, group: Sequence[Candidate], answers: int) -> Standing:
-        """Weigh equal answers as one; so many `answers` could be given."""
-        surest = max(group, key=lambda one: (one.computed, one.quote is not None, one.answer.confidence or 0.0))
+    def _standing(self, group: Sequence[Candidate], rivals: int) -> Standing:
+        """Weigh answers that mean the same as one; so many `rivals` could be given in its place."""
+        surest = max(
+            group,
+            key=lambda candidate: (candidate.computed, candidate.quote is not None, candidate.answer.confidence or 0.0),
+        )
         ways = tuple(dict.fromkeys(candidate.way for candidate in group))
-        fits = fits_question_type(self._question, surest.answer.text)
-        confidences = [one.answer.confidence for one in group if one.answer.confidence is not None]
+        parted = any(way in _PARTED for way in ways)
+        confidences = [c.answer.confidence for c in group if c.answer.confidence is not None]
+        links = self.signals.get("links", 0.0)
+        computed = any(candidate.computed for candidate in group)
         features = {
+            **{name: max((c.signals or {}).get(name, 0.0) for c in group) for name in (surest.signals or {})},
             "agreement": min(len(ways) - 1, _MAX_COUNT) / _MAX_COUNT,
-            "against": min(max(answers - 1, 0), _MAX_COUNT) / _MAX_COUNT,
+            "against": min(rivals, _MAX_COUNT) / _MAX_COUNT,
             "confidence": max(confidences, default=_NEUTRAL),
-            "held": float(any(candidate.quote for candidate in group)),
-            "covered": float(any(one.covered for one in group)) if has_names(self._question) else _NEUTRAL,
-            "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
-            "computed": 1.0 if any(one.computed for one in group) else -1.0 if self._operated else 0.0,
+            "computed": float(computed),
+            "uncomputed": float(self._operated and not computed),
             "supported": max(candidate.supported for candidate in group),
-            "split": float("split" in ways),
-            "own": float(ways == ("own",)),
-            "verified": next((self.checked[one.answer.text] for one in group if one.answer.text in self.checked), 0.0),
+            "parted": float(parted),
+            "guess": float(ways == ("guess",)),
+            "links": links,
+            "unparted_links": 0.0 if parted else links,
+            "pages": self.signals.get("pages", 0.0),
+            "not_found": self.signals.get("not_found", 0.0),
         }
         support = dict.fromkeys(passage_id for candidate in group for passage_id in candidate.answer.support)
         answer = replace(surest.answer, support=tuple(support))
         quote = next((candidate.quote for candidate in (surest, *group) if candidate.quote), None)
         measured = answer.confidence if ways == ("own",) and self._trusted else None
-        probability = self._chooser.probability(features) if measured is None else measured
-        return Standing(answer, ways, quote, features, probability, _recalled(group))
+        probability = self._weights.right(features) if measured is None else measured
+        return Standing(answer, ways, quote, features, probability, _is_recalled(group))
 
-    def why(self, standings: Sequence[Standing]) -> str:
+    def explain(self, standings: Sequence[Standing]) -> str:
         """Say why the first answer was chosen over the others."""
         first, *others = standings
         if not others:
-            return "no way came to another answer"
+            return "no other answer was found"
         second = others[0]
         # What may not be given stands behind all that may, however likely it is.
-        excluded = [one for one in others if self.may_be_final(first) and not self.may_be_final(one)]
-        notable = [one for one in excluded if one is second or one.probability >= first.probability]
+        excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
+        notable = [other for other in excluded if other is second or other.probability >= first.probability]
         reasons = [] if second in excluded else self._reasons(first, second)
-        return "; ".join([*reasons, *(f"{one.answer.text} is no answer: {_RECALLED_ONLY}" for one in notable)])
+        return "; ".join([*reasons, *(f"{other.answer.text} is no answer: {_RECALLED_ONLY}" for other in notable)])
 
     def why_not(self, standing: Standing, least: float) -> str:
         """Say why an answer is not given, "" where it is; one that is less likely than `least` is not."""
@@ -211,22 +194,31 @@ class Pool:
         return "it is too unlikely" if standing.probability < least else ""
 
     def _reasons(self, first: Standing, second: Standing) -> list[str]:
-        """Say what speaks for an answer rather than for the next that may be given too, the weightiest first."""
-        reasons, slightly = [], ""
-        for name, weight in self._chooser.reasons(first.features, second.features):
-            unknown = name == "confidence" and first.answer.confidence is None
-            # A chooser may weigh a feature against what it says: that is no reason.
-            if unknown or not self._chooser.is_meant(name):
-                continue
-            if weight >= _MIN_REASON:
-                reasons.append(in_words(name, first.features[name] > second.features[name]))
-            elif name == "confidence":
-                slightly = "the model was slightly surer of its words"
+        """Say what speaks for an answer rather than for the next one, the weightiest first."""
+        weights = self._weights.right.weights
+        gaps = {
+            name: weights.get(name, 0.0) * (first.features[name] - second.features.get(name, 0.0))
+            for name in _WORDS
+            if name in first.features and first.features[name] > second.features.get(name, 0.0)
+        }
+        if first.answer.confidence is None:
+            gaps.pop("confidence", None)
+        reasons = [_WORDS[name] for name, gap in sorted(gaps.items(), key=lambda pair: -pair[1]) if gap >= _MIN_REASON]
         if not reasons and first.probability > second.probability:
-            reasons = [slightly or "it is likelier by these weights"]
-        return reasons[:_MAX_COUNT] or ["it came first"]
+            reasons = ["it is likelier by what was counted about both"]
+        return reasons[:_MAX_REASONS] or ["it came first"]
 
 
-def _recalled(group: Sequence[Candidate]) -> bool:
+def mean_the_same(answer: str, other: str) -> bool:
+    """Return whether answers are the same, or one is a shorter form of the other's name: Capitol, Capitol Records."""
+    if same(answer, other):
+        return True
+    short, long = sorted((question_key(answer).split(), question_key(other).split()), key=len)
+    is_name = min(answer, other, key=len)[:1].isupper() and not any(map(str.isdigit, answer + other))
+    begins = long[: len(short)] == short or long[-len(short) :] == short
+    return bool(short) and is_name and begins and "," not in answer + other and not {"and", "or", "no", "not"} & {*long}
+
+
+def _is_recalled(group: Sequence[Candidate]) -> bool:
     """Return whether only the model's own knowledge is behind equal answers."""
     return all(candidate.recalled or candidate.way == "own" for candidate in group)

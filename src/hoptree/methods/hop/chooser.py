@@ -1,4 +1,4 @@
-"""hop's frozen model: weights of features, what a further move is worth, and the measured boundary of knowledge."""
+"""hop's frozen model: how likely an answer is right, and what a further move is worth for this question."""
 
 from __future__ import annotations
 
@@ -6,104 +6,86 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError
 
+Effort = Literal["low", "medium", "high"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Features = Mapping[str, float]
-FEATURES: dict[str, str] = {
-    "agreement": "several ways came to it",
-    "against": "other ways came to other answers",
-    "confidence": "the model was sure of its words",
-    "held": "it can be quoted from what was read",
-    "covered": "what was read holds the names of the question",
-    "typed": "it is of the kind that was asked for",
-    "computed": "code concluded it from what was found",
-    "supported": "its parts were answered from what was read",
-    "split": "it came of parts of the question",
-    "own": "only the model's own knowledge says it",
-    "verified": "a check bore it out",
-}
-"""Every feature with what a high value of it says for an answer."""
-_IF_LOW = {"split": "it came of the question as a whole", "own": "something that was read says it"}
-"""What a low value says for an answer, where it can; `against` is the same for all answers to a question."""
-_NEGATIVE, _EITHER_SIGN = ("against", "own"), ("split",)
-"""Features of which more speaks against an answer, and those of which more may speak for it or against."""
-
-
-def may_weigh(name: str, weight: float) -> bool:
-    """Return whether a weight agrees with what its feature says."""
-    return name in _EITHER_SIGN or (weight <= 0 if name in _NEGATIVE else weight >= 0)
-
-
-def in_words(name: str, high: bool) -> str:
-    """Say what a feature's value means for an answer."""
-    return FEATURES[name] if high else _IF_LOW[name]
-
-
-FORMAT = 1
+FORMAT = 2
 _MAX_LOGIT = 30.0
 """Beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a move is worth: the share of the doubt that is left which it takes away, and the tokens that it costs."""
+class Logistic:
+    """The logistic function of a weighted sum of features; features without a weight count nothing."""
 
-    settles: float
-    tokens: float
+    weights: Features
+    bias: float
 
-    def gain(self, probability: float) -> float:
-        """Return the expected gain in probability, for a thousand tokens."""
-        return 1000 * self.settles * (1 - probability) / max(self.tokens, 1.0)
+    def __call__(self, features: Features) -> float:
+        total = self.bias + math.fsum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
+        return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, total))))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"weights": dict(self.weights), "bias": self.bias}
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """When to go on: not from the probability `sure` on, and not for a gain in probability under `worth`.
+class Outlook:
+    """The probability that the best answer is right after a move, and the tokens the move costs on average."""
 
-    The gain is that for a thousand tokens. Answers whose probabilities are less than `close` apart are close.
+    right: Logistic
+    tokens: float
+
+    def gain(self, features: Features, probability: float) -> float:
+        """Return the expected gain in probability for a thousand tokens."""
+        return 1000 * (self.right(features) - probability) / max(self.tokens, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The numbers for models with log-probabilities, or for those without.
+
+    `right` weighs an answer; `after` tells what a move leads to; `worth` is the least gain for a thousand tokens for
+    which an effort makes a move.
     """
 
-    sure: float = 0.75
-    worth: float = 0.02
-    close: float = 0.1
+    right: Logistic
+    after: Mapping[str, Outlook] = field(default_factory=dict)
+    worth: Mapping[str, float] = field(default_factory=dict)
+
+    def is_worth(self, move: str, state: Features, probability: float, effort: Effort) -> bool:
+        """Return whether a move pays; high effort makes every move, and unknown moves are made by no other."""
+        if effort == "high":
+            return True
+        outlook = self.after.get(move)
+        return outlook is not None and outlook.gain(state, probability) >= self.worth.get(effort, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "right": self.right.as_dict(),
+            "after": {move: {**o.right.as_dict(), "tokens": o.tokens} for move, o in self.after.items()},
+            "worth": dict(self.worth),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """The probability that an answer is right, as the logistic function of a weighted sum of its features.
+    """Weights for models with and without log-probabilities; `made_from` tells where the numbers come from."""
 
-    `outlooks` are by move and kind of question ("split/compare"), or by move alone; `policy` is when it pays to go on.
-    `made_from` tells where the numbers come from.
-    """
-
-    weights: Mapping[str, float]
-    bias: float
-    outlooks: Mapping[str, Outlook] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
+    with_logprobs: Weights
+    without_logprobs: Weights
     made_from: Mapping[str, Any] = field(default_factory=dict)
 
-    def probability(self, features: Features) -> float:
-        total = self.bias + math.fsum(self.weights[name] * features.get(name, 0.0) for name in self.weights)
-        return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, total))))
-
-    def reasons(self, chosen: Features, other: Features) -> list[tuple[str, float]]:
-        """Return the features that speak for one answer rather than another, the weightiest first, with how much."""
-        gaps = {name: weight * (chosen.get(name, 0.0) - other.get(name, 0.0)) for name, weight in self.weights.items()}
-        return sorted(((name, gap) for name, gap in gaps.items() if gap > 0), key=lambda reason: -reason[1])
-
-    def is_meant(self, name: str) -> bool:
-        """Return whether a feature weighs as what it says, and not against it."""
-        return may_weigh(name, self.weights[name])
-
-    def outlook(self, move: str, kind: str) -> Outlook | None:
-        """Return what a move is worth for a kind of question; None where nothing is known of it."""
-        return self.outlooks.get(f"{move}/{kind}") or self.outlooks.get(move)
+    def weights(self, *, logprobs: bool) -> Weights:
+        return self.with_logprobs if logprobs else self.without_logprobs
 
     @property
     def digest(self) -> str:
@@ -114,10 +96,8 @@ class Chooser:
     def as_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "weights": dict(self.weights),
-            "bias": self.bias,
-            "outlooks": {name: [outlook.settles, outlook.tokens] for name, outlook in self.outlooks.items()},
-            "policy": asdict(self.policy),
+            "with_logprobs": self.with_logprobs.as_dict(),
+            "without_logprobs": self.without_logprobs.as_dict(),
             "made_from": dict(self.made_from),
         }
 
@@ -128,6 +108,18 @@ def frozen_chooser() -> Chooser:
     return read_chooser((files("hoptree.methods.hop") / "frozen.json").read_text(encoding="utf-8"), "frozen.json")
 
 
+def open_chooser(path: str) -> Chooser:
+    """Return the chooser in a file, or the packaged one without a path."""
+    if not path:
+        return frozen_chooser()
+    try:
+        return read_chooser(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", "Give chooser a file of hoptree methods chooser fit."
+        ) from error
+
+
 def read_chooser(text: str, name: str) -> Chooser:
     """Read the chooser in a file's text, if it is one of this version."""
     wrong = ConfigError(f"{name} is no chooser.", "hoptree methods chooser fit makes one.")
@@ -135,20 +127,27 @@ def read_chooser(text: str, name: str) -> Chooser:
         value = json.loads(text)
     except (ValueError, RecursionError):
         raise wrong from None
-    if not isinstance(value, dict) or not isinstance(value.get("weights"), dict):
+    if not isinstance(value, dict) or "format" not in value:
         raise wrong
-    if value.get("format") != FORMAT or (unknown := sorted(value["weights"].keys() - FEATURES.keys())):
-        difference = f"it weighs {', '.join(unknown)}" if value.get("format") == FORMAT else "its format is another"
-        raise ConfigError(
-            f"{name} is of another version: {difference}.", "Fit it anew with hoptree methods chooser fit."
-        )
+    if value["format"] != FORMAT:
+        raise ConfigError(f"{name} is of another version.", "Fit it anew with hoptree methods chooser fit.")
     try:
-        weights = {feature: _number(weight) for feature, weight in value["weights"].items()}
-        outlooks = {move: Outlook(*map(_number, pair)) for move, pair in value.get("outlooks", {}).items()}
-        policy = Policy(**{name: _number(limit) for name, limit in value.get("policy", {}).items()})
-        return Chooser(weights, _number(value.get("bias")), outlooks, policy, dict(value.get("made_from") or {}))
-    except (TypeError, ValueError, AttributeError):
+        sets = (_read_weights(value["with_logprobs"]), _read_weights(value["without_logprobs"]))
+        return Chooser(*sets, dict(value.get("made_from") or {}))
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise wrong from None
+
+
+def _read_weights(value: Mapping[str, Any]) -> Weights:
+    after = {
+        move: Outlook(_read_logistic(outlook), _number(outlook["tokens"])) for move, outlook in value["after"].items()
+    }
+    worth = {effort: _number(least) for effort, least in value["worth"].items()}
+    return Weights(_read_logistic(value["right"]), after, worth)
+
+
+def _read_logistic(value: Mapping[str, Any]) -> Logistic:
+    return Logistic({name: _number(weight) for name, weight in value["weights"].items()}, _number(value["bias"]))
 
 
 def _number(value: Any) -> float:
@@ -159,16 +158,10 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """How often the model is right where it is sure, whether it knows its bounds, and how often it is sure."""
+    """How often the model is right where it is sure, and whether it knows where its knowledge ends."""
 
     right_if_sure: float
     usable: bool
-    sure: float = 0.0
-
-    @property
-    def settles(self) -> float:
-        """The share of doubtful questions that asking the model itself is expected to answer rightly."""
-        return self.right_if_sure * self.sure
 
 
 def read_boundary(path: str) -> Boundary:
@@ -182,8 +175,4 @@ def read_boundary(path: str) -> Boundary:
         raise ConfigError(f"{path} is no measured boundary.", remedy)
     right = record["confident_correct"]
     known = isinstance(right, int | float) and not isinstance(right, bool) and 0 <= right <= 1
-    answered, questions = record.get("answered"), record.get("questions")
-    share = 0.0
-    if isinstance(answered, int) and isinstance(questions, int) and 0 <= answered <= questions:
-        share = answered / max(questions, 1)
-    return Boundary(float(right) if known else 0.0, known and record["usable"] is True, share)
+    return Boundary(float(right) if known else 0.0, known and record["usable"] is True)

@@ -1,44 +1,41 @@
-"""hop: one reading first, and then the move that promises most for its tokens, until an answer is likely right."""
+"""hop: read once, and go on to the parts of the question where that is worth its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
-from hoptree.core.errors import BudgetSpent, ConfigError
+from hoptree.core.errors import BudgetSpent
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.engine.schedule import in_order, together
-from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
-from hoptree.methods.hop.chooser import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
-from hoptree.methods.hop.nodes import PartOptions, Parts, Solved, count_listed, intersect_branches, which_of_two
+from hoptree.engine.schedule import in_order
+from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
+from hoptree.methods.hop.chooser import Boundary, Effort, open_chooser, read_boundary
+from hoptree.methods.hop.lists import count_listed, intersect_branches
+from hoptree.methods.hop.parts import PartOptions, Parts, Solved, chain_lines
+from hoptree.methods.hop.reading import read_passages
+from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.hop.word_plans import operator_of, plan_by_words
-from hoptree.methods.steps.answer import answer_from, confident_answer, summarise_chain, synthesise
-from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, read_with_chains
+from hoptree.methods.steps.answer import confident_answer
+from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
-from hoptree.methods.steps.demonstrations import copies_demonstration, fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.text.question_tree import Node, Plan, single_node
 
-FIRST, SETTLING = "read", "which"
-Move = Callable[[], Awaitable[None]]
-_BEST_PASSAGES = 2
-"""Passages of the second reading, which little distracts."""
 _MAIN_QUESTION_ORDER = 1
 _USUAL_SHARE = 0.86
-"""The share of the mean tokens of a split that half of them keep within; other moves vary little."""
-_RECALL_TOKENS = 130
-"""What asking the model itself takes, where no chooser knows."""
-_MOVE_NAMES = {
-    "again": "another reading",
-    "split": "splitting the question",
-    "own": "asking the model itself",
-    "which": "a check of two answers",
+"""The share of the mean tokens of a move that half of them keep within."""
+_READING = {
+    "forced": ("read", ("read", "read_or_not_found")),
+    "honest": ("read_or_not_found", ("read_or_not_found", "read_or_not_found")),
+    "mixed": ("read_or_not_found", ("read", "read_or_not_found")),
+    "quoted": ("read_quoted", ("read_quoted", "read_quoted")),
+    "trained": ("trained_read", ("trained_read", "trained_read")),
 }
 
 
@@ -63,14 +60,22 @@ class Weighed(Decision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings(Weighed):
-    """How every answer stands after a move; `added` are the candidates that it brought."""
+    """How every answer stands after a move, and what the worth of the next one is told from."""
 
     kind: ClassVar[str] = "standings"
     value: list[dict[str, Any]]
     after: str
     operator: str
-    added: list[dict[str, Any]] = field(default_factory=list)
-    checked: dict[str, float] = field(default_factory=dict)
+    state: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveSkipped(Decision):
+    """A move that was not worth its tokens, or that the budget left no room for."""
+
+    kind: ClassVar[str] = "skipped"
+    value: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,109 +110,75 @@ class _HopExplanation(Explanation):
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
 
-def next_move(
-    moves: Collection[str], standings: Sequence[Standing], outlook: Callable[[str], Outlook | None], policy: Policy
-) -> str:
-    """Return the next move; "" where an answer is likely enough, or no move that is left is worth its tokens.
-
-    One reading comes first whatever is known of it. Two answers are held against each other only where they are close.
-    A policy that is never sure makes every move whose gain is not under what it asks for.
-    """
-    if FIRST in moves:
-        return FIRST
-    likely = standings[0].probability if standings else 0.0
-    if likely >= policy.sure and policy.sure < 1:
-        return ""
-    close = len(standings) > 1 and likely - standings[1].probability <= policy.close
-    outlooks = {name: outlook(name) for name in moves if name != SETTLING or close}
-    gains = {name: known.gain(likely) if known else 0.0 for name, known in outlooks.items()}
-    best = max(gains, key=lambda name: gains[name], default="")
-    return best if best and gains[best] >= policy.worth else ""
-
-
 def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
     """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
-    inputs = {"chooser": _open_chooser(str(options.get("chooser") or "")).digest}
+    inputs = {"chooser": open_chooser(str(options.get("chooser") or "")).digest}
     if path := str(options.get("boundary") or ""):
         inputs["boundary"] = str(read_boundary(path))
     return inputs
 
 
-def _open_chooser(path: str) -> Chooser:
-    if not path:
-        return frozen_chooser()
-    try:
-        return read_chooser(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error}.", "Give chooser a file of hoptree methods chooser fit."
-        ) from error
-
-
 @method(
     "hop",
-    title="One engine of the four: read, and go on where it pays",
+    title="Read once, and split the question where that pays",
     needs=("corpus",),
     iterative=True,
     dynamic=True,
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
-    roles=("answer", "decompose", "know", "summarise", "verify"),
+    roles=("answer", "decompose", "know"),
     differs="It is of no paper.",
     explain=_HopExplanation(),
     uses=_inputs,
-    bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
+    bounds={"abstain": (0.0, 1.0)},
 )
 async def hop(
     question: Question,
     ctx: Context,
     *,
     k: int = 5,
-    sure: float | None = None,
-    worth: float | None = None,
-    close: float | None = None,
+    effort: Effort = "medium",
     abstain: float = 0.0,
-    again: bool = True,
-    split: bool = True,
-    own: bool = True,
-    check: bool = False,
-    deepen: bool = False,
-    worded: bool = True,
-    titles: bool = True,
-    plain: bool = False,
     chooser: str = "",
     boundary: str = "",
+    reading: str = "forced",
+    worded: str = "all",
+    recall: bool = True,
+    carry: bool = False,
 ) -> Answer:
-    """Read what the question finds, and go on only while an answer is in doubt and a move is worth its tokens.
+    """Read what the question finds; split the question where that is likely to mend the answer.
 
-    The moves: another reading (`again`), splitting the question and answering its parts (`split`), and the model's own
-    knowledge (`own`). The parts follow from the question's words where `worded` is on and they can, else from a planner
-    that sees the titles that were found unless `titles` is off; comparisons are made in code. With `check`, a half-sure
-    part that others rest on is checked, and so are two answers that are `close`; with `deepen`, a part that nothing
-    answers is split once more. Both are off: with a small model, checks mend as much as they break, and deepening
-    hardly ever answers.
+    The moves, in order: read the passages; answer the parts of the question and put them together; plan once more
+    where a part had no answer; and, where the reader found nothing, have it guess. Before each, a small frozen model
+    tells how likely the best answer is right, and what the move would make of it. `effort` is how little a move may
+    promise: low, medium, or high, which makes every move. Below the probability `abstain` there is no answer.
 
-    Before each move, a small frozen model tells from countable things how likely each answer is right. What reaches
-    `sure` is given, and no move is made whose gain in probability for a thousand tokens is under `worth`; what is not
-    set is as the model was fitted. Below `abstain` there is no answer. `plain` asks by the prompts of TAIKC's paper,
-    which adapters are trained on. `chooser` is a file of such a model in place of the one that comes with Hoptree.
-    `boundary` is a file that hoptree eval boundary measured: without it, or if it is not usable, what only the model
-    knows is no answer, nor what only such parts come to.
+    `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that
+    hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
     """
     ctx.require_corpus()
-    weights = _open_chooser(chooser)
-    given = {name: value for name, value in (("sure", sure), ("worth", worth), ("close", close)) if value is not None}
-    policy = replace(weights.policy, **given)
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
-    parts = PartOptions(k=k, own=own, check=check, deepen=deepen, worded=worded and not plain, plain=plain)
-    run = _Run(question.text, ctx, weights, known, parts, abstain=abstain, titles=titles)
-    moves = run.moves(again=again, split=split)
-    while move := run.next_move(moves, policy):
-        await moves.pop(move)()
-        run.record(move)
-    answer = run.conclude()
-    run.warn_of_moves_left(moves, policy, answer)
-    return answer
+    run = _Run(
+        question.text,
+        ctx,
+        effort,
+        known,
+        k=k,
+        abstain=abstain,
+        chooser=chooser,
+        reading=reading,
+        worded=worded,
+        recall=recall,
+        carry=carry,
+    )
+    for name, move in run.moves():
+        if run.is_open(name) and run.is_worth(name):
+            await move()
+            run.record(name)
+    return run.conclude()
+
+
+Move = tuple[str, Callable[[], Awaitable[None]]]
 
 
 class _Run:
@@ -217,77 +188,86 @@ class _Run:
         self,
         question: str,
         ctx: Context,
-        chooser: Chooser,
+        effort: Effort,
         boundary: Boundary,
-        options: PartOptions,
         *,
+        k: int,
         abstain: float,
-        titles: bool,
+        chooser: str,
+        reading: str,
+        worded: str,
+        recall: bool,
+        carry: bool,
     ) -> None:
-        self._question, self._ctx, self._chooser, self._boundary = question, ctx, chooser, boundary
-        self._options, self._abstain, self._titles = options, abstain, titles
+        self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
+        self._k, self._abstain, self._worded = k, abstain, worded
+        self._trained = reading == "trained"
+        self._prompt, prompts = _READING[reading]
+        self._parts = PartOptions(k, prompts, recall, carry)
+        self._weights = open_chooser(chooser).weights(logprobs="logprobs" in ctx.model_for("answer").capabilities)
         self._operator = operator_of(question)
-        self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
-        self._pool = Pool(question, chooser, operated=self._operator in OPERATED, trusted=boundary.usable)
-        self._recorded = 0
+        operated = self._operator in OPERATED
+        signals = question_signals(question) | {
+            "operated": float(operated),
+            "yes_no": float(self._operator == "yes_no"),
+        }
+        self._pool = Pool(question, self._weights, signals, operated=operated, trusted=boundary.usable)
         self._passages: tuple[Passage, ...] = ()
-        self._seen: dict[str, Passage] = {}
+        self._missing: list[tuple[Node, Solved]] = []
+        self._known: list[Solved] = []
+        self._skipped: list[str] = []
+        self._spent = False
         ctx.emit(OperatorFound(value=self._operator))
 
-    def moves(self, *, again: bool, split: bool) -> dict[str, Move]:
-        """Return the moves by name, in the order in which equals are made."""
-        moves: dict[str, tuple[bool, Move]] = {
-            "read": (True, self._read),
-            "again": (again, self._read_again),
-            "split": (split, self._split),
-            "own": (self._options.own, self._recall),
-            "which": (self._options.check, self._settle),
-        }
-        return {name: move for name, (wanted, move) in moves.items() if wanted}
+    def moves(self) -> list[Move]:
+        """Return the moves in their order."""
+        return [
+            ("read", self._read),
+            ("split", self._split),
+            ("replan", self._replan),
+            ("own", self._recall),
+            ("guess", self._guess),
+        ]
 
-    def next_move(self, moves: Mapping[str, Move], policy: Policy) -> str:
-        return self._best_move(moves if FIRST in moves else self._affordable(moves), policy)
+    def is_open(self, move: str) -> bool:
+        """Return whether there is something for a move to do."""
+        if move == "replan":
+            return bool(self._missing)
+        if move == "own":
+            return self._boundary.usable
+        return move != "guess" or bool(self._pool.signals.get("not_found"))
 
-    def warn_of_moves_left(self, moves: Mapping[str, Move], policy: Policy, answer: Answer) -> None:
-        """Raise BudgetSpent if the budget left out a move; warn of moves not worth it where nothing was found."""
-        if self._best_move(moves, policy):
-            raise BudgetSpent("tokens", self._ctx.tokens_left)
-        able = [name for name in self._affordable(moves) if name != "own" or self._boundary.usable]
-        left_out = (
-            [] if answer.known else [name for name in able if self._best_move([name], replace(policy, worth=0.0))]
-        )
-        if left_out:
-            names = " and ".join(_MOVE_NAMES[name] for name in left_out).capitalize()
-            were = "were not worth their" if left_out[1:] else "was not worth its"
-            self._ctx.warn("not_worth", f"{names} {were} cost by these weights; --set worth=0 tries every move.")
-
-    def _affordable(self, moves: Collection[str]) -> list[str]:
-        """Return the moves that what is left of the budget can be expected to pay."""
-        outlooks = {name: self._outlook(name) for name in moves}
-        left = self._ctx.tokens_left
-        return [name for name, known in outlooks.items() if known is None or _USUAL_SHARE * known.tokens <= left]
-
-    def _best_move(self, moves: Collection[str], policy: Policy) -> str:
-        return next_move(moves, self._pool.standings(), self._outlook, policy)
-
-    def _outlook(self, move: str) -> Outlook | None:
-        """Return what a move is worth here; asking the model itself is worth what was measured, if it was."""
-        known = self._chooser.outlook(move, self._operator)
-        if move != "own" or not self._boundary.usable:
-            return known
-        return Outlook(self._boundary.settles, known.tokens if known else _RECALL_TOKENS)
+    def is_worth(self, move: str) -> bool:
+        """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
+        if move == "read":
+            return True
+        standings = self._pool.standings()
+        likely = standings[0].probability if standings else 0.0
+        if move == "own":
+            worth = likely < self._boundary.right_if_sure
+        elif move == "guess" and not standings:
+            worth = True
+        else:
+            worth = self._weights.is_worth(move, self._pool.state(standings), likely, self._effort)
+        outlook = self._weights.after.get(move)
+        affordable = outlook is None or _USUAL_SHARE * outlook.tokens <= self._ctx.tokens_left
+        if worth and not affordable:
+            self._spent = True
+        if not (worth and affordable):
+            self._skipped.append(move)
+            why = "too little of the budget is left" if worth else "it promised too little"
+            self._ctx.emit(MoveSkipped(value=move, why=why))
+        return worth and affordable
 
     def record(self, move: str) -> None:
         """Record how every answer stands after a move, and propose the best one."""
-        standings, added = self._pool.standings(), self._pool.candidates[self._recorded :]
-        self._recorded += len(added)
+        standings = self._pool.standings()
         self._ctx.emit(
             Standings(
                 value=[standing.as_dict() for standing in standings],
                 after=move,
                 operator=self._operator,
-                added=[candidate.as_dict() for candidate in added],
-                checked=dict(self._pool.checked),
+                state=rounded(self._pool.state(standings)),
                 **self._weighed(standings),
             )
         )
@@ -297,13 +277,19 @@ class _Run:
             self._ctx.best = None  # what was likely enough before this move may not be so any more
 
     def conclude(self) -> Answer:
+        """Return the likeliest answer; raise BudgetSpent if the budget left out a move."""
+        if self._spent:
+            raise BudgetSpent("tokens", self._ctx.tokens_left)
         standings = self._pool.standings()
-        if not standings:
-            return Answer("", status="unknown")
-        best = standings[0]
-        self._ctx.emit(AnswerChosen(value=best.answer.text, **self._weighed(standings)))
-        may_give = not self._pool.why_not(best, self._abstain)
-        return best.answer if may_give else Answer("", best.answer.raw, "unknown", best.answer.source)
+        answer = Answer("", status="unknown")
+        if standings:
+            best = standings[0]
+            self._ctx.emit(AnswerChosen(value=best.answer.text, **self._weighed(standings)))
+            may_give = not self._pool.why_not(best, self._abstain)
+            answer = best.answer if may_give else Answer("", best.answer.raw, "unknown", best.answer.source)
+        if not answer.known and self._skipped:
+            self._ctx.warn("not_worth", "Some moves promised too little to be made; --set effort=high makes them all.")
+        return answer
 
     def _weighed(self, standings: Sequence[Standing]) -> dict[str, Any]:
         """Return the fields of `Weighed`."""
@@ -314,44 +300,29 @@ class _Run:
         return {
             "probability": round(best.probability, 4),
             "over": [[other.answer.text, round(other.probability, 4)] for other in others],
-            "why": self._pool.why(standings),
+            "why": self._pool.explain(standings),
             "given": not why_not,
             "why_not": why_not,
         }
 
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
-        self._passages = await self._ctx.search(self._question, k=self._options.k)
-        self._seen |= {passage.id: passage for passage in self._passages}
-        self._pool.add(await self._answer_from(self._passages, "read"), "read", self._passages)
+        self._passages = await self._ctx.search(self._question, k=self._k)
+        reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+        self._pool.signals |= reading_signals(self._question, self._passages)
+        self._pool.signals["not_found"] = float(not reading.answer.known)
+        self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
 
-    async def _read_again(self) -> None:
-        """Read the best passages alone, with the question before them too: this errs in other ways."""
-        best = self._passages[:_BEST_PASSAGES]
-        prompt = "read" if self._options.plain else "read_asked_first"
-        self._pool.add(await self._answer_from(best, prompt), "again", best)
-
-    async def _answer_from(self, passages: Sequence[Passage], prompt: str) -> Answer:
-        titles = not self._options.plain
-        return await answer_from(
-            self._ctx, self._question, passages, prompt=prompt, titles=titles, logprobs=self._logprobs
-        )
+    async def _guess(self) -> None:
+        """Have the reader answer from the same passages without the choice of NOT FOUND."""
+        reading = await read_passages(self._ctx, self._question, self._passages, prompt="read")
+        guess = replace(reading.answer, source="fallback")
+        self._pool.add(guess, "guess", self._passages)
 
     async def _recall(self) -> None:
         """Ask the model itself; its answer is as sure as it was measured to be."""
         answer = await confident_answer(self._ctx, self._question)
-        confidence = self._boundary.right_if_sure if self._boundary.usable else None
-        self._pool.add(replace(answer, confidence=confidence), "own")
-
-    async def _settle(self) -> None:
-        """Ask which of two close answers the passages behind them bear out."""
-        pair = self._pool.standings()[:2]
-        texts = (pair[0].answer.text, pair[1].answer.text)
-        cited = {passage_id for standing in pair for passage_id in standing.answer.support}
-        behind = [passage for passage in self._seen.values() if passage.id in cited] or list(self._passages)
-        place = await which_of_two(self._ctx, self._question, texts, behind)
-        if place is not None:
-            self._pool.checked |= {text: 1.0 if number == place else -1.0 for number, text in enumerate(texts)}
+        self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), "own")
 
     async def _split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
@@ -360,60 +331,87 @@ class _Run:
             if checked:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
-        worded = plan_by_words(self._ctx, self._question) if self._options.worded else None
-        plan = worded or await self._decompose()
-        if len(plan.nodes) < 2:
-            self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
-            record_plan(self._ctx, Plan(()))
-            return
-        parts = Parts(self._ctx, self._passages, self._options)
-        solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
-        self._seen |= parts.seen
-        await self._put_together(plan, solved, parts)
+        worded = (
+            plan_by_words(self._ctx, self._question, chains=self._worded == "all") if self._worded != "none" else None
+        )
+        await self._carry_out(worded or await self._decompose(), "split")
+
+    async def _replan(self) -> None:
+        """Plan once more with what is known and what was not found, and carry that out."""
+        shown = {
+            "known": "\n".join(f"{part.asked} {part.answer.text}" for part in self._known) or "nothing",
+            "missing": "\n".join(part.asked for _, part in self._missing),
+        }
+        under, _ = self._missing[0]
+        prompt = "trained_replan" if self._trained else "replan"
+        plan = await decompose_tree(
+            self._ctx,
+            self._question,
+            demonstrations=(),
+            prompt=prompt,
+            shown=shown,
+            may_be_simple=True,
+            under=under,
+        )
+        await self._carry_out(plan, "replan", before=list(self._known))
 
     async def _decompose(self) -> Plan:
-        plain = self._options.plain
-        shots = fixed_demonstrations() if plain else nearest_demonstrations(self._question)
-        seen = dict.fromkeys(passage.title for passage in self._passages) if self._titles and not plain else ()
+        if self._trained:
+            return await decompose_tree(
+                self._ctx, self._question, demonstrations=(), mend_leaks=True, prompt="trained_plan", may_be_simple=True
+            )
+        shots = nearest_demonstrations(self._question)
+        titles = dict.fromkeys(passage.title for passage in self._passages)
+        shown = {"titles": "\n".join(titles)} if titles else {}
         plan = await decompose_tree(
-            self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
+            self._ctx,
+            self._question,
+            demonstrations=shots,
+            mend_leaks=True,
+            prompt="decompose_seen" if titles else "decompose",
+            shown=shown,
+            may_be_simple=True,
         )
         return single_node(self._question) if copies_demonstration(plan, self._question, shots) else plan
 
-    async def _put_together(self, plan: Plan, solved: dict[int, Solved], parts: Parts) -> None:
+    async def _carry_out(self, plan: Plan, way: Way, before: Sequence[Solved] = ()) -> None:
+        """Answer the parts of a plan and put them together with what was known `before`."""
+        if len(plan.nodes) < 2 and (way == "split" or plan.nodes[0].question == self._question):
+            self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
+            if way == "split":
+                record_plan(self._ctx, Plan(()))
+            return
+        parts = Parts(self._ctx, self._passages, self._parts)
+        solved = await in_order(plan, parts.solve, parallel=True)
+        self._known = [part for part in (*before, *solved.values()) if part.supported]
+        self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
+        await self._put_together(plan, solved, parts, way, before)
+
+    async def _put_together(
+        self, plan: Plan, solved: dict[int, Solved], parts: Parts, way: Way, before: Sequence[Solved]
+    ) -> None:
         """Put the parts together: by code where the question has an operator, else by a last reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
-        cited = [passage_id for answer in answers.values() for passage_id in answer.support[:MAX_CITED_PASSAGES]]
-        read = [parts.seen[passage_id] for passage_id in dict.fromkeys(cited)]
-        if computed := self._compute(plan, {node: part.asked for node, part in solved.items()}, answers):
-            self._pool.add(computed, "split", read, computed=True, supported=share, recalled=recalled)
+        ids = [name for part in (*before, *solved.values()) for name in part.answer.support[:MAX_CITED_PASSAGES]]
+        cited = [name for name in dict.fromkeys(ids) if name in parts.seen]
+        computed = self._compute(plan, {node: part.asked for node, part in solved.items()}, answers)
+        if computed:
+            read = [parts.seen[name] for name in cited]
+            self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled)
             return
-        paths = [[(node.id, solved[node.id]) for node in path if answers[node.id].known] for path in plan.paths()]
-        if not (known := [path for path in paths if path]):
+        known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
+        chains = [line for line in (known_before, *chain_lines(plan, solved)) if line]
+        if not chains:
             return  # the passages alone were read before
-        if self._options.plain:
-            pairs = ([(number, part.asked, part.answer.text) for number, part in path] for path in known)
-            chains = await together(summarise_chain(self._ctx, path) for path in pairs)
-        else:
-            chains = [" ".join(f"{part.asked} {part.answer.text}." for _, part in path) for path in known]
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
-        if self._options.plain:
-            last = await synthesise(self._ctx, self._question, chains, logprobs=self._logprobs)
-        else:
-            last, read = await read_with_chains(
-                self._ctx,
-                self._question,
-                chains,
-                cited=cited,
-                own=self._passages,
-                seen=parts.seen,
-                k=self._options.k,
-                logprobs=self._logprobs,
-            )
-        self._pool.add(last, "split", read, supported=share, recalled=recalled)
+        names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
+        read = [parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
+        prompt = "trained_read" if self._trained else "read"
+        last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
+        self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
     def _compute(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None where the question has no operator, or values cannot be read."""
@@ -424,4 +422,4 @@ class _Run:
         return compare_branches(self._ctx, self._question, plan, asked, answers)
 
     async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
-        return await self._ctx.search(asked, k=self._options.k, node=node)
+        return await self._ctx.search(asked, k=self._k, node=node)

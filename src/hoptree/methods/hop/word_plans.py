@@ -15,7 +15,7 @@ from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_plans import PERSON_WORDS, expected_answer_type, plan_comparison
 from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.comparison_words import is_name
-from hoptree.text.question_tree import Node, Plan, nest_plan
+from hoptree.text.question_tree import Node, Plan
 
 _NEGATED = lazy_re(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b")
 """In lower case: "Not Fade Away" is a name."""
@@ -335,20 +335,20 @@ def _is_clause(joint: str, description: str) -> bool:
     return verbs <= markers + 1 and bool(_NO_CLAUSE.sub("", description)) and bool(_CLAUSE_END.fullmatch(end))
 
 
-def plan_by_words(ctx: Context, question: str, *, under: Node | None = None) -> Plan | None:
-    """Return the plan that the words give, beneath a node if the question is that node's; None where they give none."""
-    chains = plan_comparison(question) or tuple(filter(None, (chain_of(question),)))
-    if not chains:
+def plan_by_words(ctx: Context, question: str, *, chains: bool = True) -> Plan | None:
+    """Return the plan that the words give; None where they give none."""
+    asked_in_turn = plan_comparison(question) or (tuple(filter(None, (chain_of(question),))) if chains else ())
+    if not asked_in_turn:
         return None
     nodes: list[Node] = []
-    for first, *later in chains:
+    for first, *later in asked_in_turn:
         nodes.append(Node(len(nodes) + 1, first))
         for asked in later:  # each needs the answer to the one before
             above = nodes[-1]
             text = asked.replace(_PLACEHOLDER, f"#query{above.id}")
             nodes.append(Node(above.id + 1, text, above.id, above.depth + 1, (above.id,)))
-    plan = nest_plan(Plan(tuple(nodes)), under) if under else Plan(tuple(nodes))
-    record_plan(ctx, plan, under=under)
+    plan = Plan(tuple(nodes))
+    record_plan(ctx, plan)
     return plan
 
 

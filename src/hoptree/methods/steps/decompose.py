@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from hoptree.engine.events import Decision, Planned
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.demonstrations import Demonstration, copies_demonstration
+from hoptree.methods.steps.demonstrations import Demonstration
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import question_key, read_questions
 from hoptree.text.parse_dialogue import DialogueTurn
@@ -49,31 +49,33 @@ async def decompose_tree(
     *,
     demonstrations: Sequence[Demonstration],
     mend_leaks: bool = False,
-    titles: Sequence[str] = (),
+    prompt: str = "decompose",
+    shown: Mapping[str, str] | None = None,
+    may_be_simple: bool = False,
     under: Node | None = None,
 ) -> Plan:
     """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
 
-    A question that yields no tree is its own single node. `titles` of pages found for it are shown before the examples.
-    With `under`, the plan hangs beneath the node whose question it is, unless it copies a demonstration.
+    A question that yields no tree is its own single node, and with `may_be_simple` so is one whose tree is empty.
+    `shown` are further variables of the `prompt`. With `under`, the plan hangs beneath a node of another one.
     """
-    seen = {"titles": "\n".join(titles)} if titles else {}
-    shots = [({"question": shot.question, **seen}, shot.plan) for shot in demonstrations]
-    template = prompt_for(ctx.method, "decompose_seen" if titles else "decompose")
-    prompt = template.fill(shots=shots, question=question, **seen)
+    shots = [({"question": shot.question, **(shown or {})}, shot.plan) for shot in demonstrations]
+    filled = prompt_for(ctx.method, prompt).fill(shots=shots, question=question, **(shown or {}))
 
     async def ask(prompt: Filled) -> tuple[str, Plan, str]:
         """Return the reply, its plan, and what to tell the model about it."""
         reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_TREE_TOKENS, node=under)
         reading = read_json(reply.text)
         note_reply(ctx, "decompose", reading.error, reading.repairs)
+        if may_be_simple and reading.ok and reading.value in ({}, []):
+            return reply.text, single_node(question), ""
         plan = make_plan(reading.value, question, mend_leaks=mend_leaks)
         return reply.text, plan, _complaint(plan) if reading.ok else f"it is not valid JSON ({reading.error})"
 
-    reply, plan, complaint = await ask(prompt)
+    reply, plan, complaint = await ask(filled)
     if complaint:
         correction = f"That cannot be used: {complaint}. Write the whole JSON again, corrected."
-        _, retried, _ = await ask(prompt.follow_up(reply, correction))
+        _, retried, _ = await ask(filled.follow_up(reply, correction))
         plan = retried if retried.nodes else plan
     if not plan.nodes:
         plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
@@ -81,8 +83,6 @@ async def decompose_tree(
     for issue in plan.issues:
         if issue.kind in _WARNED_OF:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
-    if under and (len(plan.nodes) < 2 or copies_demonstration(plan, question, demonstrations)):
-        return single_node(question)  # one part is the node's question once more, and a copy is of another
     plan = nest_plan(plan, under) if under else plan
     record_plan(ctx, plan, under=under)
     return plan
