@@ -19,7 +19,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.links import Links
-from hoptree.retrieval.indexing.commands import index_passages, remove_from_index
+from hoptree.retrieval.indexing import index_passages, remove_from_index
 from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.opening import open_retriever
 

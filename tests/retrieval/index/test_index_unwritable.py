@@ -16,7 +16,7 @@ from tests.small_indexes import rows, write_rows
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import writing
-from hoptree.retrieval.indexing.commands import index_passages, update_index
+from hoptree.retrieval.indexing import index_passages, update_index
 
 FULL = """
 set -e
