@@ -57,8 +57,8 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     encoder = Letters()
     monkeypatch.setattr("hoptree.retrieval.index.enrichment.open_encoder", lambda spec: encoder)
     monkeypatch.setattr("hoptree.retrieval.indexing.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.index.enrichment._ENCODE_AT_ONCE", 4)
-    monkeypatch.setattr("hoptree.retrieval.index.enrichment._SAVE_INTERVAL_S", -1.0)
+    monkeypatch.setattr("hoptree.retrieval.vectors._ENCODE_AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.vectors._SAVE_INTERVAL_S", -1.0)
     return encoder
 
 

@@ -302,8 +302,7 @@ def test_an_index_without_links_says_so(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_concurrency(
     index: Index, kind: str, worth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.retrieval.bm25.WORTH_A_THREAD", worth)
-    monkeypatch.setattr("hoptree.retrieval.linked.WORTH_A_THREAD", worth)
+    monkeypatch.setattr("hoptree.retrieval.bm25._WORTH_A_THREAD", worth)
     retriever = open_retriever(index.folder, kind)
     queries = [f"Who directed the film Grey Gull{n % 12}, or Eva Lund{n % 7}?" for n in range(64)]
     meant = [asyncio.run(retriever.search(query, k=5)) for query in queries]

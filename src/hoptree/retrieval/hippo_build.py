@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.index.ledger import Ledger, key_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vector_files import FEATURE, open_files
-from hoptree.retrieval.vectors import VectorWriter
+from hoptree.retrieval.vectors import VectorWriter, encode_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,9 +34,7 @@ _MAX_SYNONYMS = 100
 _MAX_INITIALS = 2
 """A phrase with no more letters and digits has no synonyms: initials are near to everything."""
 _COMPARE_AT_ONCE = 512
-_ENCODE_AT_ONCE = 256
 _LOOK_UP_AT_ONCE = 500
-_SAVE_INTERVAL_S = 300.0
 _DECIMALS = 6
 _NUMBER = re.compile(r"\d+")
 
@@ -231,12 +228,5 @@ async def _encode(
 ) -> None:
     """Encode each text that has no vector; vectors that nothing asks for any more stay, and are not found."""
     writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
-    fresh = writer.missing(sorted(wanted))
-    saved = time.monotonic()
-    for number, batch in enumerate(batched(fresh, _ENCODE_AT_ONCE), 1):
-        writer.add(batch, await encoder.encode([wanted[key] for key in batch], role="passage"))
-        on_done(min(number * _ENCODE_AT_ONCE, len(fresh)), len(fresh))
-        if time.monotonic() - saved > _SAVE_INTERVAL_S:
-            writer.save()
-            saved = time.monotonic()
-    writer.save()
+    fresh = [(key, wanted[key]) for key in writer.missing(sorted(wanted))]
+    await encode_missing(writer, encoder, fresh, lambda done: on_done(done, len(fresh)))

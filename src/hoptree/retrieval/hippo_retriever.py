@@ -220,11 +220,10 @@ class Hippo:
         first: Retriever,
         *,
         digest: str,
-        walk: Walk | None = None,
     ) -> None:
         self._store, self._graph, self._facts = store, graph, facts
         self._nearest, self._first = nearest, first
-        self._walk = walk or Walk()
+        self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
         self.tells = frozenset(("facts", "synonyms") if nearest.by_meaning else ("facts",))

@@ -9,16 +9,16 @@ A passage is stored with the digest it had when its facts were added: facts of o
 
 from __future__ import annotations
 
-import gzip
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Fact
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.corpus.files import open_bytes
+from hoptree.retrieval.index.ledger import SqliteFile, key_of
 from hoptree.retrieval.index.links import folded
 from hoptree.retrieval.index.tantivy_files import composed
 
@@ -64,8 +64,8 @@ def facts_damaged(index: Path, why: object) -> CorpusError:
     )
 
 
-class FactStore:
-    """The SQLite file of facts. `index` is named in errors; what is written counts from the next `commit` on."""
+class FactStore(SqliteFile):
+    """The SQLite file of facts; `index` is named in errors."""
 
     def __init__(self, folder: Path, index: Path, *, writable: bool = False) -> None:
         self.folder, self._index = folder, index
@@ -159,15 +159,6 @@ class FactStore:
         if verdict != "ok":
             raise facts_damaged(self._index, verdict)
 
-    def commit(self) -> None:
-        self._db.execute("commit")
-        self._db.execute("begin")
-
-    def close(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("rollback")
-        self._db.close()
-
     def _all(self, query: str) -> Iterator[Any]:
         try:
             yield from self._db.execute(query)
@@ -189,18 +180,12 @@ def read_facts(path: Path) -> Iterator[Fact]:
             "Make them: hoptree graph extract CORPUS --out FOLDER",
         )
     try:
-        with _open(file) as lines:
+        with open_bytes(file) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield from _facts_of(line, number, file)
-    except (OSError, EOFError) as error:
+    except OSError as error:
         raise InputError(f"{file} cannot be read: {error}.", "Give a file of facts that can.") from error
-
-
-def _open(file: Path) -> IO[bytes]:
-    with file.open("rb") as head:
-        is_gzip = head.read(2) == b"\x1f\x8b"
-    return gzip.open(file) if is_gzip else file.open("rb")  # type: ignore[return-value]
 
 
 def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
@@ -209,11 +194,7 @@ def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
         subject, relation, object_ = (_text(row, names) for names in _FIELDS)
         passages = row.get("src", row.get("passage_id"))
         passages = [passages] if isinstance(passages, str) else passages
-        if (
-            not isinstance(passages, list)
-            or not passages
-            or not all(isinstance(name, str) and name for name in passages)
-        ):
+        if not isinstance(passages, list) or not passages or not all(name and type(name) is str for name in passages):
             raise ValueError("it names no passage")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"Line {number} of {file} is no fact of a passage ({error}).", _FORM) from error

@@ -6,7 +6,6 @@ title, and mentions the director, whose page bears that name. No model and no ve
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from tantivy import DocAddress
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import WORTH_A_THREAD
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
@@ -84,11 +83,10 @@ class LinkWeights:
     """Shares of the question that one passage covers, from which links count less, and where they count nothing."""
 
 
-class Linked:
+class Linked(BM25):
     """A retriever over an index with links."""
 
     kind = "linked"
-    remote = False
 
     def __init__(self, index: Index, weights: LinkWeights | None = None) -> None:
         if not index.manifest.settings.links:
@@ -96,22 +94,12 @@ class Linked:
                 f"The index {index.folder} has no links.",
                 f"Build it with them: hoptree index … --out {index.folder} --links",
             )
-        self._index = index
-        self._texts = index.texts
+        super().__init__(index)
         self._links = Links(index.links)
         self._weights = weights or LinkWeights()
-        self._terms_of = lru_cache(_TERMS_KEPT)(
-            lambda text: frozenset(index.texts.terms(text))
-        )  # without `self`: no cycle
-        self.identity = f"linked:{index.identity}:{self._weights}"
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        if self._index.manifest.passages < WORTH_A_THREAD:
-            return self.search_now(query, k, where)
-        return await asyncio.to_thread(self.search_now, query, k, where)
-
-    async def aclose(self) -> None:
-        return None
+        terms = index.texts.terms
+        self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(terms(text)))  # without `self`: no cycle
+        self.identity += f":{self._weights}"
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""

@@ -357,14 +357,14 @@ class CrossEncoderReranker:
         self._model = None
 
 
-def open_reranker(spec: str, *, base_url: str = "", mix: float = 0.0) -> Reranker:
+def open_reranker(spec: str, *, mix: float = 0.0) -> Reranker:
     """Open the reranker of a name: `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`.
 
-    `base_url` is that of an `embed/openai/…` encoder; `mix` is how much the first search counts beside embeddings.
+    `mix` is how much the first search counts beside embeddings.
     """
     kind, _, name = spec.partition("/")
     if kind == "embed" and name:
-        return EmbeddingReranker(open_encoder(name, base_url=base_url), mix)
+        return EmbeddingReranker(open_encoder(name), mix)
     if kind == "endpoint":
         model, at, url = name.partition("@")
         if model and at and url:

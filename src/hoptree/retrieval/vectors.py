@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.files import batched
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, query_window
@@ -47,6 +49,9 @@ _NEIGHBOUR_BYTES = 150
 _TIE_ROOM = 10
 _MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
 _FILTER_FACTOR = 4
+_ENCODE_AT_ONCE = 256
+_SAVE_INTERVAL_S = 300.0
+"""Saving costs a rewrite of what was added; losing it costs encoding it again."""
 _PASSAGE_TIE_ROOM = 8
 _DECIMALS = 6
 """Of a similarity: further ones depend on the processor and on what was computed beside it."""
@@ -250,6 +255,23 @@ class VectorWriter:
                 copy_vectors(self._base, merged, self._removed)
         copy_vectors(self._newer, merged)
         return merged, graph
+
+
+async def encode_missing(
+    writer: VectorWriter, encoder: Encoder, texts: Iterable[tuple[int, str]], on_done: Callable[[int], None]
+) -> None:
+    """Encode the texts, by key, that have no vector yet, and save; `on_done` gets how many texts were looked at."""
+    count, saved_at = 0, time.monotonic()
+    for batch in batched(texts, _ENCODE_AT_ONCE):
+        by_key = dict(batch)
+        if missing := writer.missing(list(by_key)):
+            writer.add(missing, await encoder.encode([by_key[key] for key in missing], role="passage"))
+        count += len(batch)
+        on_done(count)
+        if time.monotonic() - saved_at > _SAVE_INTERVAL_S:
+            writer.save()
+            saved_at = time.monotonic()
+    writer.save()
 
 
 def _choose_dtype(dtype: str, expected: int) -> Dtype:

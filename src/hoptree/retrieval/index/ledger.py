@@ -125,8 +125,24 @@ def _may_read(path: Path) -> bool:
     return True
 
 
-class Ledger:
-    """The rows of an index. What is written counts from the next `commit` on."""
+class SqliteFile:
+    """A SQLite file in which what is written counts from the next `commit` on."""
+
+    _db: sqlite3.Connection
+
+    def commit(self) -> None:
+        self._db.execute("commit")
+        self._db.execute("begin")
+
+    def close(self) -> None:
+        """Close the file and leave no journal beside it."""
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self._db.close()
+
+
+class Ledger(SqliteFile):
+    """The rows of an index."""
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self._path = path
@@ -390,16 +406,6 @@ class Ledger:
     def mode(self) -> int:
         """The permissions that a file here has by default."""
         return self._path.stat().st_mode & 0o666
-
-    def commit(self) -> None:
-        self._db.execute("commit")
-        self._db.execute("begin")
-
-    def close(self) -> None:
-        """Close the file and leave no journal beside it."""
-        if self._db.in_transaction:
-            self._db.execute("rollback")
-        self._db.close()
 
     def settle(self) -> None:
         """Write everything into the one file, for readers that may not write."""

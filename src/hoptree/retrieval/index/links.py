@@ -13,26 +13,22 @@ from pathlib import Path
 import ahocorasick_rs
 import tantivy
 
-from hoptree.core.files import batched
-from hoptree.retrieval.index.tantivy_files import composed, open_writer, readable, tantivy_errors, writing
+from hoptree.retrieval.index.tantivy_files import KeyedWriter, composed, readable, tantivy_errors
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
-_KEYS_AT_ONCE = 1_000
 _MAX_PASSAGES_PER_DOCUMENT = 100
 _KEPT = 10_000
 """Names and passages whose links stay in memory, as questions about one matter meet the same again."""
 _DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
-_UNWRITABLE = writing("The links cannot be written")
 
 
-class LinkWriter:
+class LinkWriter(KeyedWriter):
     """Adds and removes the mentions of passages."""
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
         with tantivy_errors(f"The links cannot be written to {folder}", LINK_AGAIN):
-            self._schema = _schema()
-            self._writer = open_writer(tantivy.Index(self._schema, path=str(folder)), memory, 1)
+            super().__init__(tantivy.Index(_schema(), path=str(folder)), "The links", memory=memory, threads=1)
 
     def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
         """Add names that a passage bears or mentions; `document_key` tells passages of one document from others."""
@@ -44,19 +40,6 @@ class LinkWriter:
         for name in mentions:
             document.add_text("mentions", name)
         self._writer.add_document(document)
-
-    def remove(self, keys: Iterable[int]) -> None:
-        for batch in batched(keys, _KEYS_AT_ONCE):
-            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
-
-    def commit(self) -> None:
-        with _UNWRITABLE:
-            self._writer.commit()
-
-    def close(self) -> None:
-        """Wait for tantivy's threads, which write to the folder until then."""
-        with _UNWRITABLE:
-            self._writer.wait_merging_threads()
 
 
 class Links:
@@ -177,11 +160,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
             if len(part) > _MAX_TITLE_CHARS:
                 continue
             name = _QUALIFIER.sub("", part) or part
-            if (
-                _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS
-                and not name.isdigit()
-                and any(c.isalpha() for c in name)
-            ):
+            if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
                 names[name] = None
     return tuple(names)
 

@@ -9,7 +9,7 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import log
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import tantivy
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
-from hoptree.core.files import atomic_write
+from hoptree.core.files import atomic_write, batched
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -37,6 +37,7 @@ _FOOTER_END = struct.Struct("<II")
 _FOOTER_MAGIC = 1337
 _MAX_FOOTER_BYTES = 4096
 _READ_BYTES = 2**20
+KEYS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,28 @@ def writing(what: str) -> AbstractContextManager[None]:
     return tantivy_errors(what, FREE_SPACE, IndexUnavailable)
 
 
-def open_writer(index: tantivy.Index, memory: int, threads: int) -> tantivy.IndexWriter:
-    """Open a writer, and remove the files of a killed commit: the next one writes files of the same names."""
-    writer = index.writer(memory, threads)
-    writer.garbage_collect_files()
-    return writer
+class KeyedWriter:
+    """Writes documents with a field `key`; `what` is the index in errors. Nothing counts before `commit`."""
+
+    def __init__(self, index: tantivy.Index, what: str, *, memory: int, threads: int) -> None:
+        self._schema = index.schema
+        self._writer = index.writer(memory, threads)
+        self._writer.garbage_collect_files()  # of a killed commit: the next one writes files of the same names
+        self._writing = writing(f"{what} cannot be written")
+
+    def remove(self, keys: Iterable[int]) -> None:
+        # By query: removing by a term takes a number for a signed one, and removes nothing.
+        for batch in batched(keys, KEYS_AT_ONCE):
+            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
+
+    def commit(self) -> None:
+        with self._writing:
+            self._writer.commit()
+
+    def close(self) -> None:
+        """Wait for tantivy's threads, which write to the folder until then."""
+        with self._writing:
+            self._writer.wait_merging_threads()
 
 
 def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
