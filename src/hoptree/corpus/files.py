@@ -184,11 +184,11 @@ class Damaged(OSError):
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
     """Open a file, unpacked if it is gzip; `on_bytes` is called with the number of bytes read."""
     with path.open("rb", buffering=0) as raw:
-        stream: io.BufferedReader = io.BufferedReader(_Counted(raw, on_bytes), _READ_BYTES)
+        stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
         yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
 
 
-class _Counted(io.RawIOBase):
+class CountedFile(io.RawIOBase):
     """A raw file that reports how many of its bytes were read."""
 
     def __init__(self, raw: io.FileIO, on_bytes: Callable[[int], None] | None) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from hoptree.core.values import Fact as PlainFact
 from hoptree.graph.vocabulary import QUANTITY, TIME
 
 Direction = Literal["both", "out", "in"]
@@ -76,10 +75,6 @@ class Fact:
         """The fact in one line, with its qualifiers."""
         restricted = "; ".join(f"{qualifier.relation.text}: {qualifier.value.text}" for qualifier in self.qualifiers)
         return " | ".join(self.triple) + (f" ({restricted})" if restricted else "")
-
-    def as_value(self) -> PlainFact:
-        """Return the fact as the methods use it."""
-        return PlainFact(self.subject.text, self.relation.text, self.object.text, passage_id=", ".join(self.sources))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fact for JSON without empty fields."""

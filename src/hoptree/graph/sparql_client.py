@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from hoptree.core.errors import EndpointError, QueryTooLong, UnusableReply
 from hoptree.core.http_client import HttpClient
-from hoptree.core.public_http import ReplyCache, Throttle, path_beside_cache, unreachable_remedy, user_agent
+from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
@@ -94,7 +93,6 @@ class SparqlClient:
         contact: str = "",
         cache: ReplyCache | None = None,
         per_second: float = 5.0,
-        concurrency: int = 4,
         patience_s: float = 60.0,
     ) -> None:
         self._http = HttpClient(
@@ -106,7 +104,7 @@ class SparqlClient:
         )
         self.shown = self._http.shown
         self._cache = cache
-        self._throttle = Throttle(per_second=per_second, concurrency=concurrency, patience_s=patience_s)
+        self._throttle = Throttle(per_second=per_second, patience_s=patience_s)
         self.sent = 0
 
     async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
@@ -173,8 +171,3 @@ class SparqlClient:
         await self._http.aclose()
         if self._cache:
             self._cache.close()
-
-
-def default_cache_path() -> Path:
-    """Return graph.sqlite beside $HOPTREE_CACHE, or in the user's cache folder."""
-    return path_beside_cache("graph.sqlite")

@@ -26,10 +26,10 @@ from hoptree.graph.facts import (
 )
 from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
 from hoptree.graph.sparql_queries import (
+    COUNT_QUERY,
     Dialect,
     KnownLabels,
     LabelLookup,
-    count_query,
     entities_query,
     facts_query,
     is_iri,
@@ -270,7 +270,7 @@ class SparqlEndpoint:
     async def stats(self) -> Stats:
         details = {"endpoint": self._client.shown, "dialect": self._dialect}
         try:
-            results = await self._client.ask(count_query(), TimeBudget(DEFAULT_TIMEOUT_S), 1)
+            results = await self._client.ask(COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
             details["triples"] = (
                 render_literal(results.rows[0]["n"].text, results.rows[0]["n"].datatype) if results.rows else ""
             )

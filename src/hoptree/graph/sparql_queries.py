@@ -33,6 +33,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _DIRECT = "http://www.wikidata.org/prop/direct/P"
 _CLAIMS = "http://www.wikidata.org/prop/"
+COUNT_QUERY = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 _PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
@@ -156,10 +157,6 @@ def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> st
         f"SELECT ?e ?name ?kind WHERE {{ ?e a {iri(WIKIBASE + 'Property')} ; {iri(WIKIBASE + 'propertyType')} ?kind . "
         f"OPTIONAL {{ ?e {label} ?name {_in_languages('?name', languages)} }} }} LIMIT {limit:d}"
     )
-
-
-def count_query() -> str:
-    return "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 
 
 _LABELS_PER_QUERY = 150

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError
 from hoptree.core.values import Attended, Token
@@ -203,6 +203,12 @@ def read_choice(
     thought = "\n".join(part for part in (reasoning, raw[:start], raw[end:]) if part)
     thought = _CLOSE.sub("", _OPEN.sub("", thought)).strip()
     return Choice(text, thought, finish, _visible_tokens(text, tokens) if thought else tuple(tokens))
+
+
+def read_token(entry: dict[str, Any]) -> Token:
+    """Read a token as endpoints with OpenAI's interface list it under `logprobs`."""
+    rivals = tuple((str(rival["token"]), float(rival["logprob"])) for rival in entry.get("top_logprobs") or ())
+    return Token(str(entry["token"]), float(entry["logprob"]), rivals)
 
 
 def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:

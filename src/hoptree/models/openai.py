@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
-from hoptree.core.values import Token
-from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
+from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice, read_token
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
@@ -190,15 +189,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
         finish = data["finish_reason"]
     if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
         raise _NotACompletion("an empty message")
-    entries = (data.get("logprobs") or {}).get("content") or []
-    tokens = tuple(
-        Token(
-            str(entry["token"]),
-            float(entry["logprob"]),
-            tuple((str(top["token"]), float(top["logprob"])) for top in entry.get("top_logprobs") or ()),
-        )
-        for entry in entries
-    )
+    tokens = [read_token(entry) for entry in (data.get("logprobs") or {}).get("content") or []]
     return read_choice(content or "", reasoning=reasoning, finish=finish, tokens=tokens)
 
 
