@@ -19,10 +19,7 @@ _MAX_LOOKUPS = 6
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:
-    """Open the index of a graph's names, building it if needed; a remote graph searches by itself.
-
-    `on_progress` receives how many names were read.
-    """
+    """Open or build the index of a graph's names; a remote graph searches itself."""
     if not isinstance(graph, NamedGraph):
         return LookupCandidates(graph)
     return IndexedCandidates(graph, names_index.open_name_index(graph, on_progress=on_progress))
@@ -119,10 +116,7 @@ _MAX_PROPERTIES = 5_000
 
 
 class IndexedCandidates:
-    """Looks up every row of words as a name, then names with equal or similar words.
-
-    No new step begins after `seconds`. Of entities with the same name the one with more facts comes first.
-    """
+    """Looks up rows of words as names, then similar ones, for up to `seconds`."""
 
     def __init__(self, graph: NamedGraph, index: NameIndex, *, seconds: float = _MAX_SEARCH_S) -> None:
         self._graph, self._index, self._seconds = graph, index, seconds

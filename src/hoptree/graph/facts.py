@@ -207,10 +207,7 @@ class Candidates(Protocol):
 
 @runtime_checkable
 class NamesIndexed(Protocol):
-    """A graph with an index of its names; building it may take long.
-
-    `on_indexing` receives how many names of how many are indexed.
-    """
+    """A graph with an index of names; `on_indexing` gets how many of how many."""
 
     on_indexing: OnIndexing
 

@@ -192,10 +192,7 @@ def relations_in(properties: Iterable[Property]) -> tuple[Relation, ...]:
 
 
 class WordRanking:
-    """Ranks relations by the (rare) word stems that one of their names shares with a question.
-
-    Of equals the one with more facts comes first, then the id decides.
-    """
+    """Ranks relations by the (rare) stems a name shares with a question, then facts."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._relations = relations

@@ -70,10 +70,7 @@ _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "appl
 
 @dataclass(slots=True)
 class TimeBudget:
-    """Seconds that all requests of one look-up may take together.
-
-    Waiting for a free slot or for a busy server does not count: the client's `patience_s` limits that.
-    """
+    """Seconds for all requests of a look-up together; waiting to send is not counted."""
 
     seconds: float
     spent: float = 0.0

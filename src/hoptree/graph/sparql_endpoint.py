@@ -93,10 +93,7 @@ class _Statement:
 
 
 def _read_statements(rows: Iterable[_Row], relation: str, *, outward: bool, but: str = "") -> list[_Statement]:
-    """Read statements in order, without those with the entity `but` on the other side.
-
-    `relation` is the predicate if the query named it. Rows of one statement differ in their qualifiers.
-    """
+    """Read statements, but for those with the entity `but` on the other side."""
     statements: dict[object, _Statement] = {}
     for number, row in enumerate(rows):
         predicate = row["p"].iri if "p" in row else relation

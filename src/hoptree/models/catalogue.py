@@ -201,10 +201,7 @@ def pull(
 
 
 class _PartialFile:
-    """An incomplete file, with a note of how much of it is known to be good.
-
-    Each kind of source has its own, so that trying another one loses nothing.
-    """
+    """An incomplete file of one kind of source, and how much of it is good."""
 
     def __init__(self, entry: Entry, folder: Path, source: UrlSource | WheelSource, on_progress: OnProgress) -> None:
         self.entry = entry

@@ -43,8 +43,7 @@ class Prompts(Protocol):
 class DecoderPrompts:
     """Prompts of a decoder-only model with a chat template and `context` positions.
 
-    Reasoning that the template opens is closed before a prefix, and if signals are requested: they are about the
-    visible words.
+    Reasoning that the template opens is closed before a prefix and for signals, which are about visible words.
     """
 
     def __init__(self, tokenizer: Any, context: int) -> None:
@@ -76,10 +75,7 @@ class DecoderPrompts:
 
 
 class EncoderDecoderPrompts:
-    """Prompts of an encoder-decoder: the encoder reads the messages, the decoder begins with `start`.
-
-    Both have `context` positions. Without a chat template the messages are plain text.
-    """
+    """Prompts that the encoder reads; the decoder begins with `start`."""
 
     def __init__(self, tokenizer: Any, context: int, start: Sequence[int]) -> None:
         self._tokenizer = tokenizer

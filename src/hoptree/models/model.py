@@ -212,10 +212,7 @@ def read_token(entry: dict[str, Any]) -> Token:
 
 
 def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Return the last run of tokens that spells the visible text; () if there is none.
-
-    Some servers list the tokens of the reasoning before them.
-    """
+    """Return the last tokens that spell the visible text, without reasoning; or ()."""
     for end in range(len(tokens), 0, -1):
         text = ""
         for start in range(end - 1, -1, -1):

@@ -152,10 +152,7 @@ def _logprobs_cap(body: bytes, sent: Mapping[str, Any]) -> int:
 
 
 def _refused_parameters(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the parameters that a 400 complains about, if leaving them out or renaming them may help.
-
-    Without log-probabilities there is still a reply; callers that need them notice.
-    """
+    """Return the refused parameters that can be left out or renamed."""
     message = error_text(body)
     if "logprobs" in sent and "logprob" in message:
         return _LOGPROBS

@@ -42,10 +42,9 @@ _NUMBER = re.compile(r"\d+")
 def synonyms_of(
     folder: Path, fresh: Mapping[int, str], phrases: Mapping[int, str]
 ) -> Iterator[tuple[list[int], list[tuple[int, int, float]]]]:
-    """Yield batches of the fresh phrases, with the synonym pairs that they form with any phrase.
+    """Yield batches of the fresh phrases with their synonyms among all phrases.
 
-    Every fresh phrase is compared with all. Phrases with different numbers in them ("1912", "12 May 1913") are near to
-    each other and mean something else.
+    Phrases with different numbers in them ("1912", "12 May 1913") are near to each other, but no synonyms.
     """
     np = import_optional("numpy", FEATURE, "dense")
     keys, rows = _all_vectors(folder)
@@ -119,10 +118,7 @@ class AddedFacts:
 async def add_facts_to(
     change: Change, facts: Iterable[Fact], encoder: str | None, on_progress: OnProgress
 ) -> AddedFacts:
-    """Give the passages of a staged change their facts; facts of other passages stay.
-
-    `encoder` None is the one that the facts have, else that of the index, if any; "" is none.
-    """
+    """Give the passages of a change their facts; `encoder` is as in `add_facts`."""
     store = _opened(change)
     try:
         before = {(key, passage) for key, passage, _ in store.facts()}

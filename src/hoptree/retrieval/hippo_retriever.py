@@ -86,10 +86,7 @@ class PhraseGraph:
         return self._held_by[self._phrases[phrase]] if phrase in self._phrases else 0
 
     def walk(self, phrases: Mapping[str, float], passages: Mapping[int, float], *, damping: float) -> dict[int, float]:
-        """Return how often a walk is at each passage; it restarts, with `1 - damping`, from these by their weights.
-
-        A passage without facts has no edges: a walk is there only while it starts there.
-        """
+        """Return each passage's share of a walk that restarts at these, by weight."""
         total = sum(phrases.values()) + sum(passages.values())
         if total <= 0:
             return {}

@@ -1,7 +1,4 @@
-"""The files of a folder of vectors: usearch indexes, and a header that names the current ones.
-
-The header is replaced in one step after its files are complete, so a killed writer leaves what was there before.
-"""
+"""Files of a folder of vectors: usearch indexes, and a header written last."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ _BUILD_AGAIN = "Build the vectors again."
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a folder of vectors holds: its files, each with its size and count of vectors; an empty name for none.
-
-    `graph` says that the base is linked for approximate search; a small one is searched exhaustively.
-    """
+    """What a folder of vectors holds; `graph` says its base is linked for HNSW."""
 
     format: int
     dimensions: int

@@ -64,10 +64,7 @@ def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i
 
 
 class Vectors:
-    """The vectors of a folder, memory-mapped; searches may come from several threads.
-
-    Up to 50,000 vectors are all compared. Above, the search is approximate (HNSW) and finds nearly all of the best.
-    """
+    """The mapped vectors of a folder: all are compared up to 50,000, else by HNSW."""
 
     def __init__(self, folder: Path) -> None:
         self._header, self._base, self._newer = open_files(folder)
@@ -113,10 +110,7 @@ class Vectors:
 
 
 class VectorWriter:
-    """Adds and removes vectors of a folder; others see nothing of it before `save`.
-
-    The owner of the folder sees to it that there is one writer at a time.
-    """
+    """Adds and removes vectors, which others see after `save`; one at a time."""
 
     def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
         self._folder = folder
@@ -129,11 +123,7 @@ class VectorWriter:
     def create(
         cls, folder: Path, dimensions: int, *, dtype: Literal["auto", "f32", "i8"] = "auto", expected: int = 0
     ) -> VectorWriter:
-        """Make a writer for a folder without vectors.
-
-        `auto` stores bytes where more than a million vectors are expected, else 32-bit numbers; a folder that grows
-        past a million unexpectedly keeps what it began with.
-        """
+        """Make a writer for an empty folder; `auto` stores over a million as bytes."""
         if (folder / HEADER).exists():
             raise CorpusError(f"{folder} already holds vectors.", "Open them, or choose a new folder.")
         if dimensions <= 0:
@@ -304,10 +294,7 @@ def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
 
 
 class Dense:
-    """A retriever over the vectors of an index; queries that come almost at once are encoded together.
-
-    `vectors` hold one vector for each passage of `store`, made by `encoder`, which `aclose` closes.
-    """
+    """A retriever over vectors; queries that come almost at once are encoded together."""
 
     kind = "dense"
 

@@ -79,10 +79,7 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
-    """Whether a passage holds an answer, or each of its names stands in some passage.
-
-    Passages do not say yes or no, so these count as supported.
-    """
+    """Whether passages hold an answer or all its names; yes and no need no passage."""
     texts = [f"{passage.title}. {plain_numbers(passage.text)}" for passage in passages]
     folded = [f" {_folded(text)} " for text in texts]
 
@@ -181,10 +178,7 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
 
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
-    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there.
-
-    White space is one blank: an index keeps what a page has, which may be a thousand of them.
-    """
+    """Return the words as the text spells them, in the first of these ways; or ""."""
     words = list(_WORD.finditer(text))
     folded = tuple(_fold(word[0]) for word in words)
     for part in ways:

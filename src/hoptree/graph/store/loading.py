@@ -36,10 +36,7 @@ _PROPERTY_TYPE = f"{WIKIBASE}propertyType"
 
 
 class _Translator:
-    """Translates triples of one source to N-Quads, which the store reads faster than Python terms.
-
-    `left_out` counts what is dropped: names in other languages, and metadata of dumps.
-    """
+    """Translates triples of a source to N-Quads, which load faster than terms."""
 
     def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
         self._source, self._base, self._languages = source, base, languages

@@ -270,10 +270,7 @@ class Qualifiers:
         return sorted(filter(None, groups), key=lambda group: [qualifier.value.text for qualifier in group]) or [()]
 
     def _statements(self, row: Row, identifier: str) -> list[Node]:
-        """Return the statements of a fact.
-
-        They are searched from both ends at once until one side is exhausted: either may have thousands.
-        """
+        """Return a fact's statements, searched from both ends until one is exhausted."""
         subject, _, value = row
         assert not isinstance(subject, ox.Literal)
         claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))

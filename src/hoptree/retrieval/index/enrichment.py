@@ -36,10 +36,7 @@ _WORD = re.compile(r"\w+")
 
 
 async def encode_passages(change: Change, on_passage: Callable[[int], None], *, any_encoder: bool = False) -> None:
-    """Bring the vectors of a staged change up to date; a killed pass resumes from its last save.
-
-    With `any_encoder` vectors of another encoder or damaged ones are discarded; else they are an error.
-    """
+    """Update a change's vectors; `any_encoder` discards those of another encoder."""
     encoder = open_encoder(change.settings.encoder)
     try:
         folder = change.part / "vectors"

@@ -1,7 +1,6 @@
 """The ledger of an index: its passages and files, so that only what changed is touched.
 
-A SQLite file beside the text index. A passage is one row: its key, a digest of its content, the file it came from and
-its number in the order of indexing. Memory does not grow with the corpus, and repeated keys show at once.
+A SQLite file beside the text index; a passage is one row of key, digest of its content, file and number.
 """
 
 from __future__ import annotations

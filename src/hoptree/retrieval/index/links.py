@@ -45,10 +45,8 @@ class LinkWriter(KeyedWriter):
 class Links:
     """Reads the mention graph, as it was when it was opened.
 
-    `mentions` returns the names a passage mentions, in a fixed order; `count` how many passages mention a name, and
-    `borne` whether any bears it. `mentioning` returns the passages that mention a name, none if they are more than a
-    number. `bearing` returns those that bear it, by document; none if more documents than a number have it, and of a
-    very long document only the first.
+    `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it.
+    `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number.
     """
 
     def __init__(self, folder: Path) -> None:

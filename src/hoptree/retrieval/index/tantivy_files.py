@@ -130,10 +130,7 @@ def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
 
 @contextmanager
 def readable(folder: Path) -> Iterator[Path]:
-    """Give a place to open an index folder at, which is needed only until it is open.
-
-    tantivy locks a folder to read it, so a read-only one is shown to it by links.
-    """
+    """Give a place to open an index at: links to a folder that cannot be locked."""
     if not folder.is_dir() or _may_write(folder):
         yield folder
         return
@@ -179,10 +176,7 @@ def _segment_files(segment: dict[str, Any]) -> list[str]:
 
 
 def check_files(folder: Path, on_bytes: Callable[[int], None]) -> None:
-    """Raise a ValueError that names the first file that is not what tantivy wrote.
-
-    `on_bytes` is called with the number of bytes that were read.
-    """
+    """Raise a ValueError that names the first file that tantivy did not write so."""
     for path in summed_files(folder):
         try:
             with path.open("rb") as file:
@@ -281,10 +275,7 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
 
 
 def without_asking(query: str, language: str) -> str:
-    """Return a query without its question words, which say nothing of what a passage is about.
-
-    A capitalised one is a name (The Who), unless the query begins with it.
-    """
+    """Return a query without its question words; The Who inside of it is a name."""
     pattern = _QUESTION_WORDS.get(language)
     if pattern is None:
         return query

@@ -121,10 +121,7 @@ def tag_of(name: str, value: str) -> str:
 
 
 class Texts:
-    """Reads a text index: searches, fetches by key, and scans all passages in the order of indexing.
-
-    `sought` returns the terms of a query, without question words if it has others.
-    """
+    """Reads a text index; `sought` returns the terms of a query that tell."""
 
     def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
         self.digest = digest
@@ -202,10 +199,7 @@ class Texts:
             yield int(key or 0), score, self._passage(address, score, (("bm25", score),))
 
     def _where(self, name: str, value: str) -> tantivy.Query:
-        """Return a query for a value of a field; a plain passage has its id as its document.
-
-        Keys are made of ids as they are written, with accents composed or not.
-        """
+        """Return a query for a value; a plain passage has its id as its document."""
         tagged = self._only("tags", tag_of(name, value))
         if name != DOCUMENT:
             return tagged
@@ -228,10 +222,7 @@ class Texts:
     def containing(
         self, text: str, *, before: int, most: int, without: Collection[int] = ()
     ) -> Iterator[tuple[int, Passage]]:
-        """Yield passages numbered below `before` that hold all words of a text, but for the keys `without`.
-
-        Nothing is yielded if more than `most` hold them.
-        """
+        """Yield passages below `before` with all words of a text, unless over `most`."""
         words = self.terms(text)
         with _DAMAGED:
             counts = [int(self._searcher.doc_freq("body", word)) for word in words]

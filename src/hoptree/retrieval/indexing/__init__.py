@@ -66,10 +66,7 @@ async def _try(encoder: str) -> None:
 def add_to_index(
     sources: Sequence[Path], out: Path, *, skip_broken: int | None = None, on_progress: Listener | None = None
 ) -> Outcome:
-    """Add the documents of further files or folders, or update what changed in them.
-
-    As many broken places are skipped as when the index was made, unless `skip_broken` says how many may be.
-    """
+    """Add or update documents of these sources, read as the index was made."""
     intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
     with Change(out, intent=intent) as change:
         run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)

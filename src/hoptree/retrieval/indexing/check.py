@@ -31,10 +31,7 @@ _DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How much was checked: bytes of files, passages, and those of them that links and vectors know.
-
-    None stands for what the index does not have, or what a missing library would check.
-    """
+    """How much was checked; None for what is not there or needs a missing library."""
 
     bytes: int
     passages: int
@@ -183,10 +180,7 @@ def estimate(sources: Sequence[Path], out: Path, settings: Settings) -> Estimate
 
 
 def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread: bool = False) -> Estimate:
-    """Estimate what adding the new and changed files of these sources, or of those of the index, takes beside it.
-
-    The ledger counts too, as a change works on a copy of it.
-    """
+    """Estimate what adding new and changed files takes, the ledger's copy included."""
     may_be_empty = sources is None
     paths = sources_of(out) if sources is None else sources
     index = Index(out)

@@ -222,10 +222,7 @@ class Run:
     # Removing
 
     def take_out(self, ids: Iterable[str]) -> None:
-        """Remove passages by id, all passages of a document by its id, or those of a file by its name.
-
-        Passages of a file that are in another one as well stay.
-        """
+        """Remove passages by id, document or file; a file's stay if another has them."""
         for batch in batched(ids, _AT_ONCE):
             keys = {key_of(name): name for name in batch}
             entries = self._ledger.look_up(list(keys))
