@@ -67,19 +67,10 @@ class PhraseGraph:
         self._graph.add_nodes_from([None] * self._count)
         self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
         self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
-        self.ties = len(weights)
 
     @property
     def _count(self) -> int:
         return len(self._phrases) + len(self._passages)
-
-    @property
-    def phrases(self) -> int:
-        return len(self._phrases)
-
-    @property
-    def passages(self) -> int:
-        return len(self._passages)
 
     def spread_of(self, phrase: str) -> int:
         """Count the passages that state something of a phrase; 0 for one that is no node."""

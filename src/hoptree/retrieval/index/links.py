@@ -13,13 +13,13 @@ from pathlib import Path
 import ahocorasick_rs
 import tantivy
 
-from hoptree.retrieval.index.tantivy_files import KeyedWriter, composed, readable, tantivy_errors
+from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, readable
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _MAX_PASSAGES_PER_DOCUMENT = 100
 _KEPT = 10_000
 """Names and passages whose links stay in memory, as questions about one matter meet the same again."""
-_DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
+_DAMAGED = TantivyErrors("The links are damaged", LINK_AGAIN)
 
 
 class LinkWriter(KeyedWriter):
@@ -27,7 +27,7 @@ class LinkWriter(KeyedWriter):
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
-        with tantivy_errors(f"The links cannot be written to {folder}", LINK_AGAIN):
+        with TantivyErrors(f"The links cannot be written to {folder}", LINK_AGAIN):
             super().__init__(tantivy.Index(_schema(), path=str(folder)), "The links", memory=memory, threads=1)
 
     def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
@@ -61,7 +61,7 @@ class Links:
 
 class _Reader:
     def __init__(self, folder: Path) -> None:
-        with tantivy_errors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
+        with TantivyErrors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
             index = tantivy.Index.open(str(place))
             index.reload()
             self._schema = index.schema

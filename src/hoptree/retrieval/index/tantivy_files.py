@@ -10,7 +10,7 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
@@ -41,12 +41,15 @@ KEYS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _ErrorTranslation:
-    """Turns errors of tantivy into ours; no generator, since a search enters it for every name it meets."""
+class TantivyErrors:
+    """Translates tantivy's errors: a ValueError or a panic for a damaged file, or whatever a full disk causes.
+
+    No generator, since a search enters it for every name it meets. It can be entered again and again.
+    """
 
     what: str
-    remedy: str
-    kind: type[CorpusError]
+    remedy: str = BUILD_AGAIN
+    kind: type[CorpusError] = CorpusError
 
     def __enter__(self) -> None:
         pass
@@ -66,21 +69,6 @@ class _ErrorTranslation:
             raise self.kind(f"{self.what}: {error}.", self.remedy) from error
 
 
-def tantivy_errors(
-    what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError] = CorpusError
-) -> AbstractContextManager[None]:
-    """Translate errors: tantivy reports a damaged file as a ValueError, or panics. The result can be reused."""
-    return _ErrorTranslation(what, remedy, kind)
-
-
-def writing(what: str) -> AbstractContextManager[None]:
-    """Translate errors of writing to an open index, which fails where the disk is full.
-
-    The writer's threads meet that first; what reaches the caller may only say that they are gone.
-    """
-    return tantivy_errors(what, FREE_SPACE, IndexUnavailable)
-
-
 class KeyedWriter:
     """Writes documents with a field `key`; `what` is the index in errors. Nothing counts before `commit`."""
 
@@ -88,7 +76,8 @@ class KeyedWriter:
         self._schema = index.schema
         self._writer = index.writer(memory, threads)
         self._writer.garbage_collect_files()  # of a killed commit: the next one writes files of the same names
-        self._writing = writing(f"{what} cannot be written")
+        # The writer's threads meet a full disk first; what reaches the caller may only say that they are gone.
+        self._writing = TantivyErrors(f"{what} cannot be written", FREE_SPACE, IndexUnavailable)
 
     def remove(self, keys: Iterable[int]) -> None:
         # By query: removing by a term takes a number for a signed one, and removes nothing.

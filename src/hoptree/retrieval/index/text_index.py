@@ -19,13 +19,13 @@ from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.retrieval.index.tantivy_files import (
     KEYS_AT_ONCE,
     KeyedWriter,
+    TantivyErrors,
     analyzer_for,
     composed,
     inverse_document_frequency,
     open_packed,
     pairs,
     readable,
-    tantivy_errors,
     without_asking,
 )
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
@@ -49,7 +49,7 @@ _QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 200
 """Cache sizes: the terms of queries, which one search needs several times; term rarities; passages."""
 _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
-_DAMAGED = tantivy_errors("The index is damaged")
+_DAMAGED = TantivyErrors("The index is damaged")
 
 Word = tuple[str, str]
 """A field and a term in it."""
@@ -63,7 +63,7 @@ class TextWriter(KeyedWriter):
     """Adds and removes passages of a text index."""
 
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
-        with tantivy_errors(f"The index cannot be written to {folder}"):
+        with TantivyErrors(f"The index cannot be written to {folder}"):
             index = open_packed(folder, _schema())
             index.register_tokenizer(_ANALYZER, analyzer_for(language))
             super().__init__(index, "The index", memory=memory, threads=2)
@@ -127,7 +127,7 @@ class Texts:
         self.digest = digest
         self._analyzer = analyzer_for(language)
         self._language = language
-        with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
+        with TantivyErrors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
             self._index.reload()

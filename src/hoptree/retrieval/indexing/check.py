@@ -20,7 +20,7 @@ from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of, key_of
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, check_files, summed_files, tantivy_errors
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes
@@ -94,7 +94,7 @@ def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
         tell(Progress("checking files", done, total, 0))
 
     for folder, what, remedy in folders:
-        with tantivy_errors(what, remedy):
+        with TantivyErrors(what, remedy):
             check_files(folder, advance)
     return total
 
