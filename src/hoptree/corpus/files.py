@@ -249,14 +249,9 @@ def bom_encoding(head: bytes) -> str:
     return next((encoding for mark, encoding in _BOMS if head.startswith(mark)), "")
 
 
-def looks_binary(head: bytes) -> bool:
-    """Tell whether there are too many NULs among the bytes for text; nothing but NULs is an empty text."""
-    return not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
-
-
 def is_binary(head: bytes, name: str, problems: Problems) -> bool:
-    """Report a file that is no text by its first bytes."""
-    binary = looks_binary(head)
+    """Report a file with too many NULs for text; nothing but NULs is an empty text."""
+    binary = not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
     if binary:
         problems.add("files that are no text", f"{name} is no text: it is binary.")
     return binary

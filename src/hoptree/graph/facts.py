@@ -255,11 +255,6 @@ def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
     return value
 
 
-def unit_of(value: str) -> str:
-    """Return the id of the unit of a stored quantity."""
-    return value.partition(" ")[2]
-
-
 def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
     """Render a time as "20 July 1969", or coarser by `precision` (Wikidata's 0 to 14) or missing parts.
 
@@ -294,11 +289,9 @@ def _coarse(year: int, precision: int) -> str:
         return f"{_ordinal((year + 99) // 100)} century"
     if precision == _MILLENNIUM:
         return f"{_ordinal((year + 999) // 1000)} millennium"
-    return (
-        f"about {render_number(str(year))}"
-        if year < 10**6
-        else f"about {render_number(str(year // 10**6))} million years"
-    )
+    if year < 10**6:
+        return f"about {render_number(str(year))}"
+    return f"about {render_number(str(year // 10**6))} million years"
 
 
 def _ordinal(count: int) -> str:

@@ -205,11 +205,8 @@ class SparqlEndpoint:
 
     async def entity(self, identifier: str) -> Entity | None:
         entities = await self._entities_of([entity_iri(identifier)], TimeBudget(self._seconds))
-        return (
-            entities[0]
-            if entities and (entities[0].aliases or entities[0].label != readable_name(identifier))
-            else None
-        )
+        unnamed = readable_name(identifier)
+        return next((entity for entity in entities if entity.aliases or entity.label != unnamed), None)
 
     async def _entities_of(self, iris: list[str], budget: TimeBudget) -> list[Entity]:
         if not iris:

@@ -96,7 +96,8 @@ def open_files(folder: Path) -> tuple[Header, Any, Any]:
         try:
             base = view(folder / header.base, header.base_count, header.base_bytes)
             newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
-            if base.ndim != header.dimensions or header.count != _count(header):
+            count = header.base_count - len(header.removed) + header.newer_count
+            if base.ndim != header.dimensions or header.count != count:
                 raise ValueError("its header does not fit its files")
             return header, base, newer
         except FileNotFoundError as error:
@@ -105,10 +106,6 @@ def open_files(folder: Path) -> tuple[Header, Any, Any]:
         except (OSError, RuntimeError, ValueError) as error:
             raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
     raise AssertionError("the last round returns or raises")
-
-
-def _count(header: Header) -> int:
-    return header.base_count - len(header.removed) + header.newer_count
 
 
 def _read_header(folder: Path) -> Header:

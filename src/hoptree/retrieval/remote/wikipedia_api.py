@@ -215,11 +215,9 @@ class WikiApi:
             return read_page(data, title, self.shown)
 
         cached = self._cached(request, read)
-        return (
-            cached
-            if cached is not None and cached.revision >= revision
-            else await self._fetch(request, read, keep=True)
-        )
+        if cached is not None and cached.revision >= revision:
+            return cached
+        return await self._fetch(request, read, keep=True)
 
     def _cached(self, request: Mapping[str, str], read: Callable[[Any], T]) -> T | None:
         """Return the cached reply to a request, if it can still be read."""
