@@ -18,8 +18,8 @@ from hoptree.core.errors import CorpusError, MissingExtra
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.engine import Engine
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval import hippo_build as taking_in
 from hoptree.retrieval import hippo_retriever as nearest
+from hoptree.retrieval import hippo_store as taking_in
 from hoptree.retrieval.hippo_store import FILE, FOLDER
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import (

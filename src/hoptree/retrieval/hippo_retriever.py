@@ -15,8 +15,16 @@ from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, query_window
-from hoptree.retrieval.hippo_build import current
-from hoptree.retrieval.hippo_store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
+from hoptree.retrieval.hippo_store import (
+    FOLDER,
+    FactStore,
+    current,
+    fact_key,
+    fact_text,
+    facts_damaged,
+    phrase_key,
+    phrase_of,
+)
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.hippo_build import AddedFacts, add_facts_to
-from hoptree.retrieval.hippo_store import FOLDER, read_facts
+from hoptree.retrieval.hippo_store import FOLDER, AddedFacts, add_facts_to, read_facts
 from hoptree.retrieval.index.enrichment import carry_vectors
 from hoptree.retrieval.index.folder import Change, Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for

@@ -14,7 +14,7 @@ from hoptree.core.errors import ConfigError, CorpusError, EndpointError, Hoptree
 from hoptree.core.http_client import HttpClient
 from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote.address import (
+from hoptree.retrieval.remote import (
     Address,
     batches,
     best_with_ties,
