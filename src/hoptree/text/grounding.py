@@ -46,7 +46,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     """
     names = _names(question)
     ways = _ways(answer.text)
-    found = ""
+    spelling = ""
     support = []
     for passage in passages:
         text = f"{passage.title}. {passage.text}"
@@ -54,10 +54,10 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
             continue
         if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
             support.append(passage.id)
-            found = found or spelled
+            spelling = spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
-    return replace(answer, text=found, support=tuple(support))
+    return replace(answer, text=spelling, support=tuple(support))
 
 
 def has_names(question: str) -> bool:
@@ -115,7 +115,7 @@ def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         for start, end in date_spans(text):
             written = text[start:end]
-            if (found := read_date(written)) and found.within(date):
+            if (read := read_date(written)) and read.within(date):
                 yield written
 
 
@@ -146,12 +146,12 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 class _Name:
     """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
 
-    whole: str
+    full: str
     sides: tuple[str, ...]
 
     def stands_in(self, held: str) -> bool:
         """Whether a folded text has the name, or all its sides."""
-        return f" {self.whole} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+        return f" {self.full} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
 
 
 def _names(question: str) -> list[_Name]:
@@ -169,10 +169,10 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
     still hold a name or a number, and be more than one word unless "of" comes before it.
     """
     words = _WORD.findall(answer)
-    said = " ".join(words)
-    rests = [said[match.end() :] for match in (_SMALL.match(said), _KIND.match(said)) if match]
+    phrase = " ".join(words)
+    rests = [phrase[match.end() :] for match in (_SMALL.match(phrase), _KIND.match(phrase)) if match]
     texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
-    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(said)]
+    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(phrase)]
     telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
     return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
