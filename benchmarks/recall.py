@@ -21,7 +21,7 @@ from pathlib import Path
 from hoptree.core.values import Passage
 from hoptree.evaluation.retrieval import RetrievalRun, evaluate, read_questions
 from hoptree.evaluation.statistics import compare
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.opening import open_retriever
 
 

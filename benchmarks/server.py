@@ -32,7 +32,7 @@ from typing import Any
 
 from hoptree.core.values import Passage
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 LATENCY = 0.1
 CHAIN = 9

@@ -127,7 +127,7 @@ def build(system: str, corpus: str, index: str, links: bool = False) -> Result:
     """Build an index from a JSONL file and save it."""
     if system == "hoptree":
         from hoptree.retrieval.index.folder import Settings
-        from hoptree.retrieval.indexing.commands import build_index
+        from hoptree.retrieval.indexing import build_index
 
         return _outcome(build_index(Path(corpus), Path(index), settings=Settings(links=links)))
     if system == "bm25s":
@@ -158,7 +158,7 @@ def _build_pyserini(corpus: Path, index: Path) -> Result:
 
 def change(index: str, add: str = "", remove: str = "", compact: bool = False) -> Result:
     """Change an index of Hoptree's: add a file, remove the ids in a file, or compact."""
-    from hoptree.retrieval.indexing.commands import add_to_index, compact_index, remove_from_index
+    from hoptree.retrieval.indexing import add_to_index, compact_index, remove_from_index
 
     if add:
         return _outcome(add_to_index([Path(add)], Path(index)))

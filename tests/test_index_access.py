@@ -12,8 +12,8 @@ from tests.small_indexes import found, rows, write_rows
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.files import find_files
 from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, update_index
 from hoptree.retrieval.indexing.check import check_all, check_parts
-from hoptree.retrieval.indexing.commands import add_to_index, build_index, compact_index, update_index
 
 
 @pytest.fixture

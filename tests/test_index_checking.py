@@ -15,8 +15,7 @@ from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.tantivy_files import summed_files
-from hoptree.retrieval.indexing.check import Checked, check_all, check_parts
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,
@@ -24,6 +23,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
+from hoptree.retrieval.indexing.check import Checked, check_all, check_parts
 from hoptree.retrieval.indexing.sources import Progress
 
 DECOMPOSED = "Cafe\u0301 Zu\u0308rich"

@@ -18,7 +18,7 @@ from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Settings
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.indexing.sources import Outcome
 
 

@@ -17,7 +17,7 @@ from hoptree.core.values import Passage
 from hoptree.engine import trace
 from hoptree.evaluation.judge_run import judge_run
 from hoptree.models import open_model
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.command_line import call
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 COUNT = 40
 USUAL = ("--method", "oner", "--data", "data.jsonl", "--corpus", "idx", "--no-cache")

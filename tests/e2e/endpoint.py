@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 __all__ = [
     "FILM_STEPS",

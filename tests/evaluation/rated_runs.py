@@ -9,7 +9,7 @@ from typing import Any
 
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 __all__ = ["FORMULA", "ORDER", "REPLIES", "make_run", "write_data", "write_script"]
 

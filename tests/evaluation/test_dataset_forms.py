@@ -35,7 +35,7 @@ from hoptree.corpus.read import read_passages
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.retrieval import missing_gold, read_questions
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 
 def test_the_own_form_says_all_it_knows(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hoptree.cli.main import main
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
 from hoptree.evaluation.retrieval import Found, Judged, QuestionSet, RetrievalRun, evaluate, read_questions
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 PASSAGES = [
     ("p1", "Red Kite", "Red Kite is a film directed by Ada Moor."),

@@ -31,7 +31,7 @@ from hoptree.evaluation.report.page import Room, make_page, script_json, write_p
 from hoptree.evaluation.report.plots import Scale, distribution, smoothed
 from hoptree.evaluation.report.tables import Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 CHAIN = {
     "query1": {

@@ -24,7 +24,7 @@ from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.report.tables import as_csv, as_latex
 from hoptree.evaluation.report.trace_view import read_run_traces
 from hoptree.evaluation.run_folder import RUN, TRACES
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 REPLIES: list[dict[str, Any]] = [
     {"step": "know", "contains": "number 7?", "fault": "401"},

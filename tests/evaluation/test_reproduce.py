@@ -19,7 +19,7 @@ from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 COUNT = 40
 

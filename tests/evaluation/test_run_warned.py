@@ -17,7 +17,7 @@ from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 TITLE = "numbers: questions with a warning"
 

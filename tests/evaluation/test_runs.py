@@ -23,7 +23,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, trace_of
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.summary import summarise
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 
 def questions(path: Path, count: int = 6) -> Path:

@@ -15,7 +15,7 @@ from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import read_rows
 from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.summary import summarise
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 OF_SEARCHES = {"retrieval_recall", "passage_support_f1", "citation_recall"}
 

@@ -25,7 +25,7 @@ from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.evaluation.tuned import Outcome, Tuned, read_trials
 from hoptree.evaluation.tuning import Tuning, rungs, tune
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 COUNT = 40
 

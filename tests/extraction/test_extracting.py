@@ -24,7 +24,7 @@ from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON, Entry, Spent
 from hoptree.extraction.run import Progress, Wanted, extract
 from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 COUNT = 12
 

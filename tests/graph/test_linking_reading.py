@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingModel, UnusableReply
+from hoptree.graph.entity_linking import LABELS, Mention, MentionModelCandidates, open_mention_model
 from hoptree.graph.facts import Candidate, Entity
-from hoptree.graph.mention_models import LABELS, Mention, MentionModelCandidates, open_mention_model
 from hoptree.text.names import fold
 
 ENTITIES = (

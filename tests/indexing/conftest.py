@@ -8,7 +8,7 @@ import pytest
 from tests.indexing.small_changes import counts
 from tests.small_indexes import rows, write_rows
 
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 
 @pytest.fixture

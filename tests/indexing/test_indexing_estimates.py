@@ -11,8 +11,8 @@ import pytest
 from tests.small_indexes import rows, write_rows
 
 from hoptree.retrieval.index.folder import Settings, read_manifest
+from hoptree.retrieval.indexing import add_to_index, build_index
 from hoptree.retrieval.indexing.check import estimate, estimate_change
-from hoptree.retrieval.indexing.commands import add_to_index, build_index
 from hoptree.retrieval.indexing.sources import Progress
 
 

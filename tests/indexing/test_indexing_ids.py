@@ -10,7 +10,7 @@ from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.index.folder import read_manifest
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,

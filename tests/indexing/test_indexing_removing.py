@@ -11,7 +11,7 @@ from tests.small_indexes import found, rows, write_rows
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.chunk import Chunking
 from hoptree.retrieval.index.folder import read_manifest
-from hoptree.retrieval.indexing.commands import build_index, remove_from_index, update_index
+from hoptree.retrieval.indexing import build_index, remove_from_index, update_index
 from hoptree.retrieval.indexing.sources import Reading
 
 

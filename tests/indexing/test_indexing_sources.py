@@ -14,8 +14,7 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Settings, read_manifest
 from hoptree.retrieval.index.ledger import Ledger
-from hoptree.retrieval.indexing.check import estimate
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,
@@ -23,6 +22,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
+from hoptree.retrieval.indexing.check import estimate
 from hoptree.retrieval.indexing.sources import Reading, prefix_for
 
 

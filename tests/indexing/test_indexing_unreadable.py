@@ -15,7 +15,7 @@ from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,

@@ -14,7 +14,7 @@ from tests.small_indexes import found, graph, inodes, rows, write_rows
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking
 from hoptree.retrieval.index.folder import read_manifest
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,

@@ -14,8 +14,7 @@ from tests.small_indexes import hoptree, rows, write_rows
 from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest
 from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.indexing.check import estimate, estimate_encoding
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,
@@ -23,6 +22,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
+from hoptree.retrieval.indexing.check import estimate, estimate_encoding
 from hoptree.retrieval.indexing.sources import Outcome
 from hoptree.retrieval.vectors import Vectors
 
@@ -56,9 +56,9 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     pytest.importorskip("usearch")
     encoder = Letters()
     monkeypatch.setattr("hoptree.retrieval.index.enrichment.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.indexing.commands.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.index.enrichment._ENCODE_AT_ONCE", 4)
-    monkeypatch.setattr("hoptree.retrieval.index.enrichment._SAVE_INTERVAL_S", -1.0)
+    monkeypatch.setattr("hoptree.retrieval.indexing.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.vectors._ENCODE_AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.vectors._SAVE_INTERVAL_S", -1.0)
     return encoder
 
 

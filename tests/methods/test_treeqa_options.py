@@ -25,9 +25,9 @@ from hoptree.core.errors import ConfigError, CorpusError, GraphError
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.registry import find_method
-from hoptree.graph import mention_models as reading
+from hoptree.graph import entity_linking as reading
+from hoptree.graph.entity_linking import Mention
 from hoptree.graph.facts import Entity
-from hoptree.graph.mention_models import Mention
 from hoptree.methods.steps import relations
 from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel

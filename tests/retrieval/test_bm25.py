@@ -14,7 +14,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index import text_index as texts
 from hoptree.retrieval.index.folder import Index, Settings
-from hoptree.retrieval.indexing.commands import index_passages, remove_from_index
+from hoptree.retrieval.indexing import index_passages, remove_from_index
 from hoptree.retrieval.opening import open_retriever
 
 

@@ -18,11 +18,11 @@ from hoptree.core.errors import CorpusError, MissingExtra
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.engine import Engine
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval import hippo_build as taking_in
 from hoptree.retrieval import hippo_retriever as nearest
+from hoptree.retrieval import hippo_store as taking_in
 from hoptree.retrieval.hippo_store import FILE, FOLDER
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_facts,
     add_to_index,
     build_index,
@@ -299,7 +299,7 @@ def test_other_numbers_are_no_synonyms_and_neither_are_initials(tmp_path: Path) 
 def test_the_encoder_of_the_index_is_taken_unless_another_is_named(tmp_path: Path) -> None:
     pytest.importorskip("usearch")
     pytest.importorskip("model2vec")
-    from hoptree.retrieval.indexing.commands import encode_index
+    from hoptree.retrieval.indexing import encode_index
 
     index, spec = tmp_path / "idx", f"static/{save_static(tmp_path / 'encoder')}"
     index_passages(ROYAL, index)

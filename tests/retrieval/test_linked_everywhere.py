@@ -13,7 +13,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, Settings
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.opening import open_retriever
 
 

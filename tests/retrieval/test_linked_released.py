@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.linked import Linked, _names_in
 
 FILMS = (

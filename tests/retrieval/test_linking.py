@@ -19,7 +19,7 @@ from hoptree.retrieval.index.enrichment import link_passages
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, NameFinder, capitalised_names, folded, names_of
-from hoptree.retrieval.indexing.commands import (
+from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
     compact_index,

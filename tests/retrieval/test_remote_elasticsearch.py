@@ -24,8 +24,7 @@ from hoptree.core.errors import (
 )
 from hoptree.core.values import Passage
 from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote, load, open_remote
-from hoptree.retrieval.remote.address import read_address
+from hoptree.retrieval.remote import is_remote, load, open_remote, read_address
 from hoptree.retrieval.remote.elasticsearch import Elasticsearch
 from hoptree.retrieval.retriever import Retriever
 
@@ -138,7 +137,7 @@ def test_the_index_is_made_with_an_english_analyzer(node: Server) -> None:
 
 
 def test_passages_are_sent_in_batches_and_counted(node: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.retrieval.remote.address.MAX_BATCH", 10)
+    monkeypatch.setattr("hoptree.retrieval.remote.MAX_BATCH", 10)
     told: list[int] = []
     asyncio.run(load(node.url(), iter(PASSAGES), told.append))
     assert told == [10, 20, 30, 40, 43]

@@ -21,7 +21,7 @@ from tests.held import PATIENCE, Clock
 from hoptree.core.http_server import listen
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.server.app import Server, create_app, state_of
 from hoptree.server.settings import Limits, Settings
 from hoptree.server.state import ServerState

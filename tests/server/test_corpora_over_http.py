@@ -180,7 +180,7 @@ def test_a_change_that_a_stop_cut_off_is_taken_up(tmp_path: Path, held: HeldWork
 
 def test_an_index_that_changed_meanwhile_is_opened_anew(tmp_path: Path) -> None:
     from hoptree.core.values import Passage
-    from hoptree.retrieval.indexing.commands import index_passages
+    from hoptree.retrieval.indexing import index_passages
 
     with running(settings(tmp_path)) as server:
         assert not _found(server, "bees", "films")

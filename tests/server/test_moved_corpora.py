@@ -12,7 +12,7 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, create, documents, found, made, passages, remove
 from tests.server.running import running, settings
 
-from hoptree.retrieval.indexing.commands import add_to_index
+from hoptree.retrieval.indexing import add_to_index
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

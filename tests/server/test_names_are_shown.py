@@ -12,7 +12,7 @@ from tests.server.running import events_of, running, settings
 
 from hoptree.core.errors import redact, redact_keys
 from hoptree.core.values import Passage
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 _IDS = ("key-results-q3.txt#1", "org_chart_2024.txt#1", "log-10.0.0.1.txt#1", "http://10.0.0.7:8000/a.html#2")
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.server import sources
 from hoptree.server.error_responses import Refusal
 from hoptree.server.sources import Retrievers

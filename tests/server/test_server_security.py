@@ -20,7 +20,7 @@ from tests.server.running import QUESTION, Running, events_of, limits, running, 
 from hoptree.core.errors import ConfigError, CorpusError, redact
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import Key
 from hoptree.server.settings import check_name

@@ -25,7 +25,7 @@ from hoptree.engine.trace import read_traces
 from hoptree.models.openai import OpenAIModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 COUNT = 10_000

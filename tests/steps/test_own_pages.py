@@ -16,7 +16,7 @@ from hoptree.methods.steps.mentions import Titles, own_page
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.retrieval.indexing import index_passages
 
 PAGES = [
     Passage("d", "Daisies (film)", "Daisies was made by Věra Chytilová."),

@@ -10,7 +10,7 @@ from typing import Any
 from hoptree.engine.engine import Engine
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 from hoptree.training.build import build
 from hoptree.training.formats import Kind, SetSpec
 

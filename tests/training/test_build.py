@@ -15,7 +15,7 @@ from hoptree.engine.engine import Engine
 from hoptree.evaluation.datasets.reading import half_of
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 from hoptree.text.parse import read_self_knowledge
 from hoptree.text.parse_labels import read_relevance
 from hoptree.training.build import build

@@ -11,7 +11,7 @@ from tests.training.film_world import PASSAGES, PLAN, QUESTIONS, REPLIES, built,
 
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 from hoptree.training import taikc_gold
 from hoptree.training.chat_rows import ChatRow, drop_contradictions
 from hoptree.training.plans.written_plans import packaged_plans, read_plans

@@ -19,7 +19,7 @@ from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, LinkingSet, Parts
-    from hoptree.graph.mention_models import MentionModel
+    from hoptree.graph.entity_linking import MentionModel
     from hoptree.methods.steps.relations import RelationRanking
 
 
@@ -203,8 +203,7 @@ async def _open(
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
     from hoptree.graph import open_graph
-    from hoptree.graph.entity_linking import open_candidates
-    from hoptree.graph.mention_models import MentionModelCandidates
+    from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates
     from hoptree.models import open_model
 
     graph = open_graph(settings["graph"], cached=cached)
@@ -229,7 +228,7 @@ def _open_reader(spec: str) -> MentionModel | None:
     """Open the model that marks names, if one is asked for, warning that it may be downloaded."""
     if not spec:
         return None
-    from hoptree.graph.mention_models import open_mention_model
+    from hoptree.graph.entity_linking import open_mention_model
 
     kind, _, where = spec.partition(":")
     if where and not Path(where).exists():

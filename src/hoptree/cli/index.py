@@ -119,8 +119,8 @@ def build(
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
     from hoptree.retrieval.index.folder import Settings
+    from hoptree.retrieval.indexing import build_index, check_build
     from hoptree.retrieval.indexing.check import estimate
-    from hoptree.retrieval.indexing.commands import build_index, check_build
     from hoptree.retrieval.indexing.sources import Reading
     from hoptree.retrieval.open_encoder import absolute_spec
 
@@ -141,8 +141,8 @@ def build(
 @stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
+    from hoptree.retrieval.indexing import add_to_index
     from hoptree.retrieval.indexing.check import estimate_change
-    from hoptree.retrieval.indexing.commands import add_to_index
 
     _announce_change(estimate_change(out, sources), _CHANGED, as_json)
     with _shown(as_json) as progress:
@@ -168,8 +168,8 @@ def update(
 
     A file counts as changed when its size or its time is another one.
     """
+    from hoptree.retrieval.indexing import update_index
     from hoptree.retrieval.indexing.check import estimate_change
-    from hoptree.retrieval.indexing.commands import update_index
 
     what = "of documents are read again" if reread else _CHANGED
     _announce_change(estimate_change(out, reread=reread), what, as_json)
@@ -195,7 +195,7 @@ def remove(
     rid of it, mend the file.
     """
     from hoptree.retrieval.index.folder import read_manifest
-    from hoptree.retrieval.indexing.commands import remove_from_index
+    from hoptree.retrieval.indexing import remove_from_index
 
     if not all(name.strip() for name in what):
         raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
@@ -215,7 +215,7 @@ def remove(
 @stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
-    from hoptree.retrieval.indexing.commands import compact_index
+    from hoptree.retrieval.indexing import compact_index
 
     with _shown(as_json) as progress:
         outcome = compact_index(out, on_progress=progress)
@@ -231,8 +231,8 @@ def encode(
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
     from hoptree.retrieval.index.folder import read_manifest
+    from hoptree.retrieval.indexing import encode_index
     from hoptree.retrieval.indexing.check import estimate_encoding
-    from hoptree.retrieval.indexing.commands import encode_index
     from hoptree.retrieval.open_encoder import absolute_spec
 
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
@@ -271,7 +271,7 @@ def facts(
     Given again, only what is new is encoded and compared. The facts of a passage take the place of those it had; facts
     of a passage that changed in the index do not count until it is extracted again.
     """
-    from hoptree.retrieval.indexing.commands import add_facts
+    from hoptree.retrieval.indexing import add_facts
     from hoptree.retrieval.open_encoder import absolute_spec
 
     spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)

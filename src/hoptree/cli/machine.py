@@ -85,11 +85,12 @@ def doctor(
 ) -> None:
     """Say what is missing or slow on this machine, and how to mend it."""
     from hoptree.models.catalogue import DEFAULT_NAME, locate_weights
-    from hoptree.models.machine import examine, measure
+    from hoptree.models.local import measure_speed
+    from hoptree.models.machine import examine
 
     checks = [asdict(check) for check in examine()]
     if speed:
-        read, write = measure(locate_weights(DEFAULT_NAME))
+        read, write = measure_speed(locate_weights(DEFAULT_NAME))
         finding = f"{DEFAULT_NAME} reads {read:.0f} and writes {write:.0f} tokens a second"
         checks.append({"name": "speed", "ok": None, "finding": finding, "remedy": ""})
     if as_json:

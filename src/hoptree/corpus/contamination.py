@@ -22,11 +22,10 @@ _REBUILD = "build the index with another one"
 _FORMAT = 'Each row has a field "question".'
 
 
-def read_questions(path: Path, *, problems: Problems | None = None) -> Iterator[str]:
+def read_questions(path: Path) -> Iterator[str]:
     """Yield the questions of a file of rows with a field `question`, or of all such files in a folder."""
     check_questions(path)
-    problems = Problems(limit=0) if problems is None else problems
-    empty = True
+    problems, empty = Problems(limit=0), True
     try:
         for file in find_files(path, problems=problems):
             for _, row in read_rows(file, problems=problems):

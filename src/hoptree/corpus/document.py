@@ -13,10 +13,7 @@ BETWEEN_HEADINGS = " › "
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """From the character `start` on, this path of headings holds.
-
-    The first `skip` characters are the heading itself (or front matter), which stands in no passage.
-    """
+    """A path of headings from `start` on; its first `skip` characters are the heading."""
 
     start: int
     title: str
@@ -68,8 +65,7 @@ _MAX_HEADING_CHARS = 300
 class Problems:
     """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`).
 
-    `cut_short` counts the files that were not read to their end; `unlisted` names files and folders that could not be
-    listed.
+    `cut_short` counts files that were not read to their end; `unlisted` names what could not be listed.
     """
 
     def __init__(self, limit: int = 100) -> None:

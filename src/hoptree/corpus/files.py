@@ -184,11 +184,11 @@ class Damaged(OSError):
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
     """Open a file, unpacked if it is gzip; `on_bytes` is called with the number of bytes read."""
     with path.open("rb", buffering=0) as raw:
-        stream: io.BufferedReader = io.BufferedReader(_Counted(raw, on_bytes), _READ_BYTES)
+        stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
         yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
 
 
-class _Counted(io.RawIOBase):
+class CountedFile(io.RawIOBase):
     """A raw file that reports how many of its bytes were read."""
 
     def __init__(self, raw: io.FileIO, on_bytes: Callable[[int], None] | None) -> None:
@@ -249,14 +249,9 @@ def bom_encoding(head: bytes) -> str:
     return next((encoding for mark, encoding in _BOMS if head.startswith(mark)), "")
 
 
-def looks_binary(head: bytes) -> bool:
-    """Tell whether there are too many NULs among the bytes for text; nothing but NULs is an empty text."""
-    return not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
-
-
 def is_binary(head: bytes, name: str, problems: Problems) -> bool:
-    """Report a file that is no text by its first bytes."""
-    binary = looks_binary(head)
+    """Report a file with too many NULs for text; nothing but NULs is an empty text."""
+    binary = not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
     if binary:
         problems.add("files that are no text", f"{name} is no text: it is binary.")
     return binary

@@ -198,10 +198,7 @@ _COLUMNS = "A .tsv file has columns id (or _id, pid), text (or passage, contents
 
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield rows with the names of the first line, or id, text and title where that holds a number and a text.
-
-    Any other table is skipped, as it is unknown which of its columns are passages.
-    """
+    """Yield rows by the first line's names, or of id, text and title; skip others."""
     names: list[str] = []
     for number, line in read_lines(stream, name, problems):
         fields = [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]

@@ -236,10 +236,7 @@ def markdown_document(text: str, name: str) -> Document:
 
 
 def _headings(text: str, start: int) -> Iterator[tuple[int, int, int, str]]:
-    """Yield start, end, level and words of each heading outside of code, lists and quotes.
-
-    An underline below several lines is taken for a rule.
-    """
+    """Yield start, end, level and words of headings outside code, lists and quotes."""
     lines = text[start:].split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=start))
     tokens = _parser().parse("\n".join(lines).replace("\r", " "))  # which the parser would take for a line's end

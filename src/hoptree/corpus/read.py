@@ -6,7 +6,6 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from hoptree.core.errors import MissingExtra
 from hoptree.core.values import Passage
@@ -62,11 +61,7 @@ def _reason(error: Exception) -> str:
 _AUTO = Chunking()
 
 
-class _DocumentReader(Protocol):
-    def __call__(self, stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]: ...
-
-
-_DOCUMENTS: dict[str, _DocumentReader] = {
+_DOCUMENTS: dict[str, Callable[[io.BufferedReader, str, Problems], Iterator[Document]]] = {
     ".txt": read_text_file,
     ".md": read_markdown,
     ".markdown": read_markdown,

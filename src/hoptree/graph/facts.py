@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from hoptree.core.values import Fact as PlainFact
 from hoptree.graph.vocabulary import QUANTITY, TIME
 
 Direction = Literal["both", "out", "in"]
@@ -76,10 +75,6 @@ class Fact:
         """The fact in one line, with its qualifiers."""
         restricted = "; ".join(f"{qualifier.relation.text}: {qualifier.value.text}" for qualifier in self.qualifiers)
         return " | ".join(self.triple) + (f" ({restricted})" if restricted else "")
-
-    def as_value(self) -> PlainFact:
-        """Return the fact as the methods use it."""
-        return PlainFact(self.subject.text, self.relation.text, self.object.text, passage_id=", ".join(self.sources))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fact for JSON without empty fields."""
@@ -212,10 +207,7 @@ class Candidates(Protocol):
 
 @runtime_checkable
 class NamesIndexed(Protocol):
-    """A graph with an index of its names; building it may take long.
-
-    `on_indexing` receives how many names of how many are indexed.
-    """
+    """A graph with an index of names; `on_indexing` gets how many of how many."""
 
     on_indexing: OnIndexing
 
@@ -263,11 +255,6 @@ def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
     return value
 
 
-def unit_of(value: str) -> str:
-    """Return the id of the unit of a stored quantity."""
-    return value.partition(" ")[2]
-
-
 def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
     """Render a time as "20 July 1969", or coarser by `precision` (Wikidata's 0 to 14) or missing parts.
 
@@ -302,11 +289,9 @@ def _coarse(year: int, precision: int) -> str:
         return f"{_ordinal((year + 99) // 100)} century"
     if precision == _MILLENNIUM:
         return f"{_ordinal((year + 999) // 1000)} millennium"
-    return (
-        f"about {render_number(str(year))}"
-        if year < 10**6
-        else f"about {render_number(str(year // 10**6))} million years"
-    )
+    if year < 10**6:
+        return f"about {render_number(str(year))}"
+    return f"about {render_number(str(year // 10**6))} million years"
 
 
 def _ordinal(count: int) -> str:

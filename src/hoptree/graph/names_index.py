@@ -156,9 +156,8 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
     place.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=place))
     try:
-        with _writer_errors(place):
-            _write(part, graph.all_names(), on_progress)
-            (part / _COMPLETE_FILE).write_text("{}\n")
+        _write(part, graph.all_names(), on_progress)
+        (part / _COMPLETE_FILE).write_text("{}\n")
         # A process that still has an older graph open must not take the newer one's names away.
         if place == graph.folder and graph.is_current():
             _sweep(place, part)
@@ -168,6 +167,8 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
         if not (place / name / _COMPLETE_FILE).is_file():  # else another process was faster
             shutil.rmtree(place / name, ignore_errors=True)
             part.rename(place / name)
+    except ValueError as error:  # tantivy's own
+        raise _unwritable(place, error) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return place / name
@@ -216,11 +217,3 @@ def _errors(folder: Path) -> Iterator[None]:
                 f"The index of names {folder} is damaged: {error}.", "Remove this folder: it is rebuilt."
             ) from error
         raise
-
-
-@contextmanager
-def _writer_errors(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:  # tantivy's own
-        raise _unwritable(place, error) from error

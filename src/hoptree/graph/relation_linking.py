@@ -13,6 +13,7 @@ import tantivy
 from hoptree.core.lazy import lazy_re
 from hoptree.graph.facts import Neighbourhood, Property
 from hoptree.text.names import fold
+from hoptree.text.word_classes import word_set
 
 _MAX_WORDS = 64
 """Words of a question that are read."""
@@ -23,14 +24,11 @@ _WORD = lazy_re(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:'[^\W_{_UNSPACED}]+)*'?")
 _DOTTED = lazy_re(r"\b(?:[^\W\d_]\.){2,}")
 _QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
 _OWNER = lazy_re(r"(?:'s|s')\Z")
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and any are as at be been being but by can could did do does doing for from had has have having how if "
-        "in into is it its me may might must my no not of on or our shall she should so some such tell than that the "
-        "their them then there these they this those through to under until was we were what whats when where which "
-        "who whom whose whos why will with would you your he her his him give name show list find please",
-    )
+FUNCTION_WORDS = word_set(
+    "a an and any are as at be been being but by can could did do does doing for from had has have having how if "
+    "in into is it its me may might must my no not of on or our shall she should so some such tell than that the "
+    "their them then there these they this those through to under until was we were what whats when where which "
+    "who whom whose whos why will with would you your he her his him give name show list find please"
 )
 """English words that are seldom part of what is asked about."""
 
@@ -192,10 +190,7 @@ def relations_in(properties: Iterable[Property]) -> tuple[Relation, ...]:
 
 
 class WordRanking:
-    """Ranks relations by the (rare) word stems that one of their names shares with a question.
-
-    Of equals the one with more facts comes first, then the id decides.
-    """
+    """Ranks relations by the (rare) stems a name shares with a question, then facts."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._relations = relations

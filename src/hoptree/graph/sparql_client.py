@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from hoptree.core.errors import EndpointError, QueryTooLong, UnusableReply
 from hoptree.core.http_client import HttpClient
-from hoptree.core.public_http import ReplyCache, Throttle, path_beside_cache, unreachable_remedy, user_agent
+from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
@@ -71,10 +70,7 @@ _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "appl
 
 @dataclass(slots=True)
 class TimeBudget:
-    """Seconds that all requests of one look-up may take together.
-
-    Waiting for a free slot or for a busy server does not count: the client's `patience_s` limits that.
-    """
+    """Seconds for all requests of a look-up together; waiting to send is not counted."""
 
     seconds: float
     spent: float = 0.0
@@ -94,7 +90,6 @@ class SparqlClient:
         contact: str = "",
         cache: ReplyCache | None = None,
         per_second: float = 5.0,
-        concurrency: int = 4,
         patience_s: float = 60.0,
     ) -> None:
         self._http = HttpClient(
@@ -106,7 +101,7 @@ class SparqlClient:
         )
         self.shown = self._http.shown
         self._cache = cache
-        self._throttle = Throttle(per_second=per_second, concurrency=concurrency, patience_s=patience_s)
+        self._throttle = Throttle(per_second=per_second, patience_s=patience_s)
         self.sent = 0
 
     async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
@@ -173,8 +168,3 @@ class SparqlClient:
         await self._http.aclose()
         if self._cache:
             self._cache.close()
-
-
-def default_cache_path() -> Path:
-    """Return graph.sqlite beside $HOPTREE_CACHE, or in the user's cache folder."""
-    return path_beside_cache("graph.sqlite")

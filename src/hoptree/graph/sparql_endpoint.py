@@ -26,10 +26,10 @@ from hoptree.graph.facts import (
 )
 from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
 from hoptree.graph.sparql_queries import (
+    COUNT_QUERY,
     Dialect,
     KnownLabels,
     LabelLookup,
-    count_query,
     entities_query,
     facts_query,
     is_iri,
@@ -93,10 +93,7 @@ class _Statement:
 
 
 def _read_statements(rows: Iterable[_Row], relation: str, *, outward: bool, but: str = "") -> list[_Statement]:
-    """Read statements in order, without those with the entity `but` on the other side.
-
-    `relation` is the predicate if the query named it. Rows of one statement differ in their qualifiers.
-    """
+    """Read statements, but for those with the entity `but` on the other side."""
     statements: dict[object, _Statement] = {}
     for number, row in enumerate(rows):
         predicate = row["p"].iri if "p" in row else relation
@@ -208,11 +205,8 @@ class SparqlEndpoint:
 
     async def entity(self, identifier: str) -> Entity | None:
         entities = await self._entities_of([entity_iri(identifier)], TimeBudget(self._seconds))
-        return (
-            entities[0]
-            if entities and (entities[0].aliases or entities[0].label != readable_name(identifier))
-            else None
-        )
+        unnamed = readable_name(identifier)
+        return next((entity for entity in entities if entity.aliases or entity.label != unnamed), None)
 
     async def _entities_of(self, iris: list[str], budget: TimeBudget) -> list[Entity]:
         if not iris:
@@ -270,7 +264,7 @@ class SparqlEndpoint:
     async def stats(self) -> Stats:
         details = {"endpoint": self._client.shown, "dialect": self._dialect}
         try:
-            results = await self._client.ask(count_query(), TimeBudget(DEFAULT_TIMEOUT_S), 1)
+            results = await self._client.ask(COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
             details["triples"] = (
                 render_literal(results.rows[0]["n"].text, results.rows[0]["n"].datatype) if results.rows else ""
             )

@@ -11,8 +11,10 @@ from hoptree.graph.facts import Direction, Term
 from hoptree.graph.sparql_client import SparqlClient, TimeBudget
 from hoptree.graph.vocabulary import (
     ABOUT,
+    ALIAS,
     ALIASES,
     DESCRIPTIONS,
+    LABEL,
     LABELS,
     WIKIBASE,
     WIKIDATA,
@@ -33,6 +35,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _DIRECT = "http://www.wikidata.org/prop/direct/P"
 _CLAIMS = "http://www.wikidata.org/prop/"
+COUNT_QUERY = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 _PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
@@ -78,14 +81,11 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
     spellings = dict.fromkeys((name, name[:1].upper() + name[1:]))
     names = " ".join(literal(spelling, tag) for spelling in spellings for tag in languages)
     only = _begins("?e", f"{WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
-    labels, aliases = (
-        (iri("http://www.w3.org/2000/01/rdf-schema#label"), iri("http://www.w3.org/2004/02/skos/core#altLabel"))
-        if dialect == "wikidata"
-        else (_predicates(LABELS), _predicates(ALIASES))
-    )
+    labels, aliases = ([LABEL], [ALIAS]) if dialect == "wikidata" else (LABELS, ALIASES)
     return (
         f"SELECT DISTINCT ?e ?how WHERE {{ VALUES ?name {{ {names} }} "
-        f"{{ ?e {labels} ?name . BIND(0 AS ?how) }} UNION {{ ?e {aliases} ?name . BIND(1 AS ?how) }} {only} }} "
+        f"{{ ?e {_predicates(labels)} ?name . BIND(0 AS ?how) }} UNION "
+        f"{{ ?e {_predicates(aliases)} ?name . BIND(1 AS ?how) }} {only} }} "
         f"LIMIT {limit:d}"
     )
 
@@ -151,15 +151,10 @@ def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> st
     """Properties with their labels and datatypes."""
     if dialect == "rdf":
         return f"SELECT DISTINCT ?e WHERE {{ ?s ?e ?o }} LIMIT {limit:d}"
-    label = iri("http://www.w3.org/2000/01/rdf-schema#label")
     return (
         f"SELECT ?e ?name ?kind WHERE {{ ?e a {iri(WIKIBASE + 'Property')} ; {iri(WIKIBASE + 'propertyType')} ?kind . "
-        f"OPTIONAL {{ ?e {label} ?name {_in_languages('?name', languages)} }} }} LIMIT {limit:d}"
+        f"OPTIONAL {{ ?e {iri(LABEL)} ?name {_in_languages('?name', languages)} }} }} LIMIT {limit:d}"
     )
-
-
-def count_query() -> str:
-    return "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 
 
 _LABELS_PER_QUERY = 150

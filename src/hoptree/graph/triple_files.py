@@ -32,10 +32,7 @@ _POSITION = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECAS
 def read_ntriples(
     lines: Iterable[Line], name: str, broken: BrokenPlaces, *, quads: bool = False, scope: str = ""
 ) -> Iterator[Triple]:
-    """Yield the triples of N-Triples or N-Quads lines; graphs of quads are ignored.
-
-    `scope` (default `name`) distinguishes the blank nodes of one file from those of others.
-    """
+    """Yield triples of N-Triples or N-Quads; `scope` tells blank nodes of files apart."""
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     rest = iter(lines)
     while block := list(islice(rest, _LINES_PER_BLOCK)):

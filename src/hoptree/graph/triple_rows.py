@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import GraphError
+from hoptree.corpus.files import CountedFile
 from hoptree.graph.oxigraph import Node, Object, Triple, ox
 from hoptree.graph.vocabulary import (
     ALIAS,
@@ -47,6 +48,7 @@ _LITERAL = re.compile(
 )
 _ENTITY_KINDS = ("wikibase-item", "wikibase-property", "wikibase-lexeme", "WikibaseItem", "WikibaseProperty")
 _MAX_NAME_CHARS = 200
+_node = ox.NamedNode
 
 
 class InvalidRow(ValueError):
@@ -194,10 +196,6 @@ def _text(value: Any) -> str:
     return text.replace("\0", " ")
 
 
-def _node(iri: str) -> ox.NamedNode:
-    return ox.NamedNode(iri)
-
-
 _MAX_SENTENCES = 20
 _MAX_REASON_CHARS = 300
 
@@ -235,23 +233,6 @@ _BUFFER_BYTES = 2**18
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Counted(io.RawIOBase):
-    """A raw file that reports how many bytes were read."""
-
-    def __init__(self, raw: io.FileIO, on_bytes: OnBytes | None) -> None:
-        self._raw, self._on_bytes, self._count = raw, on_bytes, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        count = self._raw.readinto(buffer) or 0
-        self._count += count
-        if self._on_bytes is not None:
-            self._on_bytes(self._count)
-        return count
-
-
 @contextmanager
 def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.BufferedIOBase]:
     """Open a file, decompressing gzip and bzip2 by their first bytes."""
@@ -260,7 +241,7 @@ def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.Bu
     except OSError as error:
         raise GraphError(f"{path} cannot be read ({error.strerror}).", "Give a file of triples.") from error
     with raw:
-        stream = io.BufferedReader(_Counted(raw, on_bytes), _BUFFER_BYTES)
+        stream = io.BufferedReader(CountedFile(raw, on_bytes), _BUFFER_BYTES)
         head = stream.peek(3)[:3]
         if head[:2] == b"\x1f\x8b":
             yield io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER_BYTES)

@@ -147,12 +147,10 @@ def file_digest(path: Path) -> str:
     remembered = _read_json(_digest_note(path))
     if remembered.items() >= _stamp(path).items() and isinstance(remembered.get("sha256"), str):
         return str(remembered["sha256"])
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    _remember_digest(path, digest.hexdigest())
-    return digest.hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _remember_digest(path, digest)
+    return digest
 
 
 def _remember_digest(path: Path, digest: str) -> None:
@@ -203,10 +201,7 @@ def pull(
 
 
 class _PartialFile:
-    """An incomplete file, with a note of how much of it is known to be good.
-
-    Each kind of source has its own, so that trying another one loses nothing.
-    """
+    """An incomplete file of one kind of source, and how much of it is good."""
 
     def __init__(self, entry: Entry, folder: Path, source: UrlSource | WheelSource, on_progress: OnProgress) -> None:
         self.entry = entry

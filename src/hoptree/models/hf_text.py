@@ -43,8 +43,7 @@ class Prompts(Protocol):
 class DecoderPrompts:
     """Prompts of a decoder-only model with a chat template and `context` positions.
 
-    Reasoning that the template opens is closed before a prefix, and if signals are requested: they are about the
-    visible words.
+    Reasoning that the template opens is closed before a prefix and for signals, which are about visible words.
     """
 
     def __init__(self, tokenizer: Any, context: int) -> None:
@@ -76,10 +75,7 @@ class DecoderPrompts:
 
 
 class EncoderDecoderPrompts:
-    """Prompts of an encoder-decoder: the encoder reads the messages, the decoder begins with `start`.
-
-    Both have `context` positions. Without a chat template the messages are plain text.
-    """
+    """Prompts that the encoder reads; the decoder begins with `start`."""
 
     def __init__(self, tokenizer: Any, context: int, start: Sequence[int]) -> None:
         self._tokenizer = tokenizer
@@ -91,7 +87,8 @@ class EncoderDecoderPrompts:
 
     def opening(self, request: Request) -> Opening:
         templated = bool(self._tokenizer.chat_template)
-        text = _apply_template(self._tokenizer, request.messages) if templated else _join_messages(request.messages)
+        plain = "\n\n".join(message.content for message in request.messages)
+        text = _apply_template(self._tokenizer, request.messages) if templated else plain
         # A template writes the special tokens of its model itself.
         prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=not templated)
         if not prompt:
@@ -112,11 +109,6 @@ class EncoderDecoderPrompts:
 def _starts_visible(request: Request) -> bool:
     """Whether the reply must begin with visible text."""
     return bool(request.prefix or request.signals)
-
-
-def _join_messages(messages: Sequence[Message]) -> str:
-    """Join messages to paragraphs, for a model without a chat template."""
-    return "\n\n".join(message.content for message in messages)
 
 
 def _apply_template(tokenizer: Any, messages: Sequence[Message]) -> str:

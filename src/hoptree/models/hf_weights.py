@@ -39,10 +39,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A tokenizer and a model, ready for the batch, and the most tokens its positions allow.
-
-    For an encoder-decoder `context` limits what the encoder reads and what the decoder writes.
-    """
+    """A tokenizer, a model, and the tokens that its positions allow to read and write."""
 
     tokenizer: Any
     model: Any
@@ -67,10 +64,7 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
 
 
 def has_encoder(source: Source, *, here: bool = False) -> bool:
-    """Whether a model is an encoder-decoder, without loading the weights.
-
-    With `here`, no hub is asked, and a model that is not on this machine is an error.
-    """
+    """Whether a model has an encoder, without its weights; `here` asks no hub."""
     if source.file is not None:
         with source.file.open("rb") as file:
             kind = _GGUF_KIND.search(file.read(4096))
@@ -131,10 +125,7 @@ def _commit(source: Source) -> str:
 
 
 def _hub_options(source: Source) -> dict[str, bool]:
-    """Return options that keep transformers from asking a hub that does not answer; cached files are used then.
-
-    Otherwise it would try for half a minute.
-    """
+    """Return options for cached files if a hub does not answer, which takes long."""
     if source.file is not None or source.folder is not None:
         return {}
     hub: Any = importlib.import_module("huggingface_hub")
@@ -172,10 +163,7 @@ def adapter_digest(folder: Path) -> str:
 
 
 def read_adapter_card(adapter: Path, source: Source) -> dict[str, Any] | None:
-    """Read the card of an adapter; None for one that was not trained by Hoptree.
-
-    An adapter that was trained on other weights is refused.
-    """
+    """Read an adapter's card, if any; refuse one that was trained on other weights."""
     path = adapter / ADAPTER_CARD
     if not path.is_file():
         return None
@@ -237,10 +225,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
 
 @contextlib.contextmanager
 def _gguf_read_once() -> Iterator[None]:
-    """Have a GGUF file read once instead of for configuration, tokenizer and weights each.
-
-    Reading the vocabulary takes most of the time of loading a small model.
-    """
+    """Have a GGUF file read once, not thrice: its vocabulary takes most of the time."""
     gguf: Any = importlib.import_module("gguf")
     plain = gguf.GGUFReader
     gguf.GGUFReader = functools.cache(plain)
@@ -303,12 +288,9 @@ def _encoder_decoder(name: str, where: str, options: dict[str, Any]) -> Any:
 
 
 def _context(config: Any) -> int:
-    """Return the positions that the model knows; with dynamic RoPE only the original ones.
-
-    T5 has relative positions, and so reads prompts longer than its `n_positions`.
-    """
+    """Return the positions the model knows; with dynamic RoPE the original ones."""
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    most = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+    most = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)  # T5 has relative ones
     if rope.get("rope_type") in ("dynamic", "longrope"):
         return int(rope.get("original_max_position_embeddings") or most)
     return most

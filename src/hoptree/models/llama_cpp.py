@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from hoptree.core.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
 from hoptree.core.values import Token
-from hoptree.models.model import Choice, Reply, Request, TokenUsage, read_choice
+from hoptree.models.model import Choice, Reply, Request, TokenUsage, read_choice, read_token
 
 
 @dataclass(slots=True)
@@ -72,17 +72,12 @@ def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
             done.text += delta.get("content") or ""
             done.reasoning += delta.get("reasoning_content") or ""
             done.finish = choice.get("finish_reason") or done.finish
-            done.tokens.extend(_token(item) for item in (choice.get("logprobs") or {}).get("content") or ())
+            done.tokens.extend(map(read_token, (choice.get("logprobs") or {}).get("content") or ()))
         if usage := chunk.get("usage"):
             done.usage = _usage(usage)
     if not done.finish:
         raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
     return done
-
-
-def _token(item: dict[str, Any]) -> Token:
-    rivals = tuple((rival["token"], float(rival["logprob"])) for rival in item.get("top_logprobs") or ())
-    return Token(item["token"], float(item["logprob"]), rivals)
 
 
 def _usage(usage: dict[str, Any]) -> TokenUsage:

@@ -86,6 +86,10 @@ class LocalModel:
     tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.
     """
 
+    capabilities: frozenset[Capability] = frozenset(
+        ("logprobs", "prefix", "n_samples", "json_schema", "top_p", "top_k")
+    )
+
     def __init__(
         self,
         model: str,
@@ -106,17 +110,15 @@ class LocalModel:
             raise MissingExtra("An embedded model", "local")
         short = model.removeprefix("local/")
         beside = Path(adapter).expanduser().resolve() if adapter else None
-        self._name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
+        self.name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
         if beside is not None and not beside.is_file():
             raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
         self._settings = _Settings(locate_weights(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
+        self.slots = slots
+        self.endpoint = f"local:{self._settings.path}{f'+{beside}' if beside else ''}"
         self._exact = exact
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def identity(self) -> str:
@@ -130,19 +132,6 @@ class LocalModel:
             self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
         return self._identity
 
-    @property
-    def endpoint(self) -> str:
-        beside = f"+{self._settings.adapter}" if self._settings.adapter else ""
-        return f"local:{self._settings.path}{beside}"
-
-    @property
-    def slots(self) -> int:
-        return self._settings.slots
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return frozenset({"logprobs", "prefix", "n_samples", "json_schema", "top_p", "top_k"})
-
     async def load(self) -> None:
         if self._engine is not None:
             await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
@@ -151,7 +140,7 @@ class LocalModel:
         """Answer one request; samples are separate completions with consecutive seeds."""
         engine = self._engine
         if engine is None:
-            raise EndpointError(f"{self._name} was closed.", "Open the model again before calling it.")
+            raise EndpointError(f"{self.name} was closed.", "Open the model again before calling it.")
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         bodies = [
@@ -333,22 +322,13 @@ def library_features() -> frozenset[str]:
     return frozenset(pair[0].strip() for pair in pairs if len(pair) == 2 and pair[1].strip() not in ("0", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Tokens per second of reading a prompt and writing a reply."""
-
-    read: float
-    write: float
-
-
-def speed(path: Path, *, prompt_words: int = 120, max_tokens: int = 24, threads: int | None = None) -> Speed:
-    """Measure one call alone on a freshly loaded model."""
-    settings = _Settings(path, 1024, 1, 1, threads or physical_cores())
-    server = _load(settings)
+def measure_speed(path: Path) -> tuple[float, float]:
+    """Measure the tokens per second of reading and writing in one call alone on a freshly loaded model."""
+    server = _load(_Settings(path, 1024, 1, 1, physical_cores()))
     # The first call touches every page of the weights; the second one, which shares no beginning, is the measure.
     _timings(server, "Hello", 1)
-    timings = _timings(server, "count " * prompt_words, max_tokens)
-    return Speed(float(timings["prompt_per_second"]), float(timings["predicted_per_second"]))
+    timings = _timings(server, "count " * 120, 24)
+    return float(timings["prompt_per_second"]), float(timings["predicted_per_second"])
 
 
 def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:

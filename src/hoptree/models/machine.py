@@ -58,12 +58,6 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NA
     )
 
 
-def measure(model_path: Path) -> tuple[float, float]:
-    """Measure the tokens per second that this machine reads and writes with a model."""
-    speed = local.speed(model_path)
-    return speed.read, speed.write
-
-
 def check_python(version: tuple[int, ...]) -> Check:
     shown = ".".join(map(str, version))
     if version[:2] >= _MIN_PYTHON:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError
 from hoptree.core.values import Attended, Token
@@ -205,11 +205,14 @@ def read_choice(
     return Choice(text, thought, finish, _visible_tokens(text, tokens) if thought else tuple(tokens))
 
 
-def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Return the last run of tokens that spells the visible text; () if there is none.
+def read_token(entry: dict[str, Any]) -> Token:
+    """Read a token as endpoints with OpenAI's interface list it under `logprobs`."""
+    rivals = tuple((str(rival["token"]), float(rival["logprob"])) for rival in entry.get("top_logprobs") or ())
+    return Token(str(entry["token"]), float(entry["logprob"]), rivals)
 
-    Some servers list the tokens of the reasoning before them.
-    """
+
+def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the last tokens that spell the visible text, without reasoning; or ()."""
     for end in range(len(tokens), 0, -1):
         text = ""
         for start in range(end - 1, -1, -1):

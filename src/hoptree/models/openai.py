@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
-from hoptree.core.values import Token
-from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
+from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice, read_token
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
@@ -153,10 +152,7 @@ def _logprobs_cap(body: bytes, sent: Mapping[str, Any]) -> int:
 
 
 def _refused_parameters(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the parameters that a 400 complains about, if leaving them out or renaming them may help.
-
-    Without log-probabilities there is still a reply; callers that need them notice.
-    """
+    """Return the refused parameters that can be left out or renamed."""
     message = error_text(body)
     if "logprobs" in sent and "logprob" in message:
         return _LOGPROBS
@@ -190,15 +186,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
         finish = data["finish_reason"]
     if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
         raise _NotACompletion("an empty message")
-    entries = (data.get("logprobs") or {}).get("content") or []
-    tokens = tuple(
-        Token(
-            str(entry["token"]),
-            float(entry["logprob"]),
-            tuple((str(top["token"]), float(top["logprob"])) for top in entry.get("top_logprobs") or ()),
-        )
-        for entry in entries
-    )
+    tokens = [read_token(entry) for entry in (data.get("logprobs") or {}).get("content") or []]
     return read_choice(content or "", reasoning=reasoning, finish=finish, tokens=tokens)
 
 

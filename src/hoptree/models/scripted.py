@@ -68,10 +68,7 @@ class Rule:
 
 
 class ScriptedModel:
-    """Replies by the first rule that matches; tokens are words with the spaces before them.
-
-    A model made of rules keeps its `requests` for tests; one of a file may run for days.
-    """
+    """Replies by the first rule that fits; tokens are words with spaces before them."""
 
     def __init__(
         self, path: str = "", *, rules: list[Rule] | None = None, latency: float = 0.0, slots: int = 1024
@@ -80,7 +77,7 @@ class ScriptedModel:
         self.endpoint = self.name
         self.slots = slots
         self.requests: list[tuple[str, str]] = []
-        self._keeps_requests = rules is not None
+        self._keeps_requests = rules is not None  # for tests; a model of a file may run for days
         self._latency = latency
         if rules is None:
             text = _read_file(Path(path))

@@ -17,7 +17,7 @@ from hoptree.retrieval.index.tantivy_files import (
     without_asking,
 )
 
-WORTH_A_THREAD = 50_000
+_WORTH_A_THREAD = 50_000
 """Passages of an index: below that a search takes less time than handing it to a thread."""
 
 
@@ -30,10 +30,10 @@ class BM25:
     def __init__(self, index: Index) -> None:
         self._texts = index.texts
         self._passages = index.manifest.passages
-        self.identity = f"bm25:{index.identity}"
+        self.identity = f"{self.kind}:{index.identity}"
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        if self._passages < WORTH_A_THREAD:
+        if self._passages < _WORTH_A_THREAD:
             return self.search_now(query, k, where)
         return await asyncio.to_thread(self.search_now, query, k, where)
 

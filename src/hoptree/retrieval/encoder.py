@@ -177,10 +177,7 @@ def digest_of(*files: Path) -> str:
 
 
 def weights_digest(folder: Path) -> str:
-    """Return the digest of a model's weights, "" if `folder` holds none.
-
-    Of weights that are not .safetensors files of the folder itself, name, size, first and last MiB count.
-    """
+    """Return a digest of a model's weights, "" if the folder holds none."""
     if not folder.is_dir():
         return ""
     if weights := sorted(folder.glob("*.safetensors")):

@@ -63,10 +63,9 @@ def folder_files(folder: Path) -> ModelFiles:
 
 
 class OnnxEncoder:
-    """An encoder of the BERT family, with the pooling that its folder names (mean where it names none).
+    """An encoder of the BERT family, with the pooling its folder names, else the mean.
 
-    Every text is run on its own by one core, as many at once as there are cores. On CPUs that is as quick as batches,
-    which lose on padding what they save, and a vector never depends on the texts beside it.
+    Each text is run alone on one core: padded batches are no faster on CPUs, and no vector depends on other texts.
     """
 
     remote = False
@@ -222,10 +221,7 @@ class StaticEncoder:
 
 
 def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
-    """Distil a full encoder into the folder `out` of a static one; takes a minute and needs torch.
-
-    `minilm` stands for the folder of all-MiniLM-L6-v2 in its package.
-    """
+    """Distil an encoder's folder, or `minilm`, into a static one; needs torch."""
     if out.exists():
         raise ConfigError(f"{out} exists.", "Choose a new folder.")
     folder = minilm_folder() if source == "minilm" else Path(source)

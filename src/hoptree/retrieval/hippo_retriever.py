@@ -15,8 +15,16 @@ from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, query_window
-from hoptree.retrieval.hippo_build import current
-from hoptree.retrieval.hippo_store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
+from hoptree.retrieval.hippo_store import (
+    FOLDER,
+    FactStore,
+    current,
+    fact_key,
+    fact_text,
+    facts_damaged,
+    phrase_key,
+    phrase_of,
+)
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency
@@ -67,29 +75,17 @@ class PhraseGraph:
         self._graph.add_nodes_from([None] * self._count)
         self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
         self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
-        self.ties = len(weights)
 
     @property
     def _count(self) -> int:
         return len(self._phrases) + len(self._passages)
-
-    @property
-    def phrases(self) -> int:
-        return len(self._phrases)
-
-    @property
-    def passages(self) -> int:
-        return len(self._passages)
 
     def spread_of(self, phrase: str) -> int:
         """Count the passages that state something of a phrase; 0 for one that is no node."""
         return self._held_by[self._phrases[phrase]] if phrase in self._phrases else 0
 
     def walk(self, phrases: Mapping[str, float], passages: Mapping[int, float], *, damping: float) -> dict[int, float]:
-        """Return how often a walk is at each passage; it restarts, with `1 - damping`, from these by their weights.
-
-        A passage without facts has no edges: a walk is there only while it starts there.
-        """
+        """Return each passage's share of a walk that restarts at these, by weight."""
         total = sum(phrases.values()) + sum(passages.values())
         if total <= 0:
             return {}
@@ -220,11 +216,10 @@ class Hippo:
         first: Retriever,
         *,
         digest: str,
-        walk: Walk | None = None,
     ) -> None:
         self._store, self._graph, self._facts = store, graph, facts
         self._nearest, self._first = nearest, first
-        self._walk = walk or Walk()
+        self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
         self.tells = frozenset(("facts", "synonyms") if nearest.by_meaning else ("facts",))

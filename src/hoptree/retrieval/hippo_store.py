@@ -1,4 +1,4 @@
-"""The facts of an index on disk: which passage states what, and which phrases are synonyms.
+"""The facts of an index on disk (who states what, synonyms of phrases), and how they are added.
 
     facts/facts.sqlite   facts by passage, pairs of synonyms, and the encoder
     facts/facts/         a vector for each fact, if there is an encoder
@@ -9,18 +9,34 @@ A passage is stored with the digest it had when its facts were added: facts of o
 
 from __future__ import annotations
 
-import gzip
 import json
+import re
+import shutil
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError, InputError
+from hoptree.core.files import batched
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.corpus.files import open_bytes
+from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.index.folder import Change
+from hoptree.retrieval.index.ledger import Ledger, SqliteFile, key_of
 from hoptree.retrieval.index.links import folded
 from hoptree.retrieval.index.tantivy_files import composed
+from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.vector_files import FEATURE, open_files
+from hoptree.retrieval.vectors import VectorWriter, encode_missing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def phrase_of(name: str) -> str:
@@ -64,8 +80,8 @@ def facts_damaged(index: Path, why: object) -> CorpusError:
     )
 
 
-class FactStore:
-    """The SQLite file of facts. `index` is named in errors; what is written counts from the next `commit` on."""
+class FactStore(SqliteFile):
+    """The SQLite file of facts; `index` is named in errors."""
 
     def __init__(self, folder: Path, index: Path, *, writable: bool = False) -> None:
         self.folder, self._index = folder, index
@@ -159,15 +175,6 @@ class FactStore:
         if verdict != "ok":
             raise facts_damaged(self._index, verdict)
 
-    def commit(self) -> None:
-        self._db.execute("commit")
-        self._db.execute("begin")
-
-    def close(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("rollback")
-        self._db.close()
-
     def _all(self, query: str) -> Iterator[Any]:
         try:
             yield from self._db.execute(query)
@@ -189,18 +196,12 @@ def read_facts(path: Path) -> Iterator[Fact]:
             "Make them: hoptree graph extract CORPUS --out FOLDER",
         )
     try:
-        with _open(file) as lines:
+        with open_bytes(file) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield from _facts_of(line, number, file)
-    except (OSError, EOFError) as error:
+    except OSError as error:
         raise InputError(f"{file} cannot be read: {error}.", "Give a file of facts that can.") from error
-
-
-def _open(file: Path) -> IO[bytes]:
-    with file.open("rb") as head:
-        is_gzip = head.read(2) == b"\x1f\x8b"
-    return gzip.open(file) if is_gzip else file.open("rb")  # type: ignore[return-value]
 
 
 def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
@@ -209,11 +210,7 @@ def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
         subject, relation, object_ = (_text(row, names) for names in _FIELDS)
         passages = row.get("src", row.get("passage_id"))
         passages = [passages] if isinstance(passages, str) else passages
-        if (
-            not isinstance(passages, list)
-            or not passages
-            or not all(isinstance(name, str) and name for name in passages)
-        ):
+        if not isinstance(passages, list) or not passages or not all(name and type(name) is str for name in passages):
             raise ValueError("it names no passage")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"Line {number} of {file} is no fact of a passage ({error}).", _FORM) from error
@@ -226,3 +223,203 @@ def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"no text for '{names[0]}'")
     return " ".join(value.split())
+
+
+SYNONYM_COSINE = 0.8
+"""The least cosine of two phrases that count as synonyms."""
+_MAX_SYNONYMS = 100
+_MAX_INITIALS = 2
+"""A phrase with no more letters and digits has no synonyms: initials are near to everything."""
+_COMPARE_AT_ONCE = 512
+_LOOK_UP_AT_ONCE = 500
+_DECIMALS = 6
+_NUMBER = re.compile(r"\d+")
+
+
+def synonyms_of(
+    folder: Path, fresh: Mapping[int, str], phrases: Mapping[int, str]
+) -> Iterator[tuple[list[int], list[tuple[int, int, float]]]]:
+    """Yield batches of the fresh phrases with their synonyms among all phrases.
+
+    Phrases with different numbers in them ("1912", "12 May 1913") are near to each other, but no synonyms.
+    """
+    np = import_optional("numpy", FEATURE, "dense")
+    keys, rows = _all_vectors(folder)
+    place = {key: number for number, key in enumerate(keys)}
+    wanted = [key for key in sorted(fresh) if key in place and _may_have(fresh[key])]
+    others = np.array([key in phrases and _may_have(phrases[key]) for key in keys], dtype=bool)
+    for start in range(0, len(wanted), _COMPARE_AT_ONCE):
+        batch = wanted[start : start + _COMPARE_AT_ONCE]
+        cosines = rows[[place[key] for key in batch]] @ rows.T
+        pairs = []
+        for key, row in zip(batch, cosines, strict=True):
+            for number in _nearest(row, others):
+                other = keys[number]
+                if other != key and _NUMBER.findall(phrases[other]) == _NUMBER.findall(phrases[key]):
+                    pairs.append((min(key, other), max(key, other), round(min(float(row[number]), 1.0), _DECIMALS)))
+        yield batch, pairs
+    yield [key for key in fresh if key not in set(wanted)], []
+
+
+def _nearest(row: NDArray[np.float32], others: NDArray[np.bool_]) -> list[int]:
+    np = import_optional("numpy", FEATURE, "dense")
+    near = np.flatnonzero((row >= SYNONYM_COSINE) & others)
+    best: list[int] = near[np.argsort(-row[near], kind="stable")][: _MAX_SYNONYMS + 1].tolist()
+    return best
+
+
+def _may_have(phrase: str) -> bool:
+    return sum(letter.isalnum() for letter in phrase) > _MAX_INITIALS
+
+
+def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
+    """Return the keys of a folder of vectors in ascending order, and their rows at length one."""
+    np = import_optional("numpy", FEATURE, "dense")
+    header, base, newer = open_files(folder)
+    keys: list[Any] = []
+    rows: list[Any] = []
+    for index, dropped in ((base, header.removed), (newer, ())):
+        if index is None or not len(index):
+            continue
+        held = np.asarray(index.keys[:], dtype=np.uint64)
+        held = held[~np.isin(held, np.asarray(dropped, dtype=np.uint64))]
+        if len(held):
+            keys.append(held)
+            rows.append(np.stack(index.get(held)).astype(np.float32))
+    if not keys:
+        return [], np.zeros((0, header.dimensions), np.float32)
+    order = np.argsort(np.concatenate(keys), kind="stable")
+    vectors = np.concatenate(rows)[order]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.concatenate(keys)[order].tolist(), vectors / np.where(lengths == 0, 1, lengths)
+
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with the stage, what is done, and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFacts:
+    """What an index knows after facts were added; `strange` counts passages of the facts that it does not hold."""
+
+    facts: int
+    new: int
+    gone: int
+    passages: int
+    phrases: int
+    synonyms: int
+    strange: int
+    encoder: str
+
+
+async def add_facts_to(
+    change: Change, facts: Iterable[Fact], encoder: str | None, on_progress: OnProgress
+) -> AddedFacts:
+    """Give the passages of a change their facts; `encoder` is as in `add_facts`."""
+    store = _opened(change)
+    try:
+        before = {(key, passage) for key, passage, _ in store.facts()}
+        strange = _put(store, change, facts)
+        store.drop(set(store.contents()) - set(current(store, change.ledger)))
+        spec = encoder if encoder is not None else store.about("encoder") or change.settings.encoder
+        store.set_about("format", str(FORMAT))
+        store.commit()
+        rows = list(store.facts())
+        if not rows:
+            raise CorpusError("No fact would be left in the index.", "Give facts of passages that it holds.")
+        texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, _, fact in rows}
+        names = {phrase_key(name): name for _, _, fact in rows for name in map(phrase_of, (fact.subject, fact.object))}
+        await _encode_all(store, spec, texts, names, on_progress)
+        count = sum(1 for _ in store.synonyms())
+        after = {(key, passage) for key, passage, _ in rows}
+        passages = len({passage for _, passage in after})
+        new, gone = len(after - before), len(before - after)
+        return AddedFacts(len(after), new, gone, passages, len(names), count, strange, spec)
+    finally:
+        store.close()
+
+
+def current(store: FactStore, ledger: Ledger) -> list[int]:
+    """Return the passages with facts that are in the index as they were when these were added."""
+    unchanged: list[int] = []
+    for batch in batched(store.contents().items(), _LOOK_UP_AT_ONCE):
+        entries = ledger.look_up([key for key, _ in batch])
+        unchanged += (key for key, content in batch if key in entries and entries[key].content == content)
+    return unchanged
+
+
+def _opened(change: Change) -> FactStore:
+    """Open the facts of an index; damaged ones are discarded."""
+    folder = change.part / FOLDER
+    try:
+        if (folder / FILE).exists():
+            with closing(FactStore(folder, change.folder)) as store:
+                store.check()
+    except CorpusError:
+        shutil.rmtree(folder)
+    return FactStore(folder, change.folder, writable=True)
+
+
+def _put(store: FactStore, change: Change, facts: Iterable[Fact]) -> int:
+    """Enter the facts by passage; returns how many passages the index does not hold."""
+    by_passage: dict[str, list[Fact]] = {}
+    for fact in facts:
+        by_passage.setdefault(fact.passage_id, []).append(fact)
+    known = 0
+    for batch in batched(by_passage, _LOOK_UP_AT_ONCE):
+        entries = change.ledger.look_up([key_of(name) for name in batch])
+        for name in batch:
+            if entry := entries.get(key_of(name)):
+                store.put(entry.key, name, entry.content, by_passage[name])
+                known += 1
+    if not known:
+        first = next(iter(by_passage), "")
+        raise CorpusError(
+            f"None of the {len(by_passage):,} passages of the facts is in the index {change.folder} "
+            f"(the first: {first})."
+            if by_passage
+            else "There is no fact to take in.",
+            "Give the facts that were extracted from this index: hoptree graph extract INDEX --out FOLDER",
+        )
+    return len(by_passage) - known
+
+
+async def _encode_all(
+    store: FactStore, spec: str, texts: Mapping[int, str], names: Mapping[int, str], on_progress: OnProgress
+) -> None:
+    """Bring vectors and synonyms up to date."""
+    folders = [store.folder / "facts", store.folder / "phrases"]
+    encoder = open_encoder(spec) if spec else None
+    try:
+        if store.about("encoder identity") != (encoder.identity if encoder else ""):
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+            store.forget_synonyms()
+            store.set_about("encoder", spec)
+            store.set_about("encoder identity", encoder.identity if encoder else "")
+            store.commit()
+        if encoder is None:
+            return
+        for folder, wanted, what in zip(folders, (texts, names), ("facts", "phrases"), strict=True):
+            await _encode(folder, wanted, encoder, partial(on_progress, f"encoding {what}"))
+    finally:
+        if encoder is not None:
+            await encoder.aclose()
+    known = store.compared()
+    store.forget_phrases(known - names.keys())
+    fresh = {key: name for key, name in names.items() if key not in known}
+    done = 0
+    for batch, pairs in synonyms_of(folders[1], fresh, names):
+        store.add_synonyms(batch, pairs)
+        done += len(batch)
+        on_progress("comparing phrases", done, len(fresh))
+    store.commit()
+
+
+async def _encode(
+    folder: Path, wanted: Mapping[int, str], encoder: Encoder, on_done: Callable[[int, int], None]
+) -> None:
+    """Encode each text that has no vector; vectors that nothing asks for any more stay, and are not found."""
+    writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
+    fresh = [(key, wanted[key]) for key in writer.missing(sorted(wanted))]
+    await encode_missing(writer, encoder, fresh, lambda done: on_done(done, len(fresh)))

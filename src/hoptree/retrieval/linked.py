@@ -6,7 +6,6 @@ title, and mentions the director, whose page bears that name. No model and no ve
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from tantivy import DocAddress
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import WORTH_A_THREAD
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
@@ -47,9 +46,7 @@ _WORD = re.compile(r"\w+")
 class LinkWeights:
     """How much each kind of evidence counts, in units of the best BM25 score.
 
-    Tuned on one half of the questions of nine collections, with and without titles
-    (`hoptree eval retrieval --half first`). Questions that need several passages gain much over BM25, those that need
-    one lose little. Values near these do as well.
+    Tuned on half of the questions of nine collections (`hoptree eval retrieval --half first`); near values do as well.
     """
 
     seeds: int = 5
@@ -84,11 +81,10 @@ class LinkWeights:
     """Shares of the question that one passage covers, from which links count less, and where they count nothing."""
 
 
-class Linked:
+class Linked(BM25):
     """A retriever over an index with links."""
 
     kind = "linked"
-    remote = False
 
     def __init__(self, index: Index, weights: LinkWeights | None = None) -> None:
         if not index.manifest.settings.links:
@@ -96,22 +92,12 @@ class Linked:
                 f"The index {index.folder} has no links.",
                 f"Build it with them: hoptree index … --out {index.folder} --links",
             )
-        self._index = index
-        self._texts = index.texts
+        super().__init__(index)
         self._links = Links(index.links)
         self._weights = weights or LinkWeights()
-        self._terms_of = lru_cache(_TERMS_KEPT)(
-            lambda text: frozenset(index.texts.terms(text))
-        )  # without `self`: no cycle
-        self.identity = f"linked:{index.identity}:{self._weights}"
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        if self._index.manifest.passages < WORTH_A_THREAD:
-            return self.search_now(query, k, where)
-        return await asyncio.to_thread(self.search_now, query, k, where)
-
-    async def aclose(self) -> None:
-        return None
+        terms = index.texts.terms
+        self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(terms(text)))  # without `self`: no cycle
+        self.identity += f":{self._weights}"
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""
@@ -166,27 +152,21 @@ class Linked:
         return bonuses
 
     def _parts(self, query: str, name: str) -> dict[int, float]:
-        """Share a name's worth among the passages that bear it, by how well each matches the query.
-
-        Where none matches at all, the beginning of each document stands for it.
-        """
+        """Share a name's worth among its bearers by how well each matches the query."""
         documents = self._links.bearing(name, self._weights.bearers)
         if not documents or (len(documents) == 1 and len(documents[0]) == 1):
             return dict.fromkeys(documents[0] if documents else (), 1.0)
         hits = self._texts.scored(query, [key for keys in documents for key in keys])
         scores = {key: score for key, (score, _) in hits.items()}
         best = max(scores.values(), default=0.0)
-        if not best:
+        if not best:  # the beginning of each document stands for it
             return {keys[0]: 1 / len(documents) for keys in documents}
         return {key: score / best for key, score in scores.items() if score}
 
     def _follow(
         self, query: str, folded_query: str, starts: Mapping[int, float], passages: Mapping[int, Passage], need: float
     ) -> tuple[dict[int, dict[int, float]], bool]:
-        """Return what the best link from each start to each passage is worth; and whether names led to any.
-
-        `need` is how much links count. Names in the query are skipped, as their bearers count as named.
-        """
+        """Return what links from starts to passages are worth, and if names led to any."""
         weights, links = self._weights, self._links
         linked: dict[int, dict[int, float]] = {}
         led = False
@@ -202,7 +182,7 @@ class Linked:
             mentions = links.mentions(source)
             ways = max(sum(1 for name in mentions if links.borne(name)), 1)
             for name in mentions:
-                if f" {name} " in folded_query:
+                if f" {name} " in folded_query:  # its bearers count as named
                     continue
                 count = links.count(name)
                 rarity = 1 + weights.rare * log(max(count, 1))
@@ -225,10 +205,7 @@ class Linked:
         alone: Mapping[int, float],
         doubt: float,
     ) -> dict[int, float]:
-        """Return what links add to each passage: they lift it up to a cap near the passage that leads to it.
-
-        Only one that is nearly as good by itself can pass that by what `_TIE_BREAK` adds.
-        """
+        """Return what links add to a passage, up to a cap near the one that leads to it."""
         near = self._weights.near
         return {
             key: max(
@@ -310,10 +287,7 @@ def _names(title: str, aliases: tuple[str, ...]) -> frozenset[str]:
 
 
 def _names_in(query: str, links: Links) -> list[str]:
-    """Return the names in a query, the longest at each place.
-
-    A single word must be written like a name, and not be a part of a longer one.
-    """
+    """Return the longest names in a query; a single word must be written like one."""
     words = list(_WORD.finditer(query))
     folds = [word[0].casefold() for word in words]
     joined = " ".join(folds)
@@ -335,10 +309,7 @@ def _names_in(query: str, links: Links) -> list[str]:
 
 
 def _within_a_name(query: str, words: Sequence[re.Match[str]], at: int) -> bool:
-    """Tell whether a neighbour begins with a capital or digit: Saint in Saint Augustine, Apollo in Apollo 13.
-
-    The first word of a query has its capital for another reason.
-    """
+    """Tell whether a neighbour has a capital or digit: Saint Augustine, Apollo 13."""
     for beside in (at - 1, at + 1):
         if 0 < beside < len(words):
             first, last = sorted((words[at].span(), words[beside].span()))

@@ -234,10 +234,7 @@ class Reranked:
 
 
 class EmbeddingReranker:
-    """Scores by the cosine of query and passage, plus `mix` times the normalised score of the first search.
-
-    Vectors of passages are cached, as sub-questions often find the same ones.
-    """
+    """Scores by cosine, plus `mix` times the normalised score of the first search."""
 
     def __init__(self, encoder: Encoder, mix: float = 0.0) -> None:
         if not math.isfinite(mix) or mix < 0:
@@ -357,14 +354,11 @@ class CrossEncoderReranker:
         self._model = None
 
 
-def open_reranker(spec: str, *, base_url: str = "", mix: float = 0.0) -> Reranker:
-    """Open the reranker of a name: `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`.
-
-    `base_url` is that of an `embed/openai/…` encoder; `mix` is how much the first search counts beside embeddings.
-    """
+def open_reranker(spec: str, *, mix: float = 0.0) -> Reranker:
+    """Open `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`."""
     kind, _, name = spec.partition("/")
     if kind == "embed" and name:
-        return EmbeddingReranker(open_encoder(name, base_url=base_url), mix)
+        return EmbeddingReranker(open_encoder(name), mix)
     if kind == "endpoint":
         model, at, url = name.partition("@")
         if model and at and url:

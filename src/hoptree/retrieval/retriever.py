@@ -34,10 +34,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class FactGuided(Protocol):
-    """A retriever that can start from given facts.
-
-    `tells` names the signals it offers: `facts`, and `synonyms` where an encoder finds them.
-    """
+    """A retriever that can start from facts; `tells` names the signals it offers."""
 
     @property
     def tells(self) -> frozenset[str]: ...

@@ -1,7 +1,4 @@
-"""The files of a folder of vectors: usearch indexes, and a header that names the current ones.
-
-The header is replaced in one step after its files are complete, so a killed writer leaves what was there before.
-"""
+"""Files of a folder of vectors: usearch indexes, and a header written last."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ _BUILD_AGAIN = "Build the vectors again."
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a folder of vectors holds: its files, each with its size and count of vectors; an empty name for none.
-
-    `graph` says that the base is linked for approximate search; a small one is searched exhaustively.
-    """
+    """What a folder of vectors holds; `graph` says its base is linked for HNSW."""
 
     format: int
     dimensions: int
@@ -102,7 +96,8 @@ def open_files(folder: Path) -> tuple[Header, Any, Any]:
         try:
             base = view(folder / header.base, header.base_count, header.base_bytes)
             newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
-            if base.ndim != header.dimensions or header.count != _count(header):
+            count = header.base_count - len(header.removed) + header.newer_count
+            if base.ndim != header.dimensions or header.count != count:
                 raise ValueError("its header does not fit its files")
             return header, base, newer
         except FileNotFoundError as error:
@@ -111,10 +106,6 @@ def open_files(folder: Path) -> tuple[Header, Any, Any]:
         except (OSError, RuntimeError, ValueError) as error:
             raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
     raise AssertionError("the last round returns or raises")
-
-
-def _count(header: Header) -> int:
-    return header.base_count - len(header.removed) + header.newer_count
 
 
 def _read_header(folder: Path) -> Header:

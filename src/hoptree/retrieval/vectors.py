@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.files import batched
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, query_window
@@ -47,6 +49,9 @@ _NEIGHBOUR_BYTES = 150
 _TIE_ROOM = 10
 _MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
 _FILTER_FACTOR = 4
+_ENCODE_AT_ONCE = 256
+_SAVE_INTERVAL_S = 300.0
+"""Saving costs a rewrite of what was added; losing it costs encoding it again."""
 _PASSAGE_TIE_ROOM = 8
 _DECIMALS = 6
 """Of a similarity: further ones depend on the processor and on what was computed beside it."""
@@ -59,10 +64,7 @@ def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i
 
 
 class Vectors:
-    """The vectors of a folder, memory-mapped; searches may come from several threads.
-
-    Up to 50,000 vectors are all compared. Above, the search is approximate (HNSW) and finds nearly all of the best.
-    """
+    """The mapped vectors of a folder: all are compared up to 50,000, else by HNSW."""
 
     def __init__(self, folder: Path) -> None:
         self._header, self._base, self._newer = open_files(folder)
@@ -108,10 +110,7 @@ class Vectors:
 
 
 class VectorWriter:
-    """Adds and removes vectors of a folder; others see nothing of it before `save`.
-
-    The owner of the folder sees to it that there is one writer at a time.
-    """
+    """Adds and removes vectors, which others see after `save`; one at a time."""
 
     def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
         self._folder = folder
@@ -124,11 +123,7 @@ class VectorWriter:
     def create(
         cls, folder: Path, dimensions: int, *, dtype: Literal["auto", "f32", "i8"] = "auto", expected: int = 0
     ) -> VectorWriter:
-        """Make a writer for a folder without vectors.
-
-        `auto` stores bytes where more than a million vectors are expected, else 32-bit numbers; a folder that grows
-        past a million unexpectedly keeps what it began with.
-        """
+        """Make a writer for an empty folder; `auto` stores over a million as bytes."""
         if (folder / HEADER).exists():
             raise CorpusError(f"{folder} already holds vectors.", "Open them, or choose a new folder.")
         if dimensions <= 0:
@@ -252,6 +247,23 @@ class VectorWriter:
         return merged, graph
 
 
+async def encode_missing(
+    writer: VectorWriter, encoder: Encoder, texts: Iterable[tuple[int, str]], on_done: Callable[[int], None]
+) -> None:
+    """Encode the texts, by key, that have no vector yet, and save; `on_done` gets how many texts were looked at."""
+    count, saved_at = 0, time.monotonic()
+    for batch in batched(texts, _ENCODE_AT_ONCE):
+        by_key = dict(batch)
+        if missing := writer.missing(list(by_key)):
+            writer.add(missing, await encoder.encode([by_key[key] for key in missing], role="passage"))
+        count += len(batch)
+        on_done(count)
+        if time.monotonic() - saved_at > _SAVE_INTERVAL_S:
+            writer.save()
+            saved_at = time.monotonic()
+    writer.save()
+
+
 def _choose_dtype(dtype: str, expected: int) -> Dtype:
     if dtype == "auto":
         return "i8" if expected > _INT8_ABOVE else "f32"
@@ -282,10 +294,7 @@ def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
 
 
 class Dense:
-    """A retriever over the vectors of an index; queries that come almost at once are encoded together.
-
-    `vectors` hold one vector for each passage of `store`, made by `encoder`, which `aclose` closes.
-    """
+    """A retriever over vectors; queries that come almost at once are encoded together."""
 
     kind = "dense"
 

@@ -26,7 +26,7 @@ def sample_index() -> Path:
     deadline = time.monotonic() + _MAX_WAIT_S
     with as_file(corpus) as path:
         while not (folder / MANIFEST).exists():
-            from hoptree.retrieval.indexing.commands import build_index  # slow to import, and seldom needed
+            from hoptree.retrieval.indexing import build_index  # slow to import, and seldom needed
 
             try:
                 build_index(path, folder)

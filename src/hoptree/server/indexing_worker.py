@@ -27,8 +27,8 @@ from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.index.ledger import open_ledger
+from hoptree.retrieval.indexing import build_index, check_build, update_index
 from hoptree.retrieval.indexing.check import check_all, check_parts
-from hoptree.retrieval.indexing.commands import build_index, check_build, update_index
 from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name
 
 _PROGRESS_INTERVAL_S = 0.1

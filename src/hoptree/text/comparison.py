@@ -134,10 +134,7 @@ class _Interval:
 
 
 def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -> Conclusion | None:
-    """Return the answer that the facts give: one text for each operand, by its name or in order.
-
-    None if a fact is missing, cannot be read or leaves the order open.
-    """
+    """Return the answer that one text an operand gives; None if that leaves it open."""
     texts = _in_operand_order(comparison.operands, facts)
     if texts is None:
         return None

@@ -288,10 +288,7 @@ _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the d
 
 
 def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
-    """Return for each operand the chain of questions, with {} for the answer before it.
-
-    None if the question compares nothing, or a word in it says more than which facts it compares.
-    """
+    """Return each operand's chain of questions, {} for the answer before; or None."""
     comparison = detect_comparison(question)
     if comparison is None or comparison.kind not in ("choice", "same", "relation"):
         return None

@@ -93,10 +93,7 @@ def detect_comparison(question: str) -> Comparison | None:
 
 
 def _turned(text: str, operands: tuple[str, ...]) -> bool:
-    """Whether a negation outside the operands reverses the question, or it asks which of two orders holds.
-
-    Names have capitals: "Not Of This Earth".
-    """
+    """Whether a negation outside names reverses the question, or it asks the order."""
     for operand in sorted(operands, key=len, reverse=True):
         if _NOT_IN_A_NAME.search(operand):
             return True
@@ -204,10 +201,7 @@ def _listed_inside(text: str) -> Comparison | None:
 
 
 def _subject_pair(text: str, joint: str) -> tuple[str, str]:
-    """Return "A and B" at the beginning of a text, and the text after it; "" if a third name follows.
-
-    A third name leaves open which of the joining words belong to a name: "Live or Die or Let Live".
-    """
+    """Return "A and B" at a text's beginning, and the rest; "" before a third name."""
     for match in re.finditer(rf"(?<=[\s,]){joint}\s+", text):
         lead = strip_lead(text[match.end() :])[0]
         end = name_end(text, match.end() + len(lead))

@@ -69,10 +69,7 @@ _STOP = frozenset(("of", "in", "to", "than", "on", "for", "from", "at", "with"))
 
 
 def event_in(text: str) -> Event:
-    """Return whether a text speaks of birth or of death; "" for both or neither.
-
-    Only lower-case words count: "The Death Kiss" is a name.
-    """
+    """Return birth or death if a text speaks of one, in lower case: no "Death Kiss"."""
     born, died = _BIRTH.search(text), _DEATH.search(text)
     if bool(born) == bool(died):
         return ""

@@ -46,7 +46,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     """
     names = _names(question)
     ways = _ways(answer.text)
-    found = ""
+    spelling = ""
     support = []
     for passage in passages:
         text = f"{passage.title}. {passage.text}"
@@ -54,10 +54,10 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
             continue
         if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
             support.append(passage.id)
-            found = found or spelled
+            spelling = spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
-    return replace(answer, text=found, support=tuple(support))
+    return replace(answer, text=spelling, support=tuple(support))
 
 
 def has_names(question: str) -> bool:
@@ -86,10 +86,7 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
-    """Whether a passage holds an answer, or each of its names stands in some passage.
-
-    Passages do not say yes or no, so these count as supported.
-    """
+    """Whether passages hold an answer or all its names; yes and no need no passage."""
     texts = [f"{passage.title}. {plain_numbers(passage.text)}" for passage in passages]
     folded = [f" {_folded(text)} " for text in texts]
 
@@ -125,7 +122,7 @@ def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         for start, end in date_spans(text):
             written = text[start:end]
-            if (found := read_date(written)) and found.within(date):
+            if (read := read_date(written)) and read.within(date):
                 yield written
 
 
@@ -156,12 +153,12 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 class _Name:
     """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
 
-    whole: str
+    full: str
     sides: tuple[str, ...]
 
     def stands_in(self, held: str) -> bool:
         """Whether a folded text has the name, or all its sides."""
-        return f" {self.whole} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+        return f" {self.full} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
 
 
 def _names(question: str) -> list[_Name]:
@@ -179,19 +176,16 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
     still hold a name or a number, and be more than one word unless "of" comes before it.
     """
     words = _WORD.findall(answer)
-    said = " ".join(words)
-    rests = [said[match.end() :] for match in (_SMALL.match(said), _KIND.match(said)) if match]
+    phrase = " ".join(words)
+    rests = [phrase[match.end() :] for match in (_SMALL.match(phrase), _KIND.match(phrase)) if match]
     texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
-    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(said)]
+    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(phrase)]
     telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
     return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
-    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there.
-
-    White space is one blank: an index keeps what a page has, which may be a thousand of them.
-    """
+    """Return the words as the text spells them, in the first of these ways; or ""."""
     words = list(_WORD.finditer(text))
     folded = tuple(_fold(word[0]) for word in words)
     for part in ways:

@@ -117,10 +117,7 @@ MAX_REPLY_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class JsonReading:
-    """The value in a reply and the repairs it took; `error` says why there is none.
-
-    `beside` is the text before and after the value.
-    """
+    """The value in a reply, repairs, the text `beside` it, or the `error`."""
 
     value: Any = None
     repairs: tuple[str, ...] = ()

@@ -216,10 +216,7 @@ _ASKS_YES_NO = lazy_re(
 
 @dataclass(frozen=True, slots=True)
 class SelfKnowledge:
-    """Whether a model says that it knows an answer, and the answer if it gave one.
-
-    `confidence` is the least probability among its tokens, if that was asked for.
-    """
+    """Whether a model says it knows, its answer, and its least token probability."""
 
     known: bool
     answer: str = ""
@@ -355,10 +352,7 @@ def gives_answer(text: str) -> bool:
 
 
 def read_conclusion(text: str, question: str = "") -> Answer:
-    """Return the answer behind a text's last "the answer is", up to the end of that sentence.
-
-    A yes-no question is answered by yes or no alone, without the reason that may follow.
-    """
+    """Return the answer in the sentence of the last "the answer is"."""
     rest = ""
     for phrase in _ANSWER_PHRASE.finditer(text):
         rest = text[phrase.end() :]

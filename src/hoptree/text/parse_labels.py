@@ -25,10 +25,7 @@ _MARKED = re.compile(r"[).:\]*]|\s*\Z|\n")
 
 
 def label_shares(text: str, tokens: Sequence[Token], labels: Sequence[str]) -> dict[str, float]:
-    """Return the labels' shares of the probability, at the first word of a reply, that it is one of them.
-
-    Without log-probabilities the label that is said has all of it; a reply without a label has no shares.
-    """
+    """Return the labels' shares of the probability of a reply's first word."""
     label = read_label(text, labels)
     if not label:
         return {}
@@ -257,10 +254,7 @@ _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores from 0 to 1 by the places of lines, and what it took to read them; `error` says why there are none.
-
-    A reply that says that no line deserves any is understood, and has none.
-    """
+    """Scores from 0 to 1 by place, and repairs; `error` says why there are none."""
 
     by_place: Mapping[int, float]
     repairs: tuple[str, ...] = ()

@@ -24,10 +24,7 @@ _PLACEHOLDERS = {"search": "query", "answer": "answer"}  # what the instructions
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a model does next, and where that ends in its reply: what follows is not its own to write.
-
-    It is not `closed` where the model was stopped, or forgot the closing tag.
-    """
+    """What a model does next; not `closed` if it forgot the tag, or was stopped."""
 
     kind: Literal["search", "answer", "none"] = "none"
     text: str = ""
@@ -115,10 +112,7 @@ _INSUFFICIENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer and the sentence it is said to stand in; `insufficient` says that documents hold none.
-
-    `error` says why a reply is neither, `repairs` what it took to read it.
-    """
+    """An answer and its sentence; `insufficient` says that documents hold none."""
 
     answer: str = ""
     citation: str = ""
@@ -128,10 +122,7 @@ class CitedAnswer:
 
 
 def read_cited(text: str, *, bare: bool = False) -> CitedAnswer:
-    """Read the answer and citation of a reply: JSON, two labelled lines, a bare answer, or prose with both.
-
-    With `bare`, prose and long answers are errors.
-    """
+    """Read answer and citation; with `bare`, prose and long answers are errors."""
     text = text[:MAX_REPLY_CHARS].strip()
     fields, repairs = _fields(text)
     answer, citation = clean_answer(fields.get("answer", "")), fields.get("citation", "")
@@ -185,10 +176,7 @@ def _as_text(value: Any) -> str:
 
 
 def cited_passage(cited: CitedAnswer, passages: Sequence[Passage]) -> Passage | None:
-    """Return the passage that shares most words with a citation (by F1), else with the answer.
-
-    Words of which not even half stand in the passage were made up, or copied from elsewhere.
-    """
+    """Return the passage with most words, at least half, of citation or answer."""
     return _sharing(cited.citation, passages) or _sharing(cited.answer, passages)
 
 
@@ -310,10 +298,7 @@ _SENTENCE_ENDS = (".", "!", "?", "”", '"', ")")
 
 
 def read_rationales(text: str) -> tuple[str, ...]:
-    """Return the steps of a chain of thought, up to the one that gives the answer.
-
-    A chain whose sentences are marked (First, Second, Step 3, 4.) has one rationale a mark; else every sentence is one.
-    """
+    """Return the steps before the answer: one a mark (First, Step 3, 4.) or sentence."""
     rationales: list[str] = []
     marked = False
     for start, end in sentence_spans(text[:_MAX_REPLY_CHARS]):

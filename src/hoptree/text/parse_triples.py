@@ -36,10 +36,7 @@ _NOTHING = frozenset(("none", "no facts", "no fact", "n/a", "nothing", "empty", 
 
 @dataclass(frozen=True, slots=True)
 class TriplesRead:
-    """The triples of a reply in order; `malformed` counts broken ones.
-
-    `understood` is False if the reply has neither a triple nor a word that there is none.
-    """
+    """The triples of a reply in order, and whether its form was `understood`."""
 
     triples: tuple[Triple, ...] = ()
     malformed: int = 0
@@ -47,10 +44,7 @@ class TriplesRead:
 
 
 def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
-    """Read (subject, relation, object) triples from lines, tables, tuples, or JSON in any arrangement.
-
-    With `cut` the reply ended because it was too long: a last triple that may be incomplete is left out.
-    """
+    """Read triples in any form; the last of a reply `cut` off may be left out."""
     text = reply[:_MAX_REPLY_CHARS].strip("\ufeff")
     cut = cut or len(reply) > _MAX_REPLY_CHARS
     by_line, as_json = _Collector(), _Collector()

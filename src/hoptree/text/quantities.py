@@ -250,10 +250,7 @@ def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
 
 
 def read_date(text: str) -> Date | None:
-    """Return the only date in the text; None if there is none, or several that differ.
-
-    The same date to the year and to the day counts once.
-    """
+    """Return the only date, or the finest of several that agree; None otherwise."""
     dates = read_dates(text)
     return next((date for date in dates if all(date.within(other) for other in dates)), None)
 

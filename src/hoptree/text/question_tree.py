@@ -147,8 +147,7 @@ class _Draft:
 def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
     """Turn what a model wrote into a valid plan; `issues` lists all repairs.
 
-    `nodes` is empty if there was nothing to read. With `mend_leaks`, an entity that the model gave away in a
-    sub-question is replaced by the reference it stands for.
+    `nodes` may be empty. With `mend_leaks`, an entity that the model gave away becomes the reference it stands for.
     """
     issues: list[Issue] = []
     drafts: list[_Draft] = []

@@ -117,7 +117,7 @@ def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
     if not noun or relation_key(relation) & _MUTUAL:
         return None
     places = find_mentions(name, sentence)
-    found = None
+    verdict: bool | None = None
     for start, end in word_spans(sentence):
         if _head(sentence[start:end]) != noun:
             continue
@@ -131,8 +131,8 @@ def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
             continue
         if own:
             return True
-        found = False
-    return found
+        verdict = False
+    return verdict
 
 
 _WORK_BY = "(a work) by"

@@ -189,8 +189,7 @@ def judge_sentences(
 ) -> tuple[JudgedSentence, ...]:
     """Judge the sentences of a draft up to and including the first that triggers.
 
-    Only content words can hit, and not those of "So the answer is". `before` are the words of earlier drafts, for a
-    threshold over the history.
+    Only content words can hit, and not those of "So the answer is". `before` are the words of earlier drafts.
     """
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)

@@ -169,10 +169,7 @@ def _shared(marks: range, places: range) -> Iterator[tuple[int, int]]:
 
 
 def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tuple[int, int]:
-    """Return the nearest position where a token occurs in the text again, else skip this token.
-
-    What follows a token helps to identify it; near an end, where that may be missing, the token alone must do.
-    """
+    """Return where a token next occurs in the text, with what follows or, last, alone."""
     starts = _token_starts(written.first, mark)
     window = visible[place : place + _WINDOW_CHARS]
     for alone in (False, True):
@@ -216,10 +213,7 @@ _UNSPACED = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFA
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word: characters from `start` to `end`, tokens from `first` to `last`, both exclusive.
-
-    A word that no token wrote (one of the prompt) has `first == last`.
-    """
+    """A word; tokens from `first` to `last` (exclusive) wrote it, if any."""
 
     text: str
     start: int

@@ -94,10 +94,7 @@ _TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
 
 
 def token_entropy(token: Token) -> float | None:
-    """Return the entropy of a token's distribution in nats: the model's own, else from its likeliest tokens.
-
-    None if the model gave neither.
-    """
+    """Return a token's entropy in nats, or that of its likeliest ones, or None."""
     if token.entropy is not None:
         return token.entropy
     return entropy_of_top(token) if token.top else None

@@ -113,10 +113,7 @@ def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[boo
 
 
 class LexiconTagger:
-    """English words are content unless a list or an ending says otherwise.
-
-    In other languages, words of more than three letters, names, numbers and characters of unspaced scripts are.
-    """
+    """Words are content unless a list or ending (English), or their length, says no."""
 
     def __init__(self, language: str = "en") -> None:
         self._english = language.partition("-")[0].lower() == "en"
@@ -220,10 +217,7 @@ _CONTEXT_CHARS = 24
 
 
 def is_time_expression(text: str, span: Span) -> bool:
-    """Whether capitalised words are part of a date, or a month or day that gives a time.
-
-    "The director of Friday" and "June Carter" give none.
-    """
+    """Whether capitalised words give a time: "June 1920", not "June Carter"."""
     start, end = span
     begin = max(0, start - _CONTEXT_CHARS)
     if any(

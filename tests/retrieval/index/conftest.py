@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.small_indexes import rows, write_rows
 
-from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing import build_index
 
 
 @pytest.fixture

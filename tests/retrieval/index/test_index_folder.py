@@ -15,7 +15,7 @@ from tests.small_indexes import found, graph, hoptree, rows, write_rows
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
-from hoptree.retrieval.indexing.commands import add_to_index, build_index, index_passages, update_index
+from hoptree.retrieval.indexing import add_to_index, build_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 
 ROOT = Path(__file__).resolve().parents[3]

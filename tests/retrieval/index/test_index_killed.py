@@ -17,7 +17,7 @@ from hoptree.core.errors import CorpusError
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Change, Index, Settings, read_manifest
 from hoptree.retrieval.index.links import Links, LinkWriter
-from hoptree.retrieval.indexing.commands import add_to_index, build_index, compact_index, index_passages, update_index
+from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 
 QUERIES = ("friend of Person Number77", "town3 number1700", "lives in town5")

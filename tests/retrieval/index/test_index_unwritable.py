@@ -15,8 +15,8 @@ from tests.small_indexes import rows, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.tantivy_files import writing
-from hoptree.retrieval.indexing.commands import index_passages, update_index
+from hoptree.retrieval.index.links import LinkWriter
+from hoptree.retrieval.indexing import index_passages, update_index
 
 FULL = """
 set -e
@@ -72,8 +72,9 @@ def test_what_keeps_an_index_from_being_written_has_its_own_remedy(
         ("An index writer was killed.", 1, "Free some space"),
     ],
 )
-def test_tantivy_s_errors_when_writing_are_told_apart(said: str, code: int, remedy: str) -> None:
-    with pytest.raises(CorpusError) as failure, writing("The index cannot be written"):
+def test_tantivy_s_errors_when_writing_are_told_apart(tmp_path: Path, said: str, code: int, remedy: str) -> None:
+    writer = LinkWriter(tmp_path / "links", memory=20_000_000)
+    with pytest.raises(CorpusError) as failure, writer._writing:
         raise ValueError(said)
     assert failure.value.exit_code == code and remedy in failure.value.remedy
 

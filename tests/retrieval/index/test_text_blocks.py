@@ -14,8 +14,8 @@ from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.index import tantivy_files as packing
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.text_index import TextWriter
+from hoptree.retrieval.indexing import add_to_index, build_index
 from hoptree.retrieval.indexing.check import check_all
-from hoptree.retrieval.indexing.commands import add_to_index, build_index
 
 
 def block_of(folder: Path) -> int:

@@ -36,10 +36,7 @@ _PROPERTY_TYPE = f"{WIKIBASE}propertyType"
 
 
 class _Translator:
-    """Translates triples of one source to N-Quads, which the store reads faster than Python terms.
-
-    `left_out` counts what is dropped: names in other languages, and metadata of dumps.
-    """
+    """Translates triples of a source to N-Quads, which load faster than terms."""
 
     def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
         self._source, self._base, self._languages = source, base, languages
@@ -280,15 +277,12 @@ def load_graph(
             worth.check_file(path, name, kind, change.written - written, broken.count - before, passed_by)
             left_out += passed_by
             # A file that is read counts at once, so that the next one knows the graph's base.
-            change.count(name, broken.count - before + _broken_before(change.manifest, name))
+            earlier = sum(known.broken for known in change.manifest.sources if known.name == name)
+            change.count(name, broken.count - before + earlier)
         loaded = {name for _, name, _ in jobs}
         loaded_sources = tuple(known_source for known_source in change.manifest.sources if known_source.name in loaded)
         worth.check_sources(loaded_sources)
     return Loaded(change.manifest, loaded_sources, reading.triples, left_out, broken.count, tuple(broken.sentences))
-
-
-def _broken_before(manifest: Manifest, name: str) -> int:
-    return next((known_source.broken for known_source in manifest.sources if known_source.name == name), 0)
 
 
 def _load(change: Change, path: Path, name: str, form: Form, broken: BrokenPlaces, reading: _ProgressMeter) -> int:

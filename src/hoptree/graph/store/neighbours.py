@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.facts import Entity, Property, Qualifier, Term, render_literal, unit_of
+from hoptree.graph.facts import Entity, Property, Qualifier, Term, render_literal
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.graph.vocabulary import (
     ALIAS,
@@ -63,9 +63,6 @@ class Names:
             self._labels[iri] = known
         return known
 
-    def property_label(self, identifier: str) -> str:
-        return self.label(property_entity(identifier), identifier)
-
     def term(self, value: object) -> Term:
         """Return a subject or object of a triple, readable."""
         if isinstance(value, ox.NamedNode):
@@ -75,7 +72,7 @@ class Names:
             return Term("", "something unnamed")
         assert isinstance(value, ox.Literal)
         datatype = value.datatype.value
-        unit = unit_of(value.value) if datatype == QUANTITY else ""
+        unit = value.value.partition(" ")[2] if datatype == QUANTITY else ""
         return Term("", render_literal(value.value, datatype, self._unit(unit) if unit else ""))
 
     def _new_term(self, iri: str) -> Term:
@@ -106,9 +103,8 @@ class Names:
         return Entity(identifier, label, others, description, best_name(self._literals(node, _PAGE), self.languages))
 
     def _is_in_fact(self, node: ox.NamedNode) -> bool:
-        return any(True for _ in self._store.quads_for_pattern(node, None, None, None)) or any(
-            True for _ in self._store.quads_for_pattern(None, None, node, None)
-        )
+        sides = ((node, None, None, None), (None, None, node, None))
+        return any(next(self._store.quads_for_pattern(*side), None) is not None for side in sides)
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
         """Return the entities of a name: by label before by alias, then by the number in the id."""
@@ -136,7 +132,7 @@ class Names:
 
     def _property(self, identifier: str, count: int) -> Property:
         node = ox.NamedNode(property_entity(identifier))
-        label = self.property_label(identifier)
+        label = self.label(node.value, identifier)
         names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
         aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
         description = best_name(self._literals(node, _DESCRIPTION), self.languages)
@@ -270,10 +266,7 @@ class Qualifiers:
         return sorted(filter(None, groups), key=lambda group: [qualifier.value.text for qualifier in group]) or [()]
 
     def _statements(self, row: Row, identifier: str) -> list[Node]:
-        """Return the statements of a fact.
-
-        They are searched from both ends at once until one side is exhausted: either may have thousands.
-        """
+        """Return a fact's statements, searched from both ends until one is exhausted."""
         subject, _, value = row
         assert not isinstance(subject, ox.Literal)
         claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))

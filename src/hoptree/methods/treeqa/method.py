@@ -13,7 +13,7 @@ from hoptree.engine.events import Planned
 from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.engine.schedule import both, together
-from hoptree.graph.mention_models import parse_linker, shared_mention_model
+from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import direct_answer, synthesise
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, LogicTree

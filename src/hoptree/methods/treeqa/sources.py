@@ -12,8 +12,8 @@ from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both, together
+from hoptree.graph.entity_linking import MentionModel, MentionModelCandidates
 from hoptree.graph.facts import Candidates, Entity, Fact
-from hoptree.graph.mention_models import MentionModel, MentionModelCandidates
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import (

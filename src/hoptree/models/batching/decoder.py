@@ -152,10 +152,7 @@ class DecoderOnly:
         return Shape(places, min(columns, self._memory.width), watched, hidden)
 
     def _write(self, shape: Shape, tokens: Any, lengths: Any, watched: Any = None) -> StepOutput:
-        """Feed one token to each of the first places, also those without a row, at their positions.
-
-        `watched` places (default all) have their attention recorded.
-        """
+        """Feed a token to each of the first places; `watched` ones record attention."""
         places = torch.arange(shape.rows, device=self._device)
         watched = places if watched is None else watched
         watch = Watch(self._layers - 1, watched, lengths[watched, None]) if shape.watched else None
@@ -251,10 +248,7 @@ class DecoderOnly:
         )
 
     def _cache_prefix(self, shared: tuple[int, ...], older: list[Row]) -> tuple[int, ...]:
-        """Cache a prefix unless most of it is cached: from a row that has read it, else by reading it.
-
-        Return the prefix if it was read now.
-        """
+        """Cache a prefix unless most of it is; return it if it had to be read for that."""
         if 2 * len(self._longest_known(shared)) >= len(shared):
             return ()
         if older:
@@ -295,10 +289,7 @@ class DecoderOnly:
 
 
 def _split_twins(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
-    """Separate rows with distinct texts from the others, each of which is paired with its twin.
-
-    Samples of one prompt are twins.
-    """
+    """Separate rows with distinct texts from their twins: samples of one prompt."""
     first: dict[tuple[int, ...], Row] = {}
     twins = []
     for row in rows:

@@ -189,26 +189,22 @@ class _Block:
         self.rows = [self.rows[place] for place in places]
         prompt = max(len(row.prompt) for row in self.rows)
         target = max(row.target_length - 1 for row in self.rows)
-        for layer in self.cache.cross_attention_cache.layers:
-            layer.keys = layer.keys[:, :, :prompt].index_select(0, index)
-            layer.values = layer.values[:, :, :prompt].index_select(0, index)
-        for layer in self.cache.self_attention_cache.layers:
-            layer.keys = layer.keys[:, :, -target:].index_select(0, index)
-            layer.values = layer.values[:, :, -target:].index_select(0, index)
+        cross, own = self.cache.cross_attention_cache, self.cache.self_attention_cache
+        for cache, columns in ((cross, slice(prompt)), (own, slice(-target, None))):
+            for layer in cache.layers:
+                layer.keys = layer.keys[:, :, columns].index_select(0, index)
+                layer.values = layer.values[:, :, columns].index_select(0, index)
 
 
 def _merge_blocks(blocks: list[_Block]) -> _Block:
     """Merge blocks layer by layer, so that only one layer is in memory twice."""
     if len(blocks) == 1:
         return blocks[0]
-    cache = blocks[0].cache
-    for layer, *others in zip(*(block.cache.cross_attention_cache.layers for block in blocks), strict=True):
-        layer.keys = _stack([layer.keys, *(other.keys for other in others)], at_end=False)
-        layer.values = _stack([layer.values, *(other.values for other in others)], at_end=False)
-    for layer, *others in zip(*(block.cache.self_attention_cache.layers for block in blocks), strict=True):
-        layer.keys = _stack([layer.keys, *(other.keys for other in others)], at_end=True)
-        layer.values = _stack([layer.values, *(other.values for other in others)], at_end=True)
-    return _Block([row for block in blocks for row in block.rows], cache)
+    for name, at_end in (("cross_attention_cache", False), ("self_attention_cache", True)):
+        for layers in zip(*(getattr(block.cache, name).layers for block in blocks), strict=True):
+            layers[0].keys = _stack([layer.keys for layer in layers], at_end=at_end)
+            layers[0].values = _stack([layer.values for layer in layers], at_end=at_end)
+    return _Block([row for block in blocks for row in block.rows], blocks[0].cache)
 
 
 def _stack(parts: list[Tensor], *, at_end: bool) -> Tensor:

@@ -132,10 +132,7 @@ class KvCache:
 
 @dataclass(slots=True, eq=False)
 class ReadingStep:
-    """A pass over right-padded prompts after the same `prefix`; causal attention needs no padding mask.
-
-    Without `places` the keys and values are only collected.
-    """
+    """A pass over right-padded prompts; without `places` their KV is only collected."""
 
     memory: KvCache
     places: Tensor | None

@@ -31,10 +31,7 @@ def most_attended(weights: Tensor, first: int = 0) -> Tensor:
 
 
 def attention_of_heads(query: Tensor, keys: Tensor, mask: Tensor, scaling: float | None) -> Tensor:
-    """Return the attention of every query to every key, averaged over heads; heads may share keys.
-
-    Computed in 32 bits: fused attention does not round its scores in between either.
-    """
+    """Return the mean attention of heads in 32 bits, as fused attention computes it."""
     rows, heads, new, size = query.shape
     query, keys = query.float(), keys.float()
     scores = query.reshape(rows, keys.shape[1], -1, size) @ keys.transpose(2, 3)
@@ -191,10 +188,7 @@ class Row:
         return self._draws[len(self.output)]
 
     def add(self, token: int, end_tokens: frozenset[int]) -> bool:
-        """Add the next token; return whether the row is done.
-
-        A row at its limit that needs signals of its last token stays for one more pass.
-        """
+        """Add the next token; return whether the row, signals included, is done."""
         if self.complete:
             return True
         self.output.append(token)
@@ -237,10 +231,7 @@ def count_fitting(rows: Sequence[Row], tokens: int) -> int:
 
 
 def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
-    """Return the next token of each row by its scores; None if these are not finite.
-
-    Log-probabilities and entropy are noted in the rows that asked for them.
-    """
+    """Return the next tokens, None for scores that are not finite; note signals."""
     best = logits.max(-1)
     # One transfer, so that the device is waited for once.
     chosen, usable = torch.stack((best.indices, best.values.isfinite().long())).tolist()

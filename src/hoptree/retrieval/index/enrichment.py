@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vector_files import HEADER
-from hoptree.retrieval.vectors import Vectors, VectorWriter
+from hoptree.retrieval.vectors import Vectors, VectorWriter, encode_missing
 
 LINK_MEMORY_BYTES = 768 * 2**20
 """What the search for names may take by default."""
@@ -30,9 +29,6 @@ _FEW_PASSAGES = 50_000
 """Passages whose words are worth collecting to leave out names that cannot occur in them."""
 _MAX_CANDIDATES = 300
 """Passages with all words of a name that are read to see whether they mention it; a name with more is too common."""
-_ENCODE_AT_ONCE = 256
-_SAVE_INTERVAL_S = 300.0
-"""Saving costs a rewrite of what was added; losing it costs encoding it again."""
 _ENCODER_FACT = "encoder identity"
 _VECTORS_FACT = "vectors for"
 """The digest of the passages of which no vector is out of date."""
@@ -40,10 +36,7 @@ _WORD = re.compile(r"\w+")
 
 
 async def encode_passages(change: Change, on_passage: Callable[[int], None], *, any_encoder: bool = False) -> None:
-    """Bring the vectors of a staged change up to date; a killed pass resumes from its last save.
-
-    With `any_encoder` vectors of another encoder or damaged ones are discarded; else they are an error.
-    """
+    """Update a change's vectors; `any_encoder` discards those of another encoder."""
     encoder = open_encoder(change.settings.encoder)
     try:
         folder = change.part / "vectors"
@@ -80,31 +73,11 @@ async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], 
         writer.save()
         ledger.set_fact(_VECTORS_FACT, ledger.digest)
         ledger.commit()
-    batch: list[tuple[int, Passage]] = []
-    saved_at = time.monotonic()
     start = change.first_new if begun and not change.resumed else 0
-    for count, (_, key, passage) in enumerate(texts.scan(start), 1):
-        batch.append((key, passage))
-        if len(batch) == _ENCODE_AT_ONCE:
-            await _add_vectors(writer, encoder, batch)
-            batch.clear()
-            on_passage(count)
-        if time.monotonic() - saved_at > _SAVE_INTERVAL_S:
-            writer.save()
-            saved_at = time.monotonic()
-    await _add_vectors(writer, encoder, batch)
-    writer.save()
+    passages = ((key, full_text(passage)) for _, key, passage in texts.scan(start))
+    await encode_missing(writer, encoder, passages, on_passage)
     if len(writer) != len(texts):
         raise CorpusError(f"{len(writer):,} vectors for {len(texts):,} passages.", "Run the same command again.")
-
-
-async def _add_vectors(writer: VectorWriter, encoder: Encoder, batch: list[tuple[int, Passage]]) -> None:
-    """Encode those of the passages that have no vector yet."""
-    missing = set(writer.missing([key for key, _ in batch]))
-    fresh = {key: passage for key, passage in batch if key in missing}
-    if fresh:
-        vectors = await encoder.encode([full_text(passage) for passage in fresh.values()], role="passage")
-        writer.add(list(fresh), vectors)
 
 
 def link_passages(

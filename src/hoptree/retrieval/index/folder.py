@@ -21,9 +21,9 @@ from hoptree.retrieval.index.links import LINK_AGAIN, names_of
 from hoptree.retrieval.index.tantivy_files import (
     ALLOW,
     BUILD_AGAIN,
+    TantivyErrors,
     check_present,
     failed_change,
-    tantivy_errors,
     unwritable,
 )
 from hoptree.retrieval.index.text_index import Texts, TextWriter
@@ -135,29 +135,19 @@ class Index:
             raise CorpusError(
                 f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}.", BUILD_AGAIN
             )
-
-    @property
-    def identity(self) -> str:
+        self.links, self.vectors = self.generation / "links", self.generation / "vectors"
+        self.identity = f"{digest}:{language}"
         """What determines search results: the set of passages, and how words are compared."""
-        return f"{self.manifest.digest}:{self.manifest.settings.language}"
-
-    @property
-    def links(self) -> Path:
-        return self.generation / "links"
-
-    @property
-    def vectors(self) -> Path:
-        return self.generation / "vectors"
 
     def open_vectors(self) -> Vectors:
         return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
 
     def check_present(self) -> None:
         """Raise an error if a file of the texts or the links is missing."""
-        with tantivy_errors(f"The index {self.folder} is damaged"):
+        with TantivyErrors(f"The index {self.folder} is damaged"):
             check_present(self.generation / "text")
         if self.manifest.settings.links:
-            with tantivy_errors(f"The links of the index {self.folder} are damaged", LINK_AGAIN):
+            with TantivyErrors(f"The links of the index {self.folder} are damaged", LINK_AGAIN):
                 check_present(self.links)
 
     def ledger(self) -> Ledger:

@@ -1,7 +1,6 @@
 """The ledger of an index: its passages and files, so that only what changed is touched.
 
-A SQLite file beside the text index. A passage is one row: its key, a digest of its content, the file it came from and
-its number in the order of indexing. Memory does not grow with the corpus, and repeated keys show at once.
+A SQLite file beside the text index; a passage is one row of key, digest of its content, file and number.
 """
 
 from __future__ import annotations
@@ -125,8 +124,24 @@ def _may_read(path: Path) -> bool:
     return True
 
 
-class Ledger:
-    """The rows of an index. What is written counts from the next `commit` on."""
+class SqliteFile:
+    """A SQLite file in which what is written counts from the next `commit` on."""
+
+    _db: sqlite3.Connection
+
+    def commit(self) -> None:
+        self._db.execute("commit")
+        self._db.execute("begin")
+
+    def close(self) -> None:
+        """Close the file and leave no journal beside it."""
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self._db.close()
+
+
+class Ledger(SqliteFile):
+    """The rows of an index."""
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self._path = path
@@ -390,16 +405,6 @@ class Ledger:
     def mode(self) -> int:
         """The permissions that a file here has by default."""
         return self._path.stat().st_mode & 0o666
-
-    def commit(self) -> None:
-        self._db.execute("commit")
-        self._db.execute("begin")
-
-    def close(self) -> None:
-        """Close the file and leave no journal beside it."""
-        if self._db.in_transaction:
-            self._db.execute("rollback")
-        self._db.close()
 
     def settle(self) -> None:
         """Write everything into the one file, for readers that may not write."""

@@ -13,26 +13,22 @@ from pathlib import Path
 import ahocorasick_rs
 import tantivy
 
-from hoptree.core.files import batched
-from hoptree.retrieval.index.tantivy_files import composed, open_writer, readable, tantivy_errors, writing
+from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, readable
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
-_KEYS_AT_ONCE = 1_000
 _MAX_PASSAGES_PER_DOCUMENT = 100
 _KEPT = 10_000
 """Names and passages whose links stay in memory, as questions about one matter meet the same again."""
-_DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
-_UNWRITABLE = writing("The links cannot be written")
+_DAMAGED = TantivyErrors("The links are damaged", LINK_AGAIN)
 
 
-class LinkWriter:
+class LinkWriter(KeyedWriter):
     """Adds and removes the mentions of passages."""
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
-        with tantivy_errors(f"The links cannot be written to {folder}", LINK_AGAIN):
-            self._schema = _schema()
-            self._writer = open_writer(tantivy.Index(self._schema, path=str(folder)), memory, 1)
+        with TantivyErrors(f"The links cannot be written to {folder}", LINK_AGAIN):
+            super().__init__(tantivy.Index(_schema(), path=str(folder)), "The links", memory=memory, threads=1)
 
     def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
         """Add names that a passage bears or mentions; `document_key` tells passages of one document from others."""
@@ -45,27 +41,12 @@ class LinkWriter:
             document.add_text("mentions", name)
         self._writer.add_document(document)
 
-    def remove(self, keys: Iterable[int]) -> None:
-        for batch in batched(keys, _KEYS_AT_ONCE):
-            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
-
-    def commit(self) -> None:
-        with _UNWRITABLE:
-            self._writer.commit()
-
-    def close(self) -> None:
-        """Wait for tantivy's threads, which write to the folder until then."""
-        with _UNWRITABLE:
-            self._writer.wait_merging_threads()
-
 
 class Links:
     """Reads the mention graph, as it was when it was opened.
 
-    `mentions` returns the names a passage mentions, in a fixed order; `count` how many passages mention a name, and
-    `borne` whether any bears it. `mentioning` returns the passages that mention a name, none if they are more than a
-    number. `bearing` returns those that bear it, by document; none if more documents than a number have it, and of a
-    very long document only the first.
+    `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it.
+    `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,7 +61,7 @@ class Links:
 
 class _Reader:
     def __init__(self, folder: Path) -> None:
-        with tantivy_errors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
+        with TantivyErrors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
             index = tantivy.Index.open(str(place))
             index.reload()
             self._schema = index.schema
@@ -177,11 +158,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
             if len(part) > _MAX_TITLE_CHARS:
                 continue
             name = _QUALIFIER.sub("", part) or part
-            if (
-                _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS
-                and not name.isdigit()
-                and any(c.isalpha() for c in name)
-            ):
+            if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
                 names[name] = None
     return tuple(names)
 

@@ -9,8 +9,8 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import tantivy
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
-from hoptree.core.files import atomic_write
+from hoptree.core.files import atomic_write, batched
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -37,15 +37,19 @@ _FOOTER_END = struct.Struct("<II")
 _FOOTER_MAGIC = 1337
 _MAX_FOOTER_BYTES = 4096
 _READ_BYTES = 2**20
+KEYS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _ErrorTranslation:
-    """Turns errors of tantivy into ours; no generator, since a search enters it for every name it meets."""
+class TantivyErrors:
+    """Translates tantivy's errors: a ValueError or a panic for a damaged file, or whatever a full disk causes.
+
+    No generator, since a search enters it for every name it meets. It can be entered again and again.
+    """
 
     what: str
-    remedy: str
-    kind: type[CorpusError]
+    remedy: str = BUILD_AGAIN
+    kind: type[CorpusError] = CorpusError
 
     def __enter__(self) -> None:
         pass
@@ -65,26 +69,29 @@ class _ErrorTranslation:
             raise self.kind(f"{self.what}: {error}.", self.remedy) from error
 
 
-def tantivy_errors(
-    what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError] = CorpusError
-) -> AbstractContextManager[None]:
-    """Translate errors: tantivy reports a damaged file as a ValueError, or panics. The result can be reused."""
-    return _ErrorTranslation(what, remedy, kind)
+class KeyedWriter:
+    """Writes documents with a field `key`; `what` is the index in errors. Nothing counts before `commit`."""
 
+    def __init__(self, index: tantivy.Index, what: str, *, memory: int, threads: int) -> None:
+        self._schema = index.schema
+        self._writer = index.writer(memory, threads)
+        self._writer.garbage_collect_files()  # of a killed commit: the next one writes files of the same names
+        # The writer's threads meet a full disk first; what reaches the caller may only say that they are gone.
+        self._writing = TantivyErrors(f"{what} cannot be written", FREE_SPACE, IndexUnavailable)
 
-def writing(what: str) -> AbstractContextManager[None]:
-    """Translate errors of writing to an open index, which fails where the disk is full.
+    def remove(self, keys: Iterable[int]) -> None:
+        # By query: removing by a term takes a number for a signed one, and removes nothing.
+        for batch in batched(keys, KEYS_AT_ONCE):
+            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
 
-    The writer's threads meet that first; what reaches the caller may only say that they are gone.
-    """
-    return tantivy_errors(what, FREE_SPACE, IndexUnavailable)
+    def commit(self) -> None:
+        with self._writing:
+            self._writer.commit()
 
-
-def open_writer(index: tantivy.Index, memory: int, threads: int) -> tantivy.IndexWriter:
-    """Open a writer, and remove the files of a killed commit: the next one writes files of the same names."""
-    writer = index.writer(memory, threads)
-    writer.garbage_collect_files()
-    return writer
+    def close(self) -> None:
+        """Wait for tantivy's threads, which write to the folder until then."""
+        with self._writing:
+            self._writer.wait_merging_threads()
 
 
 def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
@@ -112,10 +119,7 @@ def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
 
 @contextmanager
 def readable(folder: Path) -> Iterator[Path]:
-    """Give a place to open an index folder at, which is needed only until it is open.
-
-    tantivy locks a folder to read it, so a read-only one is shown to it by links.
-    """
+    """Give a place to open an index at: links to a folder that cannot be locked."""
     if not folder.is_dir() or _may_write(folder):
         yield folder
         return
@@ -161,10 +165,7 @@ def _segment_files(segment: dict[str, Any]) -> list[str]:
 
 
 def check_files(folder: Path, on_bytes: Callable[[int], None]) -> None:
-    """Raise a ValueError that names the first file that is not what tantivy wrote.
-
-    `on_bytes` is called with the number of bytes that were read.
-    """
+    """Raise a ValueError that names the first file that tantivy did not write so."""
     for path in summed_files(folder):
         try:
             with path.open("rb") as file:
@@ -263,10 +264,7 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
 
 
 def without_asking(query: str, language: str) -> str:
-    """Return a query without its question words, which say nothing of what a passage is about.
-
-    A capitalised one is a name (The Who), unless the query begins with it.
-    """
+    """Return a query without its question words; The Who inside of it is a name."""
     pattern = _QUESTION_WORDS.get(language)
     if pattern is None:
         return query

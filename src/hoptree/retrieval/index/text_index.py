@@ -17,16 +17,16 @@ from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.retrieval.index.tantivy_files import (
+    KEYS_AT_ONCE,
+    KeyedWriter,
+    TantivyErrors,
     analyzer_for,
     composed,
     inverse_document_frequency,
     open_packed,
-    open_writer,
     pairs,
     readable,
-    tantivy_errors,
     without_asking,
-    writing,
 )
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 
@@ -35,7 +35,6 @@ _PLAIN = b"="
 """The first byte of the record of a passage that is its own document."""
 _TITLE_WEIGHT = 3
 """How often the title counts among the words of a passage."""
-_KEYS_AT_ONCE = 1_000
 _DECIMALS = 4
 """Of a score: further ones depend on the order in which segments were written."""
 _TIE_ROOM = 10
@@ -50,8 +49,7 @@ _QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 200
 """Cache sizes: the terms of queries, which one search needs several times; term rarities; passages."""
 _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
-_DAMAGED = tantivy_errors("The index is damaged")
-_UNWRITABLE = writing("The index cannot be written")
+_DAMAGED = TantivyErrors("The index is damaged")
 
 Word = tuple[str, str]
 """A field and a term in it."""
@@ -61,19 +59,18 @@ Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, s
 """A passage without its score: id, title, text, document, start, end, aliases, metadata."""
 
 
-class TextWriter:
-    """Adds and removes passages of a text index. Nothing counts before `commit`."""
+class TextWriter(KeyedWriter):
+    """Adds and removes passages of a text index."""
 
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
-        self._schema = _schema()
-        with tantivy_errors(f"The index cannot be written to {folder}"):
-            self._index = open_packed(folder, self._schema)
-            self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
-            self._writer = open_writer(self._index, memory, 2)
+        with TantivyErrors(f"The index cannot be written to {folder}"):
+            index = open_packed(folder, _schema())
+            index.register_tokenizer(_ANALYZER, analyzer_for(language))
+            super().__init__(index, "The index", memory=memory, threads=2)
 
     def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
         """Add passages with their keys, numbered from `number` on."""
-        with _UNWRITABLE:
+        with self._writing:
             for count, (passage, key) in enumerate(passages, number):
                 self._writer.add_document(self._document(passage, key, count))
 
@@ -94,24 +91,10 @@ class TextWriter:
             document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
         return document
 
-    def remove(self, keys: Sequence[int]) -> None:
-        # By query: removing by a term takes a number for a signed one, and removes nothing.
-        for batch in batched(keys, _KEYS_AT_ONCE):
-            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
-
     def remove_from(self, number: int) -> None:
         """Remove every passage from this number on: those written after the ledger's last commit."""
         above = tantivy.Query.range_query(self._schema, "number", tantivy.FieldType.Unsigned, number, None)
         self._writer.delete_documents_by_query(above)
-
-    def commit(self) -> None:
-        with _UNWRITABLE:
-            self._writer.commit()
-
-    def close(self) -> None:
-        """Wait for tantivy's threads, which write to the folder until then."""
-        with _UNWRITABLE:
-            self._writer.wait_merging_threads()
 
 
 def _schema() -> tantivy.Schema:
@@ -138,16 +121,13 @@ def tag_of(name: str, value: str) -> str:
 
 
 class Texts:
-    """Reads a text index: searches, fetches by key, and scans all passages in the order of indexing.
-
-    `sought` returns the terms of a query, without question words if it has others.
-    """
+    """Reads a text index; `sought` returns the terms of a query that tell."""
 
     def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
         self.digest = digest
         self._analyzer = analyzer_for(language)
         self._language = language
-        with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
+        with TantivyErrors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
             self._index.reload()
@@ -219,10 +199,7 @@ class Texts:
             yield int(key or 0), score, self._passage(address, score, (("bm25", score),))
 
     def _where(self, name: str, value: str) -> tantivy.Query:
-        """Return a query for a value of a field; a plain passage has its id as its document.
-
-        Keys are made of ids as they are written, with accents composed or not.
-        """
+        """Return a query for a value; a plain passage has its id as its document."""
         tagged = self._only("tags", tag_of(name, value))
         if name != DOCUMENT:
             return tagged
@@ -245,10 +222,7 @@ class Texts:
     def containing(
         self, text: str, *, before: int, most: int, without: Collection[int] = ()
     ) -> Iterator[tuple[int, Passage]]:
-        """Yield passages numbered below `before` that hold all words of a text, but for the keys `without`.
-
-        Nothing is yielded if more than `most` hold them.
-        """
+        """Yield passages below `before` with all words of a text, unless over `most`."""
         words = self.terms(text)
         with _DAMAGED:
             counts = [int(self._searcher.doc_freq("body", word)) for word in words]
@@ -269,7 +243,7 @@ class Texts:
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """Return the passages with these keys; unknown keys are left out."""
         passages: dict[int, Passage] = {}
-        for batch in batched(keys, _KEYS_AT_ONCE):
+        for batch in batched(keys, KEYS_AT_ONCE):
             with _DAMAGED:
                 hits: list[Hit] = self._searcher.search(self._with_keys(batch), len(batch), count=False).hits
                 back = self._searcher.fast_field_values("key", [address for _, address in hits])
@@ -328,7 +302,7 @@ class Texts:
     def _scored(self, words: Collection[Word], keys: Sequence[int]) -> list[Hit]:
         """Score every passage with one of these keys by the words."""
         scored: list[Hit] = []
-        for batch in batched(keys, _KEYS_AT_ONCE):
+        for batch in batched(keys, KEYS_AT_ONCE):
             both = [(tantivy.Occur.Must, self._with_keys(batch))]
             if words:
                 both.append((tantivy.Occur.Should, self._any(words)))

@@ -1,47 +1,172 @@
-"""From documents to an index: build, add, update, remove, compact. Only what changed is touched."""
+"""From documents to an index: build, add, update, remove, compact, encode, add facts. Each operation is atomic."""
 
 from __future__ import annotations
 
-from hoptree.retrieval.indexing.check import (
-    Checked,
-    Estimate,
-    check_all,
-    check_parts,
-    estimate,
-    estimate_change,
-    estimate_encoding,
-)
-from hoptree.retrieval.indexing.commands import (
-    add_facts,
-    add_to_index,
-    build_index,
-    check_build,
-    compact_index,
-    encode_index,
-    index_passages,
-    remove_from_index,
-    update_index,
-)
-from hoptree.retrieval.indexing.sources import Outcome, Progress, Reading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import uuid4
 
-__all__ = [
-    "Checked",
-    "Estimate",
-    "Outcome",
-    "Progress",
-    "Reading",
-    "add_facts",
-    "add_to_index",
-    "build_index",
-    "check_all",
-    "check_build",
-    "check_parts",
-    "compact_index",
-    "encode_index",
-    "estimate",
-    "estimate_change",
-    "estimate_encoding",
-    "index_passages",
-    "remove_from_index",
-    "update_index",
-]
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.retrieval.hippo_store import FOLDER, AddedFacts, add_facts_to, read_facts
+from hoptree.retrieval.index.enrichment import carry_vectors
+from hoptree.retrieval.index.folder import Change, Index, Manifest, Settings, read_manifest
+from hoptree.retrieval.index.tantivy_files import analyzer_for
+from hoptree.retrieval.indexing.run import Run
+from hoptree.retrieval.indexing.sources import (
+    Listener,
+    Outcome,
+    Progress,
+    Reading,
+    run_coroutine,
+    source_name,
+    sources_of,
+)
+from hoptree.retrieval.open_encoder import open_encoder
+
+
+def build_index(
+    sources: Path | Sequence[Path],
+    out: Path,
+    *,
+    settings: Settings | None = None,
+    reading: Reading | None = None,
+    on_progress: Listener | None = None,
+) -> Outcome:
+    """Build an index of files or folders; an existing one stays usable until the new one is complete."""
+    paths = [sources] if isinstance(sources, Path) else list(sources)
+    settings, reading = settings or Settings(), reading or Reading()
+    names = [source_name(path) for path in paths]
+    # Not `skip_broken`: who raises it after an error resumes the build.
+    options = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
+    intent = {"what": "build", "sources": "\n".join(names), **options}
+    with Change(out, settings, intent=intent, from_scratch=True) as change:
+        run = Run(change, reading, on_progress)
+        run.take_in(paths)
+        return run.finish()
+
+
+def check_build(out: Path, settings: Settings, reading: Reading) -> None:
+    """Raise an error if an index cannot be made with these settings; nothing is written."""
+    analyzer_for(settings.language)
+    reading.check()
+    above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
+    if above != out.resolve() and not above.is_dir():
+        raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
+    Change(out, settings, intent={}, from_scratch=True)  # raises an error if something else is there
+    if settings.encoder:
+        run_coroutine(_try(settings.encoder))
+
+
+async def _try(encoder: str) -> None:
+    await open_encoder(encoder).aclose()
+
+
+def add_to_index(
+    sources: Sequence[Path], out: Path, *, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Add or update documents of these sources, read as the index was made."""
+    intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        run.take_in(sources)
+        return run.finish()
+
+
+def update_index(
+    out: Path, *, reread: bool = False, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Bring an index up to date with its sources; `reread` reads files that seem unchanged, too."""
+    paths = sources_of(out)
+    # A killed rereading begins again, as it is not known which files it has read.
+    intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        run.take_in(paths, may_be_empty=True, reread=reread)
+        if not change.ledger.passages:
+            if refused := run.refused:
+                raise CorpusError(
+                    f"Nothing that the sources of the index {out} hold can be taken in any more: {refused}; "
+                    "the index is as it was.",
+                    "Mend that, or put further documents there.",
+                )
+            raise CorpusError(
+                f"No source of the index {out} holds a document any more; the index is as it was.",
+                f"Put documents into {paths[0]}, or remove the folder {out}.",
+            )
+        return run.finish()
+
+
+def remove_from_index(
+    out: Path, *, ids: Iterable[str] = (), sources: Sequence[Path] = (), on_progress: Listener | None = None
+) -> Outcome:
+    """Remove passages by id (of a passage or a document), or those of a source that no other source holds."""
+    manifest = read_manifest(out)
+    names = [source_name(path) for path in sources]
+    for name in names:
+        if name not in manifest.sources:
+            raise CorpusError(
+                f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
+            )
+    with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
+        run = Run(change, _as_before(change), on_progress)
+        run.take_out(ids)
+        run.drop_sources(names)
+        if not change.ledger.passages:
+            raise CorpusError("That would leave the index empty.", f"Remove the folder {out} instead.")
+        return run.finish()
+
+
+def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
+    """Rewrite an index from its own passages: smaller, and with scores as if it had been built at once."""
+    read_manifest(out)  # there must be an index
+    with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
+        run = Run(change, _as_before(change), on_progress)
+        index = Index(out)  # opened under the lock, with what another writer has finished
+        run.copy(index)
+        carry_vectors(index.generation / FOLDER, change.part / FOLDER)
+        return run.finish()
+
+
+def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
+    """Encode the passages of an index, or encode them again with another encoder."""
+    pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
+    run_coroutine(_try(encoder))
+    with pending as change:
+        return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
+
+
+def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> AddedFacts:
+    """Give the passages of an index the facts that were extracted from them; facts of other passages stay.
+
+    `encoder` None is the one that the facts have, or that of the index; with "" facts are found by their words, and
+    only phrases of the same words are one.
+    """
+    tell = on_progress or (lambda progress: None)
+    rows = list(read_facts(facts))  # first: a damaged file should cost nothing
+    if encoder:
+        run_coroutine(_try(encoder))
+    intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
+    with Change(out, intent=intent) as change:
+        change.save()  # a killed run resumes from here
+
+        def report(stage: str, done: int, total: int) -> None:
+            tell(Progress(stage, done, total, done))
+
+        taken = run_coroutine(add_facts_to(change, rows, encoder, report))
+        Run(change, _as_before(change), on_progress).finish()
+        return taken
+
+
+def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
+    """Build an index of passages in memory."""
+    settings = settings or Settings()
+    with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, from_scratch=True) as change:
+        run = Run(change, Reading(), None)
+        run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
+        return run.finish().manifest
+
+
+def _as_before(change: Change) -> Reading:
+    """Return how the sources of an index were read when it was made."""
+    return Reading.restored(change.base.reading if change.base else {})

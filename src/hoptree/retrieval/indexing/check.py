@@ -20,7 +20,7 @@ from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of, key_of
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, check_files, summed_files, tantivy_errors
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes
@@ -31,10 +31,7 @@ _DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How much was checked: bytes of files, passages, and those of them that links and vectors know.
-
-    None stands for what the index does not have, or what a missing library would check.
-    """
+    """How much was checked; None for what is not there or needs a missing library."""
 
     bytes: int
     passages: int
@@ -97,7 +94,7 @@ def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
         tell(Progress("checking files", done, total, 0))
 
     for folder, what, remedy in folders:
-        with tantivy_errors(what, remedy):
+        with TantivyErrors(what, remedy):
             check_files(folder, advance)
     return total
 
@@ -183,10 +180,7 @@ def estimate(sources: Sequence[Path], out: Path, settings: Settings) -> Estimate
 
 
 def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread: bool = False) -> Estimate:
-    """Estimate what adding the new and changed files of these sources, or of those of the index, takes beside it.
-
-    The ledger counts too, as a change works on a copy of it.
-    """
+    """Estimate what adding new and changed files takes, the ledger's copy included."""
     may_be_empty = sources is None
     paths = sources_of(out) if sources is None else sources
     index = Index(out)

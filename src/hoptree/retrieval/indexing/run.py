@@ -27,7 +27,6 @@ from hoptree.retrieval.indexing.sources import (
     Reading,
     ambiguous_name,
     id_conflict,
-    overlap_warning,
     prefix_for,
     run_coroutine,
     source_name,
@@ -141,8 +140,12 @@ class Run:
         """Return what the names of a source's documents begin with, fixed when it is first indexed."""
         known = self._ledger.sources()
         if source not in known:
-            inside = [other for other in known if PurePath(other).is_relative_to(source)]
-            self._warnings += [overlap_warning(source, other, self._change.folder) for other in inside]
+            self._warnings += (
+                f"{source} holds {inner}, which is a source already: what is named after its file is in the index "
+                f"twice. To have it once: hoptree index remove {inner} --out {self._change.folder}"
+                for inner in known
+                if PurePath(inner).is_relative_to(source)
+            )
             self._ledger.enter_source(source, prefix_for(source, self._ledger))
         return self._ledger.prefix_of(source)
 
@@ -222,10 +225,7 @@ class Run:
     # Removing
 
     def take_out(self, ids: Iterable[str]) -> None:
-        """Remove passages by id, all passages of a document by its id, or those of a file by its name.
-
-        Passages of a file that are in another one as well stay.
-        """
+        """Remove passages by id, document or file; a file's stay if another has them."""
         for batch in batched(ids, _AT_ONCE):
             keys = {key_of(name): name for name in batch}
             entries = self._ledger.look_up(list(keys))

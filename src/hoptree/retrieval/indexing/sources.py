@@ -143,14 +143,6 @@ def ambiguous_name(name: str, here: Place, there: Place) -> CorpusError:
     )
 
 
-def overlap_warning(source: str, inner: str, out: Path) -> str:
-    """Return the warning for a new source around another one: documents get a second name."""
-    return (
-        f"{source} holds {inner}, which is a source already: what is named after its file is in the index twice. "
-        f"To have it once: hoptree index remove {inner} --out {out}"
-    )
-
-
 def _path(place: Place) -> str:
     source, name = place
     if not source:

@@ -1,17 +1,18 @@
-"""Search engines and wikis beyond this machine, selected by URL or name."""
+"""Search engines and wikis beyond this machine, and what engines share: addresses, batches and ties."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote.address import read_address
 from hoptree.retrieval.retriever import Retriever
 
 SCHEMES = ("elasticsearch", "milvus")
@@ -83,3 +84,108 @@ def _engine(url: str) -> _Engine:
     from hoptree.retrieval.remote.milvus import Milvus
 
     return Milvus(address)
+
+
+T = TypeVar("T")
+
+MAX_BATCH = 1_000
+_MAX_BATCH_BYTES = 4 * 2**20
+"""Less than half of what the strictest of the engines takes in one request."""
+_TIE_ROOM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a corpus is: `name` is the last part of the path, `folder` the part before it."""
+
+    scheme: str
+    host: str
+    port: int | None
+    user: str
+    password: str
+    folder: str
+    name: str
+    settings: tuple[tuple[str, str], ...]
+
+    def read(self, defaults: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings behind the `?`, with defaults for those that are not given."""
+        if unknown := [name for name, _ in self.settings if name not in defaults]:
+            raise ConfigError(
+                f"'{unknown[0]}' is no setting of {self.scheme}.", f"There are {', '.join(sorted(defaults))}."
+            )
+        return {**defaults, **dict(self.settings)}
+
+    @property
+    def shown(self) -> str:
+        """The URL without the password, in one spelling."""
+        port = f":{self.port}" if self.port else ""
+        settings = "&".join(f"{name}={value}" for name, value in sorted(self.settings))
+        return f"{self.scheme}://{self.host}{port}{self.folder}/{self.name}{'?' if settings else ''}{settings}"
+
+
+def read_address(url: str) -> Address:
+    example = "Write it as elasticsearch://HOST:9200/INDEX or milvus://HOST:19530/COLLECTION."
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        settings = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as error:
+        raise ConfigError(f"The URL of the corpus cannot be read ({error}).", example) from error
+    folder, _, name = parts.path.rstrip("/").rpartition("/")
+    if not name:
+        raise ConfigError("The URL of the corpus does not name an index or collection.", example)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Address(parts.scheme, host, port, user, password, unquote(folder), unquote(name), tuple(settings))
+
+
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which cannot be sent."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def shortened(query: str, max_words: int) -> str:
+    """Return a query that can be sent: of too many words, the first distinct ones."""
+    query = without_surrogates(query)
+    words = query.split()
+    return query if len(words) <= max_words else " ".join(list(dict.fromkeys(words))[:max_words])
+
+
+def metadata_pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of an engine's metadata object, sorted by name; none if it is no object."""
+    if not isinstance(metadata, dict):
+        return ()
+    return tuple(
+        (str(name), text(value))
+        for name, values in sorted(metadata.items())
+        for value in (values if isinstance(values, list) else [values])
+    )
+
+
+def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the rows in batches that are small enough for a request."""
+    batch: list[T] = []
+    total = 0
+    for row in rows:
+        if batch and (len(batch) >= MAX_BATCH or total + size(row) > _MAX_BATCH_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(row)
+        total += size(row)
+    if batch:
+        yield batch
+
+
+async def best_with_ties(
+    search: Callable[[int], Awaitable[list[Passage]]], k: int, *, max_hits: int, engine: str
+) -> list[Passage]:
+    """Return the k best of a search for so many hits; ties at the cut are broken by id (within `max_hits`)."""
+    wanted = k + _TIE_ROOM
+    while True:
+        size = min(wanted, max_hits)
+        hits = await search(size)
+        untied = k < size and len(hits) >= size and hits[-1].score < hits[k - 1].score
+        if len(hits) < size or untied or k <= size == max_hits:
+            return sorted(hits, key=lambda passage: (-passage.score, passage.id))[:k]
+        if size == max_hits:
+            raise InputError(f"{engine} gives at most {max_hits:,} passages.", "Ask for fewer (k).")
+        wanted *= 8

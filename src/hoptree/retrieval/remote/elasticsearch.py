@@ -14,7 +14,7 @@ from hoptree.core.errors import ConfigError, CorpusError, EndpointError, Hoptree
 from hoptree.core.http_client import HttpClient
 from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote.address import (
+from hoptree.retrieval.remote import (
     Address,
     batches,
     best_with_ties,
@@ -38,11 +38,10 @@ Row = tuple[str, bytes]
 
 
 class Elasticsearch:
-    """An index of Elasticsearch, OpenSearch or Quickwit. Passages that tie are ordered by id.
+    """An index of Elasticsearch, OpenSearch or Quickwit; ties are ordered by id.
 
-    A search always asks the same copies of the shards, whose statistics differ, and counts word frequencies over all
-    shards, so that results repeat. The identity holds the index's uuid, counts of documents and size, which show
-    whether it changed since a search was remembered.
+    A search asks the same copies of shards and counts words over all of them, so that results repeat. The identity
+    holds the uuid, counts and size of the index, which show whether it changed.
     """
 
     kind = "elasticsearch"

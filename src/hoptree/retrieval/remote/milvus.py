@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, MissingExtra, RateLimited
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote.address import (
+from hoptree.retrieval.remote import (
     Address,
     batches,
     best_with_ties,

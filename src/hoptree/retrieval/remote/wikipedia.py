@@ -89,11 +89,7 @@ def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
 
 
 class Wikipedia:
-    """Finds the best passages of the pages that a wiki's search gives, or of the page that a filter names.
-
-    Passages with equal scores come in the order of their pages. Of a named page, passages without a word of the query
-    are included, too.
-    """
+    """Finds the best passages of pages that a wiki's search or a filter gives."""
 
     kind = "wikipedia"
     remote = True

@@ -59,10 +59,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The text of a page at a revision, with its headings as lines such as `== Life ==`.
-
-    A missing page, or a disambiguation page, has no text.
-    """
+    """A page at a revision; a missing or disambiguation page has no text."""
 
     title: str
     text: str = ""
@@ -170,11 +167,7 @@ def can_be_title(name: str) -> bool:
 
 
 class WikiApi:
-    """The client of a wiki. Pages are cached with their revisions; searches are not.
-
-    `prop=extracts` gives the text of a page without tables, notes and navigation. Requests go one after another, as
-    the API's etiquette asks.
-    """
+    """The client of a wiki, one request at a time; pages are cached, searches not."""
 
     def __init__(
         self,
@@ -222,11 +215,9 @@ class WikiApi:
             return read_page(data, title, self.shown)
 
         cached = self._cached(request, read)
-        return (
-            cached
-            if cached is not None and cached.revision >= revision
-            else await self._fetch(request, read, keep=True)
-        )
+        if cached is not None and cached.revision >= revision:
+            return cached
+        return await self._fetch(request, read, keep=True)
 
     def _cached(self, request: Mapping[str, str], read: Callable[[Any], T]) -> T | None:
         """Return the cached reply to a request, if it can still be read."""
