@@ -58,7 +58,7 @@ async def judge_run(
 ) -> dict[str, Any]:
     """Judge the answers this judge has not judged yet, and summarise.
 
-    Failed questions and blank answers are wrong without a call. A failed call counts as wrong, and is repeated next time.
+    Failed questions and blank answers are wrong without a call. A failed call counts as wrong until it is repeated.
     """
     run, rows = read_run(folder), read_rows(folder)
     if not rows:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from hoptree.core.errors import IndexUnavailable, InputError
 from hoptree.core.files import FolderLock, JsonlLog, read_lines, truncate_partial_line
 from hoptree.engine.context import Prices
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, Finished
 from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.judge import Verdict, read_judgements
@@ -255,6 +255,16 @@ def _score(verdict: Verdict | None) -> float | None:
 def trace_of(path: Path, row: Row) -> list[Event]:
     """Return the events of one question."""
     return [event for event in read_events(path / TRACES) if event.run == row.trace]
+
+
+def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Yield the events of each question as soon as it is done; questions asked together are interleaved."""
+    unfinished: dict[str, list[Event]] = {}
+    for event in events:
+        unfinished.setdefault(event.run, []).append(event)
+        if isinstance(event, Finished):
+            yield unfinished.pop(event.run)
+    yield from unfinished.values()
 
 
 def write_json(path: Path, value: Any) -> None:

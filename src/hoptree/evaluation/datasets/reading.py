@@ -57,10 +57,11 @@ def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Exam
         raise InputError(
             f"{count:,} questions cannot be drawn from {len(examples):,}.", "Ask for as many as there are, or fewer."
         )
-    return tuple(sorted(examples, key=lambda example: (_drawn(seed, example.id), example.id))[:count])
+    return tuple(sorted(examples, key=lambda example: (seeded_rank(seed, example.id), example.id))[:count])
 
 
-def _drawn(seed: int, key: str) -> bytes:
+def seeded_rank(seed: int, key: str) -> bytes:
+    """Return what a sample is sorted by: it depends on the seed and a key alone."""
     return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest()
 
 

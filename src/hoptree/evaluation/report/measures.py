@@ -18,7 +18,7 @@ from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
 from hoptree.evaluation.report.tables import Cell, Number, TableRow
-from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
 _USAGE = tuple(field.name for field in fields(Usage))
@@ -353,16 +353,6 @@ def _fold_file(
             if chosen and (result := fold(chosen)) is not None:
                 results[chosen[0].run] = result
     return results
-
-
-def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events of each question as soon as it is done; questions asked together are interleaved."""
-    unfinished: dict[str, list[Event]] = {}
-    for event in events:
-        unfinished.setdefault(event.run, []).append(event)
-        if isinstance(event, Finished):
-            yield unfinished.pop(event.run)
-    yield from unfinished.values()
 
 
 def _read_types(path: Path, types: Iterable[type[Event]]) -> Iterator[Event]:

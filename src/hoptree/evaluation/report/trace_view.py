@@ -13,8 +13,8 @@ from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, SentenceView, WordView
 from hoptree.engine.trace import Retrieved, read_events
-from hoptree.evaluation.report.measures import Run, by_question
-from hoptree.evaluation.run_folder import TRACES
+from hoptree.evaluation.report.measures import Run
+from hoptree.evaluation.run_folder import TRACES, by_question
 
 MAX_PASSAGE_CHARS = 1_500
 _MAX_CHARS = 2_000
