@@ -29,6 +29,12 @@ class Interval:
     level: float
 
 
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Return the mean; None if there are no values, or if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+
+
 def unseen(count: int) -> float:
     """Return the upper Clopper-Pearson bound of a share seen in none of `count` cases, where resampling is blind."""
     return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))

@@ -19,7 +19,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import read_rows
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
-from hoptree.evaluation.statistics import PairedComparison, Scores, compare_pair, holm
+from hoptree.evaluation.statistics import PairedComparison, Scores, compare_pair, holm, mean_of
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
@@ -313,19 +313,14 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
     for mean in means:
         parts = [row for row in rows if row["folder"] and all(row[name] == mean[name] for name in ("run", "version"))]
         for name in (*_SHARES, *_DECISIONS):
-            values = [row[name] for row in parts]
-            mean[name] = None if None in values else _mean(values)
+            mean[name] = mean_of([row[name] for row in parts])
     return [*rows, *means]
 
 
 def _scored(row: dict[str, Any], pairs: Sequence[Pair]) -> _Scored:
     scores = {name: {pair.id: score(pair) for pair in pairs} for name, score in _BOUNDARY_SCORES.items()}
-    row |= {name: _mean([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
+    row |= {name: mean_of([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
     return _Scored(row, scores)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 def _named(trial: Trial, data: str, folder: str | Path | None = None) -> dict[str, Any]:

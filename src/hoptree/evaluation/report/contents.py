@@ -34,6 +34,7 @@ from hoptree.evaluation.report.run_tables import (
     warnings_table,
 )
 from hoptree.evaluation.report.tables import NOTES, Number, Table, TableRow, count, make_table, percent
+from hoptree.evaluation.statistics import mean_of
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
 _FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
@@ -233,7 +234,7 @@ def _overall(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]
         scores = [[mean_score(run, name) for run in runs] for name in known]
         flat = [score for by_data in scores for score in by_data]
         name = label if all(run.finished for run in runs) else f"{label} (not finished)"
-        rows.append(row_of_runs(name, runs, (mean_of(flat), *map(mean_of, scores), *flat)))
+        rows.append(row_of_runs(name, runs, (mean_number(flat), *map(mean_number, scores), *flat)))
     means = [f"Mean {TITLES[name]}" for name in known]
     columns = ("Average", *means, *(f"{group.name} {TITLES[name]}" for name in known for group in groups))
     note = "Each data set counts the same in the means. Average: of all the scores to the right of the means."
@@ -247,10 +248,10 @@ def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
     return {label: [runs[label] for runs in by_label] for label in labels} if len(groups) > 1 else {}
 
 
-def mean_of(cells: Sequence[Number | None]) -> Number | None:
+def mean_number(cells: Sequence[Number | None]) -> Number | None:
     """Return the mean of data sets, each counting the same; None if one of them has no figure."""
-    values = [cell.value for cell in cells if cell is not None]
-    return Number(sum(values) / len(values)) if values and len(values) == len(cells) else None
+    mean = mean_of([cell and cell.value for cell in cells])
+    return None if mean is None else Number(mean)
 
 
 def runs_table(groups: Sequence[DataGroup]) -> Table:

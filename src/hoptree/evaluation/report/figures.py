@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hoptree.engine.events import GUESS
-from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, modules_of, runs_on_all
+from hoptree.evaluation.report.contents import PARTS, groups_by, mean_number, modules_of, runs_on_all
 from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of
 from hoptree.evaluation.report.lookups import DRAW
 from hoptree.evaluation.report.measures import (
@@ -21,8 +21,9 @@ from hoptree.evaluation.report.measures import (
     shared_name,
 )
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
-from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, mean_over, measured_on_all, read_boundary
+from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on_all, read_boundary
 from hoptree.evaluation.report.tables import Number
+from hoptree.evaluation.statistics import mean_of
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
 _TOKENS, _SECONDS = "tokens a question", "seconds a question, on its critical path"
@@ -84,8 +85,8 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
     for cost, label in (("tokens", _TOKENS), ("critical", _SECONDS)):
         points = []
         for place, (name, runs) in enumerate(everywhere.items()):
-            score = mean_of([mean_score(run, "f1") for run in runs])
-            spent = mean_of([mean_cost(run, COSTS[cost]) for run in runs])
+            score = mean_number([mean_score(run, "f1") for run in runs])
+            spent = mean_number([mean_cost(run, COSTS[cost]) for run in runs])
             if score is not None and spent is not None:
                 points.append(Dot(place, name, spent.value, score.value, None, None))
         if points:
@@ -226,7 +227,10 @@ def boundary_figures(groups: Iterable[DataGroup]) -> list[Figure]:
     if models := measured_on_all(known):
         sets = len(next(iter(models.values())))
         title = f"Accuracy by the model's own word, mean of {sets} data sets"
-        rows = [(label, [_bar(mean_over(measured, name)) for name in DOMAINS]) for label, measured in models.items()]
+        rows = [
+            (label, [_bar(mean_of([part.measures[name] for part in measured])) for name in DOMAINS])
+            for label, measured in models.items()
+        ]
         caption = f"{_SETTINGS} Accuracy is F1; each data set counts the same."
         figures.append(bar_figure("mean", title, caption, list(DOMAINS.values()), rows))
     labels = list(dict.fromkeys(run.label for run in runs))

@@ -18,6 +18,7 @@ from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, fold_traces, mean_cost, mean_score, row_of_runs
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
+from hoptree.evaluation.statistics import mean_of
 
 _ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")
 """Decisions that say how a question was answered; the first kind that a question has counts."""
@@ -289,12 +290,6 @@ def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
     return complete if len(sets) > 1 else {}
 
 
-def mean_over(known: Sequence[Awareness], name: str) -> float | None:
-    """Return the mean of data sets, each counting the same; None if one of them has no figure."""
-    values = [value for awareness in known if (value := awareness.measures[name]) is not None]
-    return math.fsum(values) / len(values) if values and len(values) == len(known) else None
-
-
 def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
     """Return the tables of awareness; none if no run was measured."""
     known = read_boundary(groups)
@@ -327,12 +322,12 @@ def _main_cells(sets: Sequence[Awareness]) -> tuple[Cell, ...]:
 
 
 def _sum(sets: Sequence[Awareness], name: str) -> Number | None:
-    mean = mean_over(sets, name)
+    mean = mean_of([awareness.measures[name] for awareness in sets])
     return None if mean is None else count(round(mean * len(sets)))
 
 
 def _points(sets: Sequence[Awareness], names: Iterable[str]) -> tuple[Number | None, ...]:
-    return tuple(points(mean_over(sets, name)) for name in names)
+    return tuple(points(mean_of([awareness.measures[name] for awareness in sets])) for name in names)
 
 
 def _flips(known: Sequence[Awareness]) -> Table | None:
