@@ -182,10 +182,10 @@ def test_a_boundary_run_without_its_trace_is_an_error_and_goes_on_later(
 
 def test_a_kill_while_the_first_file_is_written_does_not_close_the_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.part").write_text("{")
+    (tmp_path / "run" / "run.json.new").write_text("{")
     wanted = Experiment(questions(tmp_path), method="direct", model=script(tmp_path / "m.json", right(range(10))))
     assert run(wanted, tmp_path / "run")["finished"] == 10
-    assert not (tmp_path / "run" / "run.part").exists()
+    assert not (tmp_path / "run" / "run.json.new").exists()
 
 
 def test_a_disk_that_takes_half_a_line_gets_the_other_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

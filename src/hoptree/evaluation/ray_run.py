@@ -297,7 +297,7 @@ async def on_ray(
     *,
     cache: str | Path | None,
     concurrency: int | None,
-    hear: Callable[[Event], None],
+    on_event: Callable[[Event], None],
 ) -> AsyncIterator[RayAsker]:
     """Yield an asker backed by workers on a cluster ("local" starts one here)."""
     ray, started = _connect(address)
@@ -308,7 +308,7 @@ async def on_ray(
         opens = (experiment, math.ceil(slots / count), str(Path.cwd()), shared)
         seats = [_Seat(number, worker.remote(), opens) for number in range(count)]
         together = at_once(slots, timed=experiment.budget.seconds is not None)
-        asker = RayAsker(ray, seats, shared, hear, engine, together)
+        asker = RayAsker(ray, seats, shared, on_event, engine, together)
         try:
             await asker.ready()
             yield asker

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.evaluation.datasets.reading import HALVES
+from hoptree.evaluation.datasets.reading import check_half
 from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.training.chat_rows import ChatRow, check_balance
@@ -147,8 +147,8 @@ class SetSpec:
         """Refuse what cannot be built, before any model is asked."""
         if self.kind in ("ra-isf-relevance", "taikc-if") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
-        if self.half and self.half not in HALVES:
-            raise ConfigError(f"'{self.half}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+        if self.half:
+            check_half(self.half)
         check_out(self.out, self.form)
         if not 0 < self.right_f1 <= 1:
             raise ConfigError(f"An F1 of {self.right_f1:g} makes no answer right.", "Give more than 0, and 1 at most.")

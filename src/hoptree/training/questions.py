@@ -12,7 +12,7 @@ from typing import Any
 from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.datasets.rows import Aliases, Fields, read_question_rows
+from hoptree.evaluation.datasets.rows import Fields, read_question_rows
 from hoptree.evaluation.datasets.single_hop import find_beir
 
 TRAIN = "train"
@@ -115,7 +115,7 @@ def _split_and_facts(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, 
     by_id = {}
     for position, (line, row) in enumerate(read_question_rows(path)):
         fields = Fields(row, f"Line {line} of {path.name}", form)
-        for example in FORMS[form].read(fields, position, Aliases()):
+        for example in FORMS[form].read(fields, position):
             by_id[example.id] = (_split(fields.row), _facts(fields.row))
     return by_id
 

@@ -250,7 +250,7 @@ def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
 
 def mean_number(cells: Sequence[Number | None]) -> Number | None:
     """Return the mean of data sets, each counting the same; None if one of them has no figure."""
-    mean = mean_of([cell and cell.value for cell in cells])
+    mean = mean_of([None if cell is None else cell.value for cell in cells])
     return None if mean is None else Number(mean)
 
 
