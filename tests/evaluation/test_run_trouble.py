@@ -19,7 +19,7 @@ from hoptree.evaluation.ask_question import Asked
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.ray_run import _error, told
+from hoptree.evaluation.ray_run import _error, _serialise_error
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
@@ -125,7 +125,7 @@ def test_the_last_few_that_were_shut_out_are_failed_rows(tmp_path: Path) -> None
 
 def test_being_shut_out_is_told_by_workers_too() -> None:
     for error in (EndpointError("No.", "Set a key.", status=403, exit_code=2), InputError("No.", "Mend it.")):
-        heard = _error(told(error))
+        heard = _error(_serialise_error(error))
         assert (str(heard), heard.exit_code, _shut_out(heard)) == (str(error), 2, isinstance(error, EndpointError))
 
 

@@ -74,12 +74,8 @@ def _workload(events: Sequence[Event]) -> Workload | None:
                 return Workload(None, 0, 0)
             if event.id == 0:
                 module = event.module[:_MAX_MODULE_CHARS]
-    return Workload(module, len(nodes), max(map(_level, nodes))) if nodes else None
-
-
-def _level(node: int) -> int:
-    """Return how deep a node is: its number has a digit for each level."""
-    return len(str(node)) if node else 0
+    # The number of a node has a digit for each level.
+    return Workload(module, len(nodes), max(len(str(node)) if node else 0 for node in nodes)) if nodes else None
 
 
 def modules_of(run: Run) -> dict[str, list[str]]:
@@ -260,12 +256,13 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
     for group in groups:
         for run in group.runs:
             rests_on, experiment = run.about["rests_on"], run.about["experiment"]
+            retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
             cells = (
                 group.name,
                 run.method,
                 ", ".join(f"{name}={value}" for name, value in run.options.items()),
                 str(experiment.get("model", "")),
-                _retriever(experiment) if rests_on.get("corpus") else "none",
+                retriever if rests_on.get("corpus") else "none",
                 str(rests_on.get("graph") or "none"),
                 str(run.about.get("fidelity", "")),
                 str(rests_on.get("prompts", "")),
@@ -285,7 +282,3 @@ def _changes(run: Run) -> str:
         (first, number), *others = times.items()
         return ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
     return f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
-
-
-def _retriever(experiment: Mapping[str, object]) -> str:
-    return " + ".join(str(name) for name in (experiment.get("retriever"), experiment.get("rerank")) if name)

@@ -22,7 +22,6 @@ from hoptree.evaluation.report.measures import (
 )
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
 from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on_all, read_boundary
-from hoptree.evaluation.report.tables import Number
 from hoptree.evaluation.statistics import mean_of
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
@@ -69,7 +68,11 @@ def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], n
         _attempts(group, attempts, f"{name}-it"),
         _modules(group, f"{name}-modules"),
         _errors(group, f"{name}-errors"),
-        *_sweep_figures(group, name),
+        *(
+            _sweep_figure(group, option, sweeps, metric, f"{name}-{metric}{place}")
+            for place, (option, sweeps) in enumerate(sweeps_of(group).items())
+            for metric in _SWEPT_METRICS
+        ),
     ]
     return [figure for figure in figures if figure is not None]
 
@@ -128,14 +131,11 @@ def _score_by(group: DataGroup, part: str, name: str) -> Figure | None:
     for member, ids in members.items():
         label = member if part == "type" else f"{member} hops"
         means = [mean_score(run, "f1", ids) for run in group.runs]
-        rows.append((f"{label} (n={len(ids):,})", [_bar_of(mean) for mean in means]))
+        values: list[BarValue] = [None if mean is None else (mean.value, mean.low, mean.high) for mean in means]
+        rows.append((f"{label} (n={len(ids):,})", values))
     title = f"{group.name}: F1 by {part}"
     svg = bars(name, title, "F1", [run.label for run in group.runs], rows)
     return Figure(title, "Lines are 95 % intervals.", svg, _legend_of(group.runs), group.runs)
-
-
-def _bar_of(mean: Number | None) -> BarValue:
-    return None if mean is None else (mean.value, mean.low, mean.high)
 
 
 def _sources(run: Run, place: int, name: str) -> Figure | None:
@@ -320,15 +320,6 @@ def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{run.method}, as {run.label}" for run in firsts]
-
-
-def _sweep_figures(group: DataGroup, name: str) -> list[Figure | None]:
-    """Return one plot an option that is swept and score."""
-    return [
-        _sweep_figure(group, option, sweeps, metric, f"{name}-{metric}{place}")
-        for place, (option, sweeps) in enumerate(sweeps_of(group).items())
-        for metric in _SWEPT_METRICS
-    ]
 
 
 def _sweep_figure(group: DataGroup, option: str, sweeps: Sequence[Sweep], metric: str, name: str) -> Figure | None:

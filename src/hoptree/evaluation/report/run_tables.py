@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, combinations
 from typing import Any
 
@@ -52,15 +52,12 @@ def routes_of(run: Run) -> dict[str, set[str]]:
 def _route(events: Sequence[Event]) -> str | None:
     decisions = [event.as_dict() for event in events]
     for kind in _ROUTE_DECISIONS:
-        values = [_route_name(kind, decision["value"]) for decision in decisions if decision["kind"] == kind]
-        if values:
-            return " → ".join(dict.fromkeys(values))
+        yes, no = _ROUTE_NAMES.get(kind, ("yes", "no"))
+        values = [decision["value"] for decision in decisions if decision["kind"] == kind]
+        names = [(yes if value else no) if isinstance(value, bool) else str(value) for value in values]
+        if names:
+            return " → ".join(dict.fromkeys(name[:_MAX_ROUTE_CHARS] for name in names))
     return None
-
-
-def _route_name(kind: str, value: Any) -> str:
-    yes, no = _ROUTE_NAMES.get(kind, ("yes", "no"))
-    return (yes if value else no) if isinstance(value, bool) else str(value)[:_MAX_ROUTE_CHARS]
 
 
 def judges_table(group: DataGroup) -> Table | None:
@@ -133,13 +130,8 @@ class Replies:
     remembered: int = 0
 
     def __add__(self, other: Replies) -> Replies:
-        return Replies(
-            self.parsed + other.parsed,
-            self.unread + other.unread,
-            self.mended + other.mended,
-            self.calls + other.calls,
-            self.remembered + other.remembered,
-        )
+        names = [part.name for part in fields(self)]
+        return Replies(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
     def worst(self) -> str:
@@ -332,16 +324,13 @@ def _points(sets: Sequence[Awareness], names: Iterable[str]) -> tuple[Number | N
 
 def _flips(known: Sequence[Awareness]) -> Table | None:
     """TAIKC's Figure 7, with all answers that changed."""
-    rows = [
-        TableRow(awareness.label, awareness.run.id, (*(flip[name] for name in _FLIP_TEXTS), _right_setting(flip)))
-        for awareness in known
-        for flip in awareness.flips[:_MAX_FLIPS]
-    ]
+    rows = []
+    for awareness in known:
+        for flip in awareness.flips[:_MAX_FLIPS]:
+            right = "Confident QA" if flip["confident_correct"] else "neither"
+            cells = (*(flip[name] for name in _FLIP_TEXTS), "Direct QA" if flip["direct_correct"] else right)
+            rows.append(TableRow(awareness.label, awareness.run.id, cells))
     left_out = sum(max(0, len(awareness.flips) - _MAX_FLIPS) for awareness in known)
     notes = (f"{left_out:,} more are in the runs' folders.",) if left_out else ()
     columns = ("Question", "Direct QA", "Confident QA", "Right")
     return make_table("Answers that changed with the setting", columns, rows, *notes)
-
-
-def _right_setting(flip: Mapping[str, Any]) -> str:
-    return "Direct QA" if flip["direct_correct"] else "Confident QA" if flip["confident_correct"] else "neither"
