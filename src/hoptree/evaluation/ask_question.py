@@ -87,8 +87,8 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
     if read := decisions_of("read", events):  # a method that says which passages it read
         searches = [read[-1].value]
     else:
-        found = [event.passages for event in events if isinstance(event, Retrieved)]
-        searches = [[passage["id"] for passage in passages] for passages in found]
+        results = [event.passages for event in events if isinstance(event, Retrieved)]
+        searches = [[passage["id"] for passage in passages] for passages in results]
     row = replace(
         _blank_row(example),
         answer=result.answer,

@@ -48,7 +48,7 @@ class QuestionSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of one search, best first, with its time or error."""
 
     names: tuple[str, ...] = ()
@@ -62,23 +62,23 @@ class RetrievalRun:
 
     corpus: str
     asked: QuestionSet
-    found: tuple[Found, ...]
+    results: tuple[SearchResult, ...]
     scores: dict[str, list[float]]
 
     @property
     def failed(self) -> int:
-        return sum(found.error is not None for found in self.found)
+        return sum(result.error is not None for result in self.results)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means over all questions, failed ones included with 0, and the times of those that did not.
 
         With too few questions for a warm-up, all times count.
         """
-        good = [found for found in self.found if found.error is None]
-        times = sorted(found.milliseconds for found in good[WARM_UP:] or good)
+        good = [result for result in self.results if result.error is None]
+        times = sorted(result.milliseconds for result in good[WARM_UP:] or good)
         return {
             "corpus": self.corpus,
-            "questions": len(self.found),
+            "questions": len(self.results),
             "failed": self.failed,
             "without_gold": self.asked.without_gold,
             **{metric: statistics.fmean(values) for metric, values in self.scores.items()},
@@ -94,12 +94,12 @@ class RetrievalRun:
                 "id": question.id,
                 "question": question.text,
                 "gold": list(question.gold),
-                "found": list(found.names),
+                "found": list(result.names),
                 **{metric: values[place] for metric, values in self.scores.items()},
-                "ms": found.milliseconds,
-                "error": str(found.error) if found.error else None,
+                "ms": result.milliseconds,
+                "error": str(result.error) if result.error else None,
             }
-            for place, (question, found) in enumerate(zip(self.asked.questions, self.found, strict=True))
+            for place, (question, result) in enumerate(zip(self.asked.questions, self.results, strict=True))
         ]
 
 
@@ -154,7 +154,7 @@ async def evaluate(
 
     A failed search scores 0. If all fail, or the caller's input is at fault, the error is raised.
     """
-    results: list[Found] = []
+    results: list[SearchResult] = []
     for question in asked.questions:
         results.append(await _timed(retriever, question.text, asked, k))
         on_done()
@@ -167,16 +167,16 @@ async def evaluate(
     return RetrievalRun(retriever.identity, asked, tuple(results), scores)
 
 
-async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> Found:
+async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> SearchResult:
     began = time.perf_counter()
     try:
         passages = await retriever.search(query, k=k)
     except HoptreeError as error:
         if error.exit_code == InputError.exit_code:
             raise
-        return Found(error=error)
+        return SearchResult(error=error)
     took = time.perf_counter() - began
-    return Found(asked.names(passages[:k]), 1000 * took)
+    return SearchResult(asked.names(passages[:k]), 1000 * took)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

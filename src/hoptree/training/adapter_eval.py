@@ -54,10 +54,7 @@ class Version:
 
 
 def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
-    """Return the base and each adapter, named by its folder.
-
-    An adapter that is missing, or was trained on other weights, is refused before any model is asked.
-    """
+    """Return the base and each adapter, named by its folder; refuse adapters that were trained on other weights."""
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
         raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
@@ -288,8 +285,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
     """Return the boundary of each version, by data set, over all questions and on average, and how it changed.
 
-    The gap lies between different questions with each version. So its change has the interval of two independent gaps,
-    which is rather too wide.
+    The gaps of two versions lie between different questions: the interval of their change is that of independent gaps.
     """
     scored: list[_Scored] = []
     means: list[dict[str, Any]] = []

@@ -57,10 +57,7 @@ async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, o
         meta = {"model": name, "answer": answer, "right_from_f1": spec.right_f1}
         rows.append(await _knowledge_row(question, right, meta))
     left_out = Counter(
-        {
-            "without an accepted answer": len(questions) - len(asked),
-            "not answered by the model": len(failed),
-        }
+        {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
     )
     return MadeRows(tuple(rows), dict(+left_out), {"model": name, "right_from_f1": spec.right_f1, "failed": failed})
 
@@ -150,15 +147,17 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     excluded = Excluded(spec.exclude, others)
     admitted = admit(mine, excluded, only_train=spec.only_train, any_split=spec.any_split, allow=spec.allow_evaluation)
     chosen = _choose(admitted.questions, spec)
-    made = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
-    kept = balance_rows(made.rows, spec.balance, spec.seed or 0)
+    result = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
+    kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
     if not kept:
-        raise _no_rows(made, spec)
+        why = "; ".join(f"{count:,} {reason}" for reason, count in result.left_out.items())
+        hint = " --linked takes chains, too." if spec.kind == "ra-isf-decompose" and not spec.linked else ""
+        raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
     files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
-    dropped = Counter(row.label for row in made.rows) - Counter(row.label for row in kept)
+    dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     left_out = Counter(read.left_out)
-    for reasons in (admitted.left_out, made.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
+    for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
         left_out.update(reasons)
     return {
         "kind": spec.kind,
@@ -182,7 +181,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": dict(left_out),
         "warnings": warnings,
-        **made.report,
+        **result.report,
         **describe(kept),
         **({"beside_the_paper": compare_with_paper(word_lengths(kept))} if spec.kind.startswith(f"{TAIKC}-") else {}),
     }
@@ -202,10 +201,7 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first of each file in turn, in their order, or as many drawn by the seed.
-
-    A seed draws in the same way as a run does.
-    """
+    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does."""
     if spec.seed is None:
         before: Counter[str] = Counter()
         turns = []
@@ -216,12 +212,6 @@ def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[Traini
     by_key = {question.key: question for question in questions}
     examples = [replace(question.example, id=key) for key, question in by_key.items()]
     return [by_key[example.id] for example in sample(examples, len(examples), spec.seed)][: spec.limit]
-
-
-def _no_rows(made: MadeRows, spec: SetSpec) -> InputError:
-    why = "; ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
-    hint = " --linked takes chains, too." if spec.kind == "ra-isf-decompose" and not spec.linked else ""
-    return InputError("No row came of these questions.", f"Left out: {why}.{hint}")
 
 
 def _marked(row: ChatRow, spec: SetSpec, admitted: Admitted) -> ChatRow:

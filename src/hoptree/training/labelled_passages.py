@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from hoptree.core.errors import HoptreeError, InputError, ModelError
+from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls
@@ -64,7 +64,8 @@ class PassageFinder:
         return self._retriever.identity
 
     async def search(self, text: str) -> tuple[Passage, ...]:
-        return (await self._calls.search(self._retriever, text, k=self.k, where=None, on_retry=_ignore)).reply
+        call = await self._calls.search(self._retriever, text, k=self.k, where=None, on_retry=lambda error, wait: None)
+        return call.reply
 
     def _gold(self, ids: Sequence[str]) -> dict[str, Passage]:
         if self._index is None or not ids:
@@ -74,17 +75,16 @@ class PassageFinder:
     async def judge(self, example: Example) -> JudgedPassages:
         """Judge passages for a question: gold ones are relevant, found or not; others among the first `k` are not.
 
-        Another passage that says an accepted answer is unclear, as data sets mark only some of the relevant ones. Gold
-        is known by ids, or else by the titles of what was found.
+        Other passages that say an accepted answer are unclear. Gold is known by ids, or else by titles.
         """
-        found = await self.search(example.question)
+        results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
-        gold = {passage.id: passage for passage in found if passage.id in ids} | self._gold(ids)
-        by_title = [passage for passage in found if spaced(passage.title) in titles]
+        gold = {passage.id: passage for passage in results if passage.id in ids} | self._gold(ids)
+        by_title = [passage for passage in results if spaced(passage.title) in titles]
         relevant = [gold[name] for name in ids if name in gold] or by_title
         relevant_ids = {passage.id for passage in relevant}
-        others = [passage for passage in found if passage.id not in relevant_ids]
+        others = [passage for passage in results if passage.id not in relevant_ids]
         answers = [answer for answer in example.answers if normalise(answer) not in _CLOSED_ANSWERS]
         unclear = [passage for passage in others if contains(f"{passage.title} | {passage.text}", answers)]
         return JudgedPassages(
@@ -104,11 +104,11 @@ class PassageFinder:
         telling = [passage for passage in ordered if _says(passage, step.answer)]
         if not telling:
             return None
-        found = await self.search(step.asked)
+        results = await self.search(step.asked)
         telling_ids = {passage.id for passage in telling}
-        if gold := next((passage for passage in found if passage.id in telling_ids), None):
-            return gold, found
-        shown = list(found[: self.k - 1])
+        if gold := next((passage for passage in results if passage.id in telling_ids), None):
+            return gold, results
+        shown = list(results[: self.k - 1])
         shown.insert(drawn(key) % (len(shown) + 1), telling[0])
         return telling[0], tuple(shown)
 
@@ -139,10 +139,6 @@ def _says(passage: Passage, answer: str) -> bool:
     """Whether all words of the answer are in the passage, in any order: dates are written in several."""
     words = set(normalise(f"{passage.title} {passage.text}").split())
     return set(normalise(answer).split()) <= words
-
-
-def _ignore(error: ModelError, wait: float) -> None:
-    """A search that is retried needs no mention."""
 
 
 T = TypeVar("T")
@@ -205,10 +201,7 @@ async def _from_memory(question: Question, ctx: Context) -> Answer:
 async def answer_from_memory(
     engine: Engine, questions: Sequence[TrainingQuestion], on_done: Callable[[], None]
 ) -> list[str | None]:
-    """Return the model's answer to every question, greedily decoded; None if it failed.
-
-    Replies are cached, so that a second call costs nothing. If the first ones all fail, their failure is raised.
-    """
+    """Return the model's answer to every question, greedily decoded; None if it failed (see `ask_all`)."""
 
     async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
         result = await engine.ask(question.example.as_question())
@@ -220,7 +213,7 @@ async def answer_from_memory(
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:
     """Whether an answer equals an accepted one in normal form, or its F1 with one is at least `f1`.
 
-    For yes-or-no questions the first word decides. With an `f1` of 1, the words must be the same.
+    For yes-or-no questions the first word decides.
     """
     verdict = yes_no(answer, golds)
     if verdict is not None:

@@ -133,7 +133,7 @@ def strategyqa(row: Fields, position: int) -> Iterator[Example]:
     if answer is not None and not isinstance(answer, bool):
         raise row.wrong(': "answer" is neither true nor false')
     steps = row.texts("decomposition")
-    hops = next((found for given in row.items("evidence") if any(found := _evidence(given))), ())
+    hops = next((passages for given in row.items("evidence") if any(passages := _evidence(given))), ())
     ids = distinct(name for hop in hops for name in hop)
     yield Example(
         id=row.text("qid", "id") or f"strategyqa-{position}",
