@@ -24,12 +24,11 @@ from hoptree.training.chat_rows import (
     balance_rows,
     compare_with_paper,
     describe,
-    progress_counter,
     rehearse,
     word_lengths,
 )
 from hoptree.training.formats import LABELLED, SetSpec, write_set
-from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right, open_memory, with_answers
+from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
@@ -41,25 +40,14 @@ _METHOD = "ra_isf"
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question: "yes" if the model's own answer from memory is right, "no" if not."""
-    asked = with_answers(questions, "labels come from them")
-    async with open_memory(
-        spec.model, method=_METHOD, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
-    ) as engine:
-        name = engine.model.name
-        answers = await answer_from_memory(engine, asked, progress_counter(len(asked), on_progress))
+    replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
-    failed: list[str] = []
-    for question, answer in zip(asked, answers, strict=True):
-        if answer is None:
-            failed.append(question.example.id)
-            continue
+    for question, answer in replies.answered:
         right = is_right(answer, question.example.answers, f1=spec.right_f1)
-        meta = {"model": name, "answer": answer, "right_from_f1": spec.right_f1}
+        meta = {"model": replies.model, "answer": answer, "right_from_f1": spec.right_f1}
         rows.append(await _knowledge_row(question, right, meta))
-    left_out = Counter(
-        {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
-    )
-    return MadeRows(tuple(rows), dict(+left_out), {"model": name, "right_from_f1": spec.right_f1, "failed": failed})
+    report = {"model": replies.model, "right_from_f1": spec.right_f1, "failed": replies.failed}
+    return MadeRows(tuple(rows), dict(+replies.left_out), report)
 
 
 async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[str, Any]) -> ChatRow:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
@@ -26,9 +27,13 @@ from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
+from hoptree.training.chat_rows import Progress, progress_counter
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import is_named
 from hoptree.training.questions import TrainingQuestion
+
+if TYPE_CHECKING:
+    from hoptree.training.formats import SetSpec
 
 _CLOSED_ANSWERS = ("yes", "no")
 
@@ -186,28 +191,43 @@ def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[Traini
     return answerable
 
 
-def open_memory(model: str, *, method: str, base_url: str, cache: str | None, concurrency: int | None) -> Engine:
-    """Open an engine that answers from memory, with the prompt that the method uses for that."""
-    engine = Engine(method="direct", model=model, base_url=base_url, cache=cache, concurrency=concurrency)
-    engine.method = Method(method, "Answers from memory", _from_memory, ())
-    return engine
+@dataclass(frozen=True, slots=True)
+class MemoryAnswers:
+    """A model's answers from memory, the ids of questions without one, and counts of those left out."""
 
-
-async def _from_memory(question: Question, ctx: Context) -> Answer:
-    answer = await direct_answer(ctx, question.text)
-    return replace(answer, status="answered")  # what reads like a refusal may be right
+    model: str
+    identity: str
+    answered: list[tuple[TrainingQuestion, str]]
+    failed: list[str]
+    left_out: Counter[str]
 
 
 async def answer_from_memory(
-    engine: Engine, questions: Sequence[TrainingQuestion], on_done: Callable[[], None]
-) -> list[str | None]:
-    """Return the model's answer to every question, greedily decoded; None if it failed (see `ask_all`)."""
+    questions: Sequence[TrainingQuestion], spec: SetSpec, method: str, on_progress: Progress
+) -> MemoryAnswers:
+    """Ask the model of a set every question that has an answer, with the prompt of a method for that."""
+    asked = with_answers(questions, "labels come from them")
 
     async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
         result = await engine.ask(question.example.as_question())
         return (result.answer if result.failure is None else None), result.failure
 
-    return await ask_all(engine, questions, ask, on_done)
+    async with Engine(
+        method="direct", model=spec.model, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
+    ) as engine:
+        engine.method = Method(method, "Answers from memory", _from_memory, ())
+        name, identity = engine.model.name, engine.model.identity
+        answers = await ask_all(engine, asked, ask, progress_counter(len(asked), on_progress))
+    pairs = list(zip(asked, answers, strict=True))
+    failed = [question.example.id for question, answer in pairs if answer is None]
+    left_out = {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
+    answered = [(question, answer) for question, answer in pairs if answer is not None]
+    return MemoryAnswers(name, identity, answered, failed, Counter(left_out))
+
+
+async def _from_memory(question: Question, ctx: Context) -> Answer:
+    answer = await direct_answer(ctx, question.text)
+    return replace(answer, status="answered")  # what reads like a refusal may be right
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:

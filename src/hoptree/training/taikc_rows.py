@@ -36,7 +36,7 @@ from hoptree.training.chat_rows import (
     rehearse,
 )
 from hoptree.training.formats import SetSpec
-from hoptree.training.labelled_passages import answer_from_memory, ask_all, open_memory, with_answers
+from hoptree.training.labelled_passages import answer_from_memory, ask_all, with_answers
 from hoptree.training.plans.gold_trees import carried_out, written
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.questions import TrainingQuestion
@@ -227,20 +227,12 @@ async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on
 
     It is right by exact match or, if there is a judge, by its verdict; both are in the row.
     """
-    asked = with_answers(questions, "labels come from them")
-    async with open_memory(
-        spec.model, method=TAIKC, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
-    ) as engine:
-        meta: dict[str, Any] = {"model": engine.model.name, "labels_of": labels_of(engine.model.identity)}
-        replies = await answer_from_memory(engine, asked, progress_counter(len(asked), on_progress))
-    answered = [(question, answer) for question, answer in zip(asked, replies, strict=True) if answer is not None]
-    failed = [question.example.id for question, answer in zip(asked, replies, strict=True) if answer is None]
-    verdicts = await _judge(answered, spec)
-    left_out = Counter(
-        {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
-    )
+    replies = await answer_from_memory(questions, spec, TAIKC, on_progress)
+    meta: dict[str, Any] = {"model": replies.model, "labels_of": labels_of(replies.identity)}
+    failed, left_out = replies.failed, replies.left_out
+    verdicts = await _judge(replies.answered, spec)
     rows: list[ChatRow] = []
-    for question, answer in answered:
+    for question, answer in replies.answered:
         verdict = verdicts.get(question.key)
         if verdict is not None and verdict.error:
             left_out["not judged"] += 1
