@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ def test_p95_is_the_smallest_value_that_95_percent_do_not_exceed(count: int, exp
 
 def test_nothing_has_no_mean() -> None:
     assert spread([]) == Spread(0.0, None, None, None)
-    assert spread([]).as_dict() == {"total": 0.0, "mean": None, "median": None, "p95": None}
+    assert asdict(spread([])) == {"total": 0.0, "mean": None, "median": None, "p95": None}
 
 
 def test_every_figure_of_the_usage_and_all_tokens() -> None:

@@ -18,7 +18,7 @@ from hoptree.cli.console import chance
 from hoptree.cli.main import main
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.evaluation.retrieval import Found, Judged, QuestionSet, RetrievalRun, evaluate, read_questions
+from hoptree.evaluation.retrieval import Judged, QuestionSet, RetrievalRun, SearchResult, evaluate, read_questions
 from hoptree.retrieval.indexing import build_index
 
 PASSAGES = [
@@ -229,18 +229,20 @@ def test_a_search_that_fails_counts_as_nothing_found() -> None:
     assert (summary["questions"], summary["failed"], len(done)) == (4, 2, 4)
     assert {summary[key] for key in KEYS} == {0.5}
     assert [row["error"] for row in run.rows()] == [None, "The engine is away.", None, "The engine is away."]
-    assert [len(found.names) for found in run.found] == [10, 0, 10, 0]
+    assert [len(result.names) for result in run.results] == [10, 0, 10, 0]
 
 
 def test_the_first_searches_are_scored_but_not_timed() -> None:
     times = [900.0] * 5 + [float(number) for number in range(1, 101)]
     run = RetrievalRun(
-        "c", asked(*map(str, range(105))), tuple(Found(("p1",), ms) for ms in times), {"mrr": [1.0] * 105}
+        "c", asked(*map(str, range(105))), tuple(SearchResult(("p1",), ms) for ms in times), {"mrr": [1.0] * 105}
     )
     summary = run.as_dict()
     assert (summary["questions"], summary["p50_ms"], summary["p95_ms"]) == (105, 50, 95)
     assert summary["queries_per_second"] == pytest.approx(1000 / 50.5)
-    few = RetrievalRun("c", asked("a", "b"), (Found(("p1",), 2.0), Found(("p1",), 4.0)), {"mrr": [1.0, 1.0]}).as_dict()
+    few = RetrievalRun(
+        "c", asked("a", "b"), (SearchResult(("p1",), 2.0), SearchResult(("p1",), 4.0)), {"mrr": [1.0, 1.0]}
+    ).as_dict()
     assert (few["p50_ms"], few["p95_ms"]) == (2, 4)
 
 

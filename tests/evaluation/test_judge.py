@@ -93,7 +93,7 @@ def test_verdicts_and_figures_by_hand() -> None:
     assert (figures["judge_only"], figures["em_only"]) == (1, 1)
     assert figures["prompt_tokens"] > 0 and figures["completion_tokens"] == 5
     assert figures["template"].startswith("evaluation/judge@")
-    assert report.rows()[2]["reply"] == "No"
+    assert report.verdicts[2].reply == "No"
 
 
 def test_the_judge_sees_question_prediction_and_gold() -> None:
@@ -166,7 +166,7 @@ def test_each_verdict_is_told_when_it_is_there() -> None:
 
 def test_a_failure_that_passes_is_no_error() -> None:
     report = judged([item("Paris")], ScriptedModel(rules=[Rule(fault="429", times=1), Rule("Yes")]))
-    assert (report.accuracy, report.errors) == (1.0, 0)
+    assert (report.accuracy, report.as_dict()["errors"]) == (1.0, 0)
 
 
 def test_a_judge_that_never_answers_is_an_error_and_no_score() -> None:
@@ -181,14 +181,15 @@ def test_what_the_caller_did_wrong_is_raised() -> None:
 
 def test_thoughts_are_not_the_verdict() -> None:
     report = judged([item("Lyon")], ScriptedModel(rules=[Rule("<think>Yes? It is not in Lyon.</think>No")]))
-    assert (report.accuracy, report.unparsed, report.verdicts[0].reply) == (0.0, 0, "No")
+    assert (report.accuracy, report.as_dict()["judge_unparsed"], report.verdicts[0].reply) == (0.0, 0, "No")
 
 
 def test_nothing_to_judge_has_no_accuracy() -> None:
     model = ScriptedModel(rules=[Rule("Yes")])
     assert judged([], model).accuracy is None
     blank = judged([item("")], model)
-    assert (blank.accuracy, blank.unparsed_rate, blank.agreement_with_em) == (0.0, None, None)
+    figures = blank.as_dict()
+    assert (blank.accuracy, figures["unparsed_rate"], figures["agreement_with_em"]) == (0.0, None, None)
     assert not model.requests
 
 

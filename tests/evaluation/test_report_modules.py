@@ -19,11 +19,11 @@ from hoptree.engine.context import Budget
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.contents import modules_of, tables_of, workload
 from hoptree.evaluation.report.figures import sweeps_of
-from hoptree.evaluation.report.measures import by_question, read_groups
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.report.tables import as_csv, as_latex
 from hoptree.evaluation.report.trace_view import read_run_traces
-from hoptree.evaluation.run_folder import RUN, TRACES
+from hoptree.evaluation.run_folder import RUN, TRACES, by_question
 from hoptree.retrieval.indexing import build_index
 
 REPLIES: list[dict[str, Any]] = [

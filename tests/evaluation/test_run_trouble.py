@@ -19,7 +19,7 @@ from hoptree.evaluation.ask_question import Asked
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.ray_run import _error, told
+from hoptree.evaluation.ray_run import _error, _serialise_error
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
@@ -125,7 +125,7 @@ def test_the_last_few_that_were_shut_out_are_failed_rows(tmp_path: Path) -> None
 
 def test_being_shut_out_is_told_by_workers_too() -> None:
     for error in (EndpointError("No.", "Set a key.", status=403, exit_code=2), InputError("No.", "Mend it.")):
-        heard = _error(told(error))
+        heard = _error(_serialise_error(error))
         assert (str(heard), heard.exit_code, _shut_out(heard)) == (str(error), 2, isinstance(error, EndpointError))
 
 
@@ -182,10 +182,10 @@ def test_a_boundary_run_without_its_trace_is_an_error_and_goes_on_later(
 
 def test_a_kill_while_the_first_file_is_written_does_not_close_the_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.part").write_text("{")
+    (tmp_path / "run" / "run.json.new").write_text("{")
     wanted = Experiment(questions(tmp_path), method="direct", model=script(tmp_path / "m.json", right(range(10))))
     assert run(wanted, tmp_path / "run")["finished"] == 10
-    assert not (tmp_path / "run" / "run.part").exists()
+    assert not (tmp_path / "run" / "run.json.new").exists()
 
 
 def test_a_disk_that_takes_half_a_line_gets_the_other_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

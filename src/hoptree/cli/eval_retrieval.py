@@ -109,10 +109,9 @@ def eval_retrieval(
     runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
     for row, run in runs.items():
         if run.failed:
-            first = next(found.error for found in run.found if found.error is not None)
-            warn(
-                f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}"
-            )
+            first = next(result.error for result in run.results if result.error is not None)
+            failed = f"{run.failed:,} of {len(run.results):,} searches failed"
+            warn(f"{row.label}: {failed} and count as 0. The first: {first}")
     if per_question is not None:
         scores = ({"retriever": row.label, **scored} for row, run in runs.items() for scored in run.rows())
         write_rows(per_question, scores, "w")

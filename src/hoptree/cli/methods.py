@@ -221,7 +221,7 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
                 measured += 1
                 _keep_cost(out, costs, method.name, cost)
                 for kind, warned in warnings.items():
-                    echo(f"  {warned.said_of(kind, cost.questions)}")
+                    echo(f"  {warned.describe(kind, cost.questions)}")
     finally:
         await setting.model.aclose()
     return measured

@@ -103,7 +103,7 @@ def _report(summary: dict[str, Any]) -> None:
     if summary["abstained"]:
         echo(f"  {summary['abstained']:,} without an answer")
     for kind, warned in summary["warned"].items():
-        echo(f"  {Warned(**warned).said_of(kind, finished)}")
+        echo(f"  {Warned(**warned).describe(kind, finished)}")
     if len(parts := summary["rests_on"]) > 1:
         (first, count), *others = parts.items()
         more = "".join(f", {count:,} on {other}" for other, count in others)

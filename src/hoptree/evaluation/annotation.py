@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import InputError
-from hoptree.engine.trace import read_events
-from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
+from hoptree.core.files import atomic_write
+from hoptree.engine.events import Decision as DecisionEvent
+from hoptree.engine.events import Event, Finished, NodeStarted, TextQuarantined
+from hoptree.engine.trace import ModelCalled, Retrieved, read_events
+from hoptree.evaluation.datasets.reading import seeded_rank
+from hoptree.evaluation.run_folder import TRACES, Row, by_question, read_rows, read_run
 from hoptree.methods.steps.evidence import MAX_WORDS
 
 Module = Literal["know", "relevance", "decompose"]
@@ -23,21 +27,20 @@ KNOWS, KNOWS_NOT = "knows", "does not know"
 RELEVANT, IRRELEVANT = "relevant", "irrelevant"
 NOTHING_NEW = "(no new sub-question)"
 
-_EVENTS = frozenset({"node", "decision", "retrieve", "quarantine", "llm", "final"})
-_LETTERS = 30_000
-"""Letters of a text: spreadsheets keep 32,767 in a cell, and cut off the rest without a word."""
-_ACCEPTED = 5
+_EVENTS = (NodeStarted, DecisionEvent, Retrieved, TextQuarantined, ModelCalled, Finished)
+_MAX_CELL_CHARS = 30_000
+"""Spreadsheets keep 32,767 characters in a cell, and silently cut off the rest."""
+_MAX_ACCEPTED = 5
 """Accepted answers that are shown; some questions have thousands."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One judgement or split to rate.
+    """One judgement or split to rate; equal decisions of one question have one `key`.
 
-    `question` is what the module was asked about, `shown` what a rater goes by: the passage, or the model's answer from
-    memory, with the accepted answers. `decided` is one of the words above, or the sub-questions. Equal decisions of one
-    question have one `key`.
+    `shown` is what a rater goes by: the passage, or the model's answer from memory, with the accepted answers.
+    `decided` is one of the words above, or the sub-questions.
     """
 
     key: str
@@ -62,38 +65,39 @@ class Drawn:
 def read_decisions(folder: Path) -> dict[str, list[Decision]]:
     """Return the decisions of a run by question id, in order; none for other methods than RA-ISF."""
     run, rows = read_run(folder), read_rows(folder)
-    of_trace = {row.trace: row for row in rows if row.trace}
-    waiting: dict[str, list[Mapping[str, Any]]] = {}
-    found: dict[str, list[Decision]] = {}
-    if not of_trace:
-        return found
+    by_trace = {row.trace: row for row in rows if row.trace}
+    decisions: dict[str, list[Decision]] = {}
+    if not by_trace:
+        return decisions
+    events = (event for event in read_events(folder / TRACES) if event.run in by_trace and isinstance(event, _EVENTS))
     try:
-        for event in (event.as_dict() for event in read_events(folder / TRACES)):
-            if event["run"] not in of_trace or event["event"] not in _EVENTS:
-                continue
-            waiting.setdefault(event["run"], []).append(event)
-            if event["event"] == "final":
-                row = of_trace[event["run"]]
-                found[row.id] = _Reading(run, row, waiting.pop(row.trace)).decisions()
+        for question in by_question(events):
+            if isinstance(question[-1], Finished):
+                row = by_trace[question[-1].run]
+                decisions[row.id] = _DecisionReader(str(run["data_name"]), row, question).decisions()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"The traces of the run in {folder} are damaged: {type(error).__name__}, {error}.",
             "Run it again into another folder.",
         ) from error
-    return {row.id: found[row.id] for row in rows if found.get(row.id)}
+    return {row.id: decisions[row.id] for row in rows if decisions.get(row.id)}
 
 
-def draw_decisions(found: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
+def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
     """Draw `count` decisions of each module, at most one a question, as the paper does.
 
     A question is drawn by its id alone, however many decisions it led to, and then one of these.
     """
-    chosen = []
+    drawn = []
     for module in MODULES:
-        having = {name: mine for name, some in found.items() if (mine := [one for one in some if one.module == module])}
-        names = sorted(having, key=lambda name: _drawn(seed, f"{module}:{name}"))[:count]
-        chosen += [min(having[name], key=lambda one: _drawn(seed, one.key)) for name in names]
-    return chosen
+        by_id = {
+            name: of_module
+            for name, of_question in decisions.items()
+            if (of_module := [decision for decision in of_question if decision.module == module])
+        }
+        names = sorted(by_id, key=lambda name: seeded_rank(seed, f"{module}:{name}"))[:count]
+        drawn += [min(by_id[name], key=lambda decision: seeded_rank(seed, decision.key)) for name in names]
+    return drawn
 
 
 def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[Drawn]:
@@ -101,19 +105,23 @@ def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[
     drawn: dict[str, Drawn] = {}
     without = []
     for folder in folders:
-        found = read_decisions(folder)
-        every = [one for some in found.values() for one in some]
-        if not every:
+        by_id = read_decisions(folder)
+        decisions = [decision for of_question in by_id.values() for decision in of_question]
+        if not decisions:
             without.append(str(folder))
             continue
-        data = every[0].data
+        data = decisions[0].data
         if data in drawn:
             raise InputError(
                 f"Two runs are over {data}: {drawn[data].folder} and {folder}.",
                 "Write a sheet for each: a mean over both would be neither's.",
             )
-        chosen = every if count is None else draw_decisions(found, count, seed)
-        drawn[data] = Drawn(folder, data, tuple(chosen), _counted(chosen), _counted(every))
+        chosen = decisions if count is None else draw_decisions(by_id, count, seed)
+        counts, totals = (
+            {module: sum(decision.module == module for decision in part) for module in MODULES}
+            for part in (chosen, decisions)
+        )
+        drawn[data] = Drawn(folder, data, tuple(chosen), counts, totals)
     if not drawn:
         raise InputError(
             f"There are no decisions of RA-ISF's modules in {', '.join(without)}.",
@@ -122,70 +130,64 @@ def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[
     return list(drawn.values())
 
 
-def _counted(decisions: Sequence[Decision]) -> dict[Module, int]:
-    return {module: sum(one.module == module for one in decisions) for module in MODULES}
-
-
-class _Reading:
+class _DecisionReader:
     """Collects the decisions of one question from its events."""
 
-    def __init__(self, run: Mapping[str, object], row: Row, events: Sequence[Mapping[str, Any]]) -> None:
-        self._data, self._row = str(run["data_name"]), row
-        self._decided = [event for event in events if event["event"] == "decision"]
-        self._asked: dict[int, str] = {}
-        self._recalled: dict[int, str] = {}
-        self._found: dict[tuple[int, str], tuple[str, str]] = {}
-        self._left_out: dict[str, list[str]] = {}
+    def __init__(self, data: str, row: Row, events: Sequence[Event]) -> None:
+        self._data, self._row, self._events = data, row, events
+        self._questions: dict[int, str] = {}
+        self._from_memory: dict[int, str] = {}
+        self._passages: dict[tuple[int, str], tuple[str, str]] = {}
+        self._quarantined: dict[str, list[str]] = {}
         for event in events:
-            self._note(event)
-
-    def _note(self, event: Mapping[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "node" and event["state"] == "asking":
-            self._asked[event["id"]] = event["resolved"]
-        elif kind == "retrieve" and "node" in event:
-            for passage in event["passages"]:
-                self._found[event["node"], passage["id"]] = (passage["title"], passage["text"])
-        elif kind == "quarantine":
-            self._left_out.setdefault(event["passage"], []).extend(event["sentences"])
-        elif kind == "llm" and event["step"] == "direct" and "node" in event:
-            self._recalled[event["node"]] = event["reply"]
+            if isinstance(event, NodeStarted):
+                self._questions[event.id] = event.resolved
+            elif isinstance(event, Retrieved) and event.node is not None:
+                for passage in event.passages:
+                    self._passages[event.node, passage["id"]] = (passage["title"], passage["text"])
+            elif isinstance(event, TextQuarantined):
+                self._quarantined.setdefault(event.passage, []).extend(event.sentences)
+            elif isinstance(event, ModelCalled) and event.step == "direct" and event.node is not None:
+                self._from_memory[event.node] = event.reply
 
     def decisions(self) -> list[Decision]:
-        return list({one.key: one for event in self._decided for one in self._read(event)}.values())
+        recorded = [event.as_dict() for event in self._events if isinstance(event, DecisionEvent)]
+        return list({decision.key: decision for record in recorded for decision in self._read(record)}.values())
 
-    def _read(self, event: Mapping[str, Any]) -> Iterator[Decision]:
-        kind = event["kind"]
+    def _read(self, record: Mapping[str, Any]) -> Iterator[Decision]:
+        kind = record["kind"]
         if kind == "know":
-            yield self._made("know", event["node"], self._memory(event), KNOWS if event["value"] else KNOWS_NOT)
+            decided = KNOWS if record["value"] else KNOWS_NOT
+            yield self._decision("know", record["node"], self._memory(record), decided)
         elif kind == "relevance":
-            node = event["node"]
-            for passage, relevant in event["judged"]:
-                yield self._made("relevance", node, self._passage(node, passage), RELEVANT if relevant else IRRELEVANT)
+            node = record["node"]
+            for passage, relevant in record["judged"]:
+                decided = RELEVANT if relevant else IRRELEVANT
+                yield self._decision("relevance", node, self._passage(node, passage), decided)
         elif kind == "split":
-            listed = [f"{number}. {_line(one)}" for number, one in enumerate(event["questions"], 1)]
-            yield self._made("decompose", event["node"], "", "\n".join(listed) or NOTHING_NEW)
+            listed = [f"{number}. {_line(question)}" for number, question in enumerate(record["questions"], 1)]
+            yield self._decision("decompose", record["node"], "", "\n".join(listed) or NOTHING_NEW)
 
-    def _made(self, module: Module, node: int, shown: str, decided: str) -> Decision:
-        question = _line(self._asked[node])
-        said = json.dumps([self._data, self._row.id, module, question, shown, decided])
+    def _decision(self, module: Module, node: int, shown: str, decided: str) -> Decision:
+        question = _line(self._questions[node])
+        content = json.dumps([self._data, self._row.id, module, question, shown, decided])
         # The name in front keeps spreadsheets from reading digits with an e among them as a number.
-        key = f"{module}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+        key = f"{module}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
         return Decision(key, _line(self._data), module, question, shown, decided)
 
-    def _memory(self, event: Mapping[str, Any]) -> str:
+    def _memory(self, record: Mapping[str, Any]) -> str:
         """Return the model's answer from memory, if it was asked, and the accepted answers."""
-        node = event["node"]
-        said = event["answer"] or self._recalled.get(node, "")
-        parts = [f"From memory: {_line(said)}"] if said else []
+        node = record["node"]
+        answer = record["answer"] or self._from_memory.get(node, "")
+        parts = [f"From memory: {_line(answer)}"] if answer else []
         if node == 0:
-            parts.append(f"Accepted: {' | '.join(map(_line, self._row.answers[:_ACCEPTED]))}")
+            parts.append(f"Accepted: {' | '.join(map(_line, self._row.answers[:_MAX_ACCEPTED]))}")
         return "\n".join(parts)
 
     def _passage(self, node: int, name: str) -> str:
         """Return a passage and its title as the module saw it."""
-        title, text = (_line(part) for part in self._found[node, name])
-        for sentence in self._left_out.get(name, ()):
+        title, text = (_line(part) for part in self._passages[node, name])
+        for sentence in self._quarantined.get(name, ()):
             title, text = title.replace(sentence, " "), text.replace(sentence, " ")
         text = " ".join(text.split()[:MAX_WORDS])
         return _line(f"{title}: {text}" if title.strip() else text)
@@ -194,11 +196,7 @@ class _Reading:
 def _line(text: str) -> str:
     """Put a text on one line, without characters that spreadsheets drop."""
     text = " ".join(_CONTROL.sub(" ", text).split())
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-
-
-def _drawn(seed: int, key: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest()
+    return text if len(text) <= _MAX_CELL_CHARS else f"{text[: _MAX_CELL_CHARS - 1]}…"
 
 
 CRITERIA: dict[Module, str] = {
@@ -214,7 +212,7 @@ _RATINGS = {
     **dict.fromkeys(("yes", "y", "1", "1.0", "true"), True),
     **dict.fromkeys(("no", "n", "0", "0.0", "false"), False),
 }
-_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 _FORMULA = "=+\\-@＝＋－＠"
 _RISKY = re.compile(rf"'*\s*[{_FORMULA}\x00-\x1f\x7f]")
 _INSIDE = re.compile(rf"(?<=[,;\t\r\n\"])('*)(?=[ \u00a0]*[{_FORMULA}])")
@@ -250,14 +248,12 @@ def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
     text = io.StringIO(newline="")
     rows = csv.writer(text, quoting=csv.QUOTE_ALL)
     rows.writerow(_COLUMNS)
-    for one in decisions:
-        given = (one.data, one.module, one.question, one.shown, one.decided)
-        rows.writerow([one.key, *map(neutral, given), CRITERIA[one.module], "", "", _check(one)])
-    part = path.with_name(f"{path.name}.part")
+    for decision in decisions:
+        texts = [neutral(getattr(decision, column)) for column in _GIVEN]
+        check = f"x{'-'.join(_digests(decision))}"
+        rows.writerow([decision.key, *texts, CRITERIA[decision.module], "", "", check])
     try:
-        # With its mark, or Excel reads the letters of UTF-8 as others.
-        part.write_bytes(text.getvalue().encode("utf-8-sig"))
-        part.replace(path)
+        atomic_write(path, ["\ufeff", text.getvalue()])  # without the mark Excel does not read it as UTF-8
     except OSError as error:
         raise InputError(
             f"The sheet cannot be written to {path}: {error.strerror or error}.", "Choose another --out."
@@ -275,16 +271,17 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 def read_sheet(path: Path, name: str) -> Sheet:
     """Read a sheet; every cell that cannot be right is reported with its row and column."""
     header, *records = _records(path)
-    reading = _SheetReading(path, header)
+    reader = _SheetReader(path, header)
     for number, record in enumerate(records, 2):
         if any(cell.strip() for cell in record):
-            reading.add(number, record)
-    return reading.end(name)
+            reader.add(number, record)
+    reader.check()
+    return Sheet(name, reader.decisions, reader.ratings, reader.notes)
 
 
 @dataclass(slots=True)
-class _SheetReading:
-    """A sheet while its rows are read."""
+class _SheetReader:
+    """A sheet while its rows are read; `columns` are the places of columns by their names."""
 
     path: Path
     header: Sequence[str]
@@ -292,18 +289,18 @@ class _SheetReading:
     ratings: dict[str, bool] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    at: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for place, title in enumerate(self.header):
-            known = title.strip().casefold()
-            if known in self.at:
-                self._say(1, place, f"there is a column '{known}' already")
-            elif known in _COLUMNS:
-                self.at[known] = place
-            elif known:
-                self._say(1, place, f"a sheet has no column '{_cut(title)}'")
-        missing = [column for column in _COLUMNS if column not in self.at and column != "criterion"]
+            name = title.strip().casefold()
+            if name in self.columns:
+                self._report(1, place, f"there is a column '{name}' already")
+            elif name in _COLUMNS:
+                self.columns[name] = place
+            elif name:
+                self._report(1, place, f"a sheet has no column '{_cut(title)}'")
+        missing = [column for column in _COLUMNS if column not in self.columns and column != "criterion"]
         if missing:
             raise InputError(
                 f"{self.path} is no sheet: it lacks {', '.join(missing)}.", "Give what hoptree eval annotate wrote."
@@ -311,63 +308,61 @@ class _SheetReading:
 
     def add(self, row: int, record: Sequence[str]) -> None:
         for place, cell in enumerate(record):
-            if cell.strip() and place not in self.at.values():
-                self._say(row, place, f"'{_cut(cell)}' stands in no column")
-        cells = {column: record[place] if place < len(record) else "" for column, place in self.at.items()}
-        texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
-        decision = self._decision(row, cells, texts)
-        rating = self._rating(row, cells)
+            if cell.strip() and place not in self.columns.values():
+                self._report(row, place, f"'{_cut(cell)}' stands in no column")
+        cells = {column: record[place] if place < len(record) else "" for column, place in self.columns.items()}
+        decision = self._decision(row, cells)
+        rating, note = (undone(cells[column]).strip() for column in ("rating", "note"))
+        if rating and rating.casefold() not in _RATINGS:
+            self._report(row, self.columns["rating"], f"'{_cut(cells['rating'])}' is neither yes nor no")
+        elif not rating and note.casefold() in _RATINGS:
+            self._report(row, self.columns["note"], f"'{_cut(cells['note'])}' is a rating, and belongs under rating")
         if decision is None:
             return
         if decision.key in self.decisions:
-            self._say(row, self.at["item"], f"{decision.key} has a row already")
+            self._report(row, self.columns["item"], f"{decision.key} has a row already")
             return
         self.decisions[decision.key] = decision
-        if rating is not None:
-            self.ratings[decision.key] = rating
-        if note := undone(cells["note"]).strip():
+        if rating.casefold() in _RATINGS:
+            self.ratings[decision.key] = _RATINGS[rating.casefold()]
+        if note:
             self.notes[decision.key] = note
 
-    def _decision(self, row: int, cells: Mapping[str, str], texts: Mapping[str, str]) -> Decision | None:
-        key, check = cells["item"].strip(), cells["check"].strip()
-        module = next((one for one in MODULES if one == texts["module"].strip() and key.startswith(f"{one}-")), None)
+    def _decision(self, row: int, cells: Mapping[str, str]) -> Decision | None:
+        """Return the decision of a row; None, with a problem reported, if it is not what was written."""
+        texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
+        key, check, name = cells["item"].strip(), cells["check"].strip(), texts["module"].strip()
+        module = next((known for known in MODULES if known == name and key.startswith(f"{known}-")), None)
+        expected = check.removeprefix("x").split("-")
         if module is None:
-            column = "item" if texts["module"].strip() in MODULES else "module"
-            self._say(row, self.at[column], f"'{_cut(cells[column])}' is not what was written there")
-            return None
-        found = Decision(key, texts["data"], module, texts["question"], texts["shown"], texts["decided"])
-        written = check.removeprefix("x").split("-")
-        if len(written) != len(_GIVEN):
-            self._say(row, self.at["check"], f"'{_cut(check)}' is not what was written there")
-            return None
-        changed = [column for column, mine, was in zip(_GIVEN, _digests(found), written, strict=True) if mine != was]
+            changed = ["item" if name in MODULES else "module"]
+        elif len(expected) != len(_GIVEN):
+            changed = ["check"]
+        else:
+            decision = Decision(key, texts["data"], module, texts["question"], texts["shown"], texts["decided"])
+            digests = zip(_GIVEN, _digests(decision), expected, strict=True)
+            changed = [column for column, digest, written in digests if digest != written]
+            if not changed:
+                return decision
         for column in changed:
-            self._say(row, self.at[column], f"'{_cut(cells[column])}' is not what was written there")
-        return None if changed else found
+            self._report(row, self.columns[column], f"'{_cut(cells[column])}' is not what was written there")
+        return None
 
-    def _rating(self, row: int, cells: Mapping[str, str]) -> bool | None:
-        said = undone(cells["rating"]).strip().casefold()
-        if said and said not in _RATINGS:
-            self._say(row, self.at["rating"], f"'{_cut(cells['rating'])}' is neither yes nor no")
-        elif not said and undone(cells["note"]).strip().casefold() in _RATINGS:
-            self._say(row, self.at["note"], f"'{_cut(cells['note'])}' is a rating, and belongs under rating")
-        return _RATINGS.get(said)
-
-    def _say(self, row: int, place: int, what: str) -> None:
+    def _report(self, row: int, place: int, problem: str) -> None:
         title = self.header[place].strip() if place < len(self.header) else ""
-        self.problems.append(f"{_letters(place)}{row}{f' ({_cut(title)})' if title else ''}: {what}")
+        self.problems.append(f"{_letters(place)}{row}{f' ({_cut(title)})' if title else ''}: {problem}")
 
-    def end(self, name: str) -> Sheet:
+    def check(self) -> None:
+        """Raise all problems as one error, if there are any."""
         if self.problems:
-            more = len(self.problems) - _PROBLEMS
-            told = "; ".join(self.problems[:_PROBLEMS]) + (f"; and {more:,} more" if more > 0 else "")
+            more = len(self.problems) - _MAX_PROBLEMS
+            listed = "; ".join(self.problems[:_MAX_PROBLEMS]) + (f"; and {more:,} more" if more > 0 else "")
             raise InputError(
-                f"{self.path} cannot be used as it is. {told}.",
+                f"{self.path} cannot be used as it is. {listed}.",
                 "Mend these cells and save it as CSV in UTF-8: only rating (yes, no, or empty) and note are filled in.",
             )
         if not self.decisions:
             raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")
-        return Sheet(name, self.decisions, self.ratings, self.notes)
 
 
 def _records(path: Path) -> list[list[str]]:
@@ -376,33 +371,23 @@ def _records(path: Path) -> list[list[str]]:
         data = path.read_bytes()
         utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
         text = data.decode("utf-16" if utf_16 else "utf-8-sig")
+        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)) or [[]]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give an annotation sheet.") from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not in UTF-8: some letters of it are lost.", "Save it again, as CSV in UTF-8."
         ) from error
-    first = text.partition("\n")[0]
-    separator = max(_SEPARATORS, key=first.count)
-    try:
-        records = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error as error:
         raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
-    return records or [[]]
 
 
 def _digests(decision: Decision) -> list[str]:
     """Return a short digest of each text of a row, to detect which was changed."""
-    found = []
-    for column in _GIVEN:
-        text = " ".join(getattr(decision, column).split())
-        said = f"{decision.key}\0{column}\0{text}".encode("utf-8", "replace")
-        found.append(hashlib.sha256(said).hexdigest()[:4])
-    return found
-
-
-def _check(decision: Decision) -> str:
-    return "x" + "-".join(_digests(decision))
+    texts = {column: " ".join(getattr(decision, column).split()) for column in _GIVEN}
+    contents = [f"{decision.key}\0{column}\0{text}" for column, text in texts.items()]
+    return [hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:4] for content in contents]
 
 
 def _letters(place: int) -> str:

@@ -31,10 +31,9 @@ from hoptree.evaluation.metrics import (
 from hoptree.evaluation.run_folder import Row
 
 _MAX_AT_ONCE = 512
-"""Questions under way together, at most: more would only wait for the model, with all they found in memory."""
-
+"""Questions under way together: more would only wait for the model, and fill the memory."""
 _QUESTIONS_PER_SLOT = 4
-"""Questions under way for each slot of the model: as many as keep the slots busy until the very end of a run."""
+"""Questions under way for each slot of the model, so that none is idle until the end of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,10 @@ class EngineAsker:
         events: list[Event] = []
         result = await self._engine.ask(example.as_question(), listeners=(events.append,))
         failure = result.failure
-        must_change = failure is not None and failure.exit_code == HoptreeError.exit_code + 1
-        alone = isinstance(failure, RequestTooLong)  # which is known before anything else comes out
         row = _row(example, result, events, searchable=searches(self._engine))
-        return Asked(row, failure if must_change and not alone else None)
+        # A request that is too long says nothing of the other questions.
+        hopeless = failure is not None and failure.exit_code == 2 and not isinstance(failure, RequestTooLong)
+        return Asked(row, failure if hopeless else None)
 
 
 def searches(engine: Engine) -> bool:
@@ -85,47 +84,57 @@ def at_once(slots: int, *, timed: bool = False) -> int:
 
 
 def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:
-    row = Row(
-        id=example.id,
-        question=example.question,
-        answers=example.answers,
+    if read := decisions_of("read", events):  # a method that says which passages it read
+        searches = [read[-1].value]
+    else:
+        results = [event.passages for event in events if isinstance(event, Retrieved)]
+        searches = [[passage["id"] for passage in passages] for passages in results]
+    row = replace(
+        _blank_row(example),
         answer=result.answer,
-        type=example.type,
-        hops=example.hops,
         abstained=result.abstained,
         error=result.error,
         error_message=result.error_message,
         stopped_by=result.stopped_by,
         source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
         usage=result.usage.as_dict(),
-        gold=example.supporting_ids,
-        gold_titles=example.supporting_titles,
-        retrieved=_retrieved(events),
+        retrieved=tuple(map(tuple, searches)),
         cited=tuple(passage.id for passage in result.consulted),
         sources=_sources(events),
         trace=events[0].run,
     )
-    scores = _scored(example, row, cited_sentences(events), searched=searchable)
-    return replace(row, scores=scores | _listed(example, row, events))
+    return _score(example, row, events, searchable=searchable)
 
 
-def _retrieved(events: Sequence[Event]) -> tuple[tuple[str, ...], ...]:
-    """Return the passage ids of every search, or those a method says it read."""
-    if read := decisions_of("read", events):
-        return (tuple(read[-1].value),)
-    searches = (event for event in events if isinstance(event, Retrieved))
-    return tuple(tuple(passage["id"] for passage in search.passages) for search in searches)
+def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
+    """Return the outcome of a question that could not be asked."""
+    row = replace(_blank_row(example), error=type(failure).__name__, error_message=str(failure))
+    return _score(example, row, (), searchable=searchable)
+
+
+def _blank_row(example: Example) -> Row:
+    return Row(
+        id=example.id,
+        question=example.question,
+        answers=example.answers,
+        answer="",
+        type=example.type,
+        hops=example.hops,
+        usage=Usage().as_dict(),
+        gold=example.supporting_ids,
+        gold_titles=example.supporting_titles,
+    )
 
 
 def _sources(events: Sequence[Event]) -> dict[str, int]:
     """Count where the nodes of the last plan have their answers from."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for event in events:
         if isinstance(event, Planned) and event.under is None:
-            found.clear()
+            counts.clear()
         elif isinstance(event, NodeSettled):
-            found[event.source] += 1
-    return dict(found)
+            counts[event.source] += 1
+    return dict(counts)
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
@@ -133,57 +142,31 @@ def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
 
     Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
     """
-    said = [decision.value for decision in decisions_of("cited_sentences", events)]
-    if not said:
+    decisions = decisions_of("cited_sentences", events)
+    if not decisions:
         return None
     try:
-        return tuple((" ".join(title.split()), int(number)) for title, number in said[-1])
+        return tuple((" ".join(title.split()), int(number)) for title, number in decisions[-1].value)
     except (TypeError, ValueError, AttributeError):
         return ()
 
 
-def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
-    """Return the outcome of a question that could not be asked."""
-    row = Row(
-        id=example.id,
-        question=example.question,
-        answers=example.answers,
-        answer="",
-        type=example.type,
-        hops=example.hops,
-        error=type(failure).__name__,
-        error_message=str(failure),
-        usage=Usage().as_dict(),
-        gold=example.supporting_ids,
-        gold_titles=example.supporting_titles,
-    )
-    scores = _scored(example, row, None, searched=searchable)
-    return replace(row, scores=scores | _listed(example, row, ()))
-
-
-def _listed(example: Example, row: Row, events: Sequence[Event]) -> dict[str, float | None]:
-    """Score an answer that is a list of names; {} for other questions."""
-    if not example.wanted:
-        return {}
-    known = considered(events)
-    share = candidate_recall(*known, example.wanted) if known else None
-    return {**score_list(row.answer, example.wanted), CANDIDATES: share}
-
-
-def _scored(
-    example: Example, row: Row, sentences: tuple[Sentence, ...] | None, *, searched: bool
-) -> dict[str, float | None]:
-    """Return all scores of an outcome; None where the data set has no gold or nothing was searched."""
-    scores = (
-        score_answer(row.answer, row.answers) if example.answerable else score_none(row.abstained and not row.error)
-    )
-    if not searched:
-        return scores
-    if example.supporting_facts:
-        scores |= score_support(row.answer, row.answers, sentences, example.supporting_facts)
-    scores["retrieval_recall"] = tree_recall(row.retrieved, row.gold)
-    found = [name for search in row.retrieved for name in search]
-    for hop, share in enumerate(recall_by_hop(found, example.hop_ids), 1):
-        scores[f"recall_hop_{hop}"] = share
-    scores |= score_passages(row.cited, row.gold)
-    return scores | score_citations(row.cited, row.gold, failed=bool(row.error))
+def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
+    """Return the row with all scores; None where the data set has no gold or nothing was searched."""
+    answered = example.answerable
+    scores = score_answer(row.answer, row.answers) if answered else score_none(row.abstained and not row.error)
+    if searchable:
+        if example.supporting_facts:
+            cited = cited_sentences(events)
+            scores |= score_support(row.answer, row.answers, cited, example.supporting_facts)
+        scores["retrieval_recall"] = tree_recall(row.retrieved, row.gold)
+        passages = [name for search in row.retrieved for name in search]
+        for hop, share in enumerate(recall_by_hop(passages, example.hop_ids), 1):
+            scores[f"recall_hop_{hop}"] = share
+        scores |= score_passages(row.cited, row.gold)
+        scores |= score_citations(row.cited, row.gold, failed=bool(row.error))
+    if example.wanted:
+        known = considered(events)
+        scores |= score_list(row.answer, example.wanted)
+        scores[CANDIDATES] = candidate_recall(*known, example.wanted) if known else None
+    return replace(row, scores=scores)

@@ -1,7 +1,7 @@
-"""Knowledge-boundary awareness of a model, measured: TAIKC's appendices C and D (Table 4, Figures 5 and 7 to 11).
+"""Measure the knowledge-boundary awareness of a model: TAIKC's appendices C and D (Table 4, Figures 5 and 7 to 11).
 
 FOLDER/DATA/…                the run of one data set, as of `hoptree run`
-FOLDER/DATA/…/boundary.json  what it came to
+FOLDER/DATA/…/boundary.json  its measures
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import hypot
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from hoptree.core.errors import InputError
@@ -38,12 +39,12 @@ from hoptree.evaluation.summary import half_width
 from hoptree.methods.steps.answer import confident_answer, direct_answer
 from hoptree.models.model import Model
 
-FEWEST = 10
-"""Questions a model must have been sure of, and refused, before anything is said of it."""
+_MIN_QUESTIONS = 10
+"""Questions that a model must have been sure of, and refused, for a verdict."""
 LEAST_RIGHT = 0.5
-"""Share of what a model is sure of that must be right: of an answer that is more likely wrong nobody should be sure."""
+"""The share of what a model is sure of that must be right."""
 LEAST_GAP = 0.15
-"""F1 by which confident knowledge must exceed the knowledge gap before a model is left to decide what to look up."""
+"""F1 by which confident knowledge must exceed the knowledge gap."""
 
 _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
@@ -64,11 +65,10 @@ class _Figure:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many questions a model was sure of and refused; where they are enough, how many of the sure ones are right.
+    """How many questions a model was sure of and refused, and, where they are enough, how its sure answers fared.
 
     The boundary is usable where surely (by the 95 % intervals) at least half of what it was sure of is right, and at
-    least 15 points of F1 lie between that and what it refused. `gap_around` is half of the interval of those points,
-    None where one side has fewer than two questions.
+    least 15 points of F1 lie between that and what it refused. `gap_around` is half of the interval of those points.
     """
 
     sure: int
@@ -99,9 +99,11 @@ class Standing:
         if not self.sure:
             return "It answered nothing: with source=unified it would look up everything, as with source=external."
         if self.right is None or self.gap is None:
-            few = f"It was sure of {self.sure:,} {'question' if self.sure == 1 else 'questions'}"
-            few += f" and refused {self.refused:,}: too few to tell"
-            return f"{few} whether it knows what it knows. Ask more, or use source=external."
+            questions = f"{self.sure:,} {'question' if self.sure == 1 else 'questions'}"
+            return (
+                f"It was sure of {questions} and refused {self.refused:,}: too few to tell whether it knows what it "
+                "knows. Ask more, or use source=external."
+            )
         right = f"{100 * self.right.value:.1f} % of what it was sure of is right (± {100 * self.right.around:.1f})"
         gap = f"between what it was sure of and what it refused lie {100 * self.gap.value:.1f} points of F1"
         gap += f" (± {100 * self.gap.around:.1f})"
@@ -111,62 +113,65 @@ class Standing:
             f"{right}, and {100 * LEAST_RIGHT:.0f} % are wanted": self.right.reached,
             f"{gap}, and {100 * LEAST_GAP:.0f} are wanted": self.gap.reached,
         }
-        said = "; ".join(words for words, reached in wanted.items() if reached is self.usable)
-        follows = "too close to tell. Ask more, or use source=external." if self.usable is None else _NONE_USABLE
-        return f"{said[0].upper()}{said[1:]}: {follows}"
+        missed = "; ".join(text for text, reached in wanted.items() if reached is self.usable)
+        advice = "too close to tell. Ask more, or use source=external." if self.usable is None else _NONE_USABLE
+        return f"{missed[0].upper()}{missed[1:]}: {advice}"
 
 
 def standing_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> Standing:
     """Sum up the questions asked in both settings, by id."""
-    kept = [sure for sure in confident.values() if sure is not None]
-    refused = [direct[name].f1 for name, sure in confident.items() if sure is None]
-    fewer = min(len(kept), len(refused))
+    sure = [attempt for attempt in confident.values() if attempt is not None]
+    refused = [direct[name].f1 for name, attempt in confident.items() if attempt is None]
+    fewer = min(len(sure), len(refused))
     if fewer < 2:
-        return Standing(len(kept), len(refused))
-    scores = [sure.f1 for sure in kept]
+        return Standing(len(sure), len(refused))
+    scores, correct = [attempt.f1 for attempt in sure], [float(attempt.correct) for attempt in sure]
     around = hypot(half_width(scores), half_width(refused))
-    if fewer < FEWEST:
-        return Standing(len(kept), len(refused), around)
-    rights = [float(sure.correct) for sure in kept]
-    right = _Figure(sum(rights) / len(rights), half_width(rights), LEAST_RIGHT)
-    gap = _Figure(sum(scores) / len(scores) - sum(refused) / len(refused), around, LEAST_GAP)
-    return Standing(len(kept), len(refused), around, right, gap)
+    if fewer < _MIN_QUESTIONS:
+        return Standing(len(sure), len(refused), around)
+    right = _Figure(fmean(correct), half_width(correct), LEAST_RIGHT)
+    gap = _Figure(fmean(scores) - fmean(refused), around, LEAST_GAP)
+    return Standing(len(sure), len(refused), around, right, gap)
 
 
 METHOD = "boundary"
-"""What a run or an experiment file calls it; it is no method to answer questions by, so it is not registered as one."""
+"""Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
 EVENT = "boundary"
+BOUNDARY = "boundary.json"
 _STEPS_OF = "taikc"
+_ANSWERED_ABOVE = 0.5
+"""Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryExperiment(Experiment):
     """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
 
-    Its answers, and so its scores, are those of Direct QA; what Confident QA said is in the trace of each question.
+    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
     """
 
     method: str = METHOD
 
     def open(self, **how: Any) -> Engine:
         engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
-        engine.method = _ask_twice_method()
+        prompt = prompt_for(_STEPS_OF, "confident")
+        template = f"{prompt.name}@{prompt.digest}"
+        options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
+        # Under TAIKC's name, so that the two steps find its prompts.
+        roles = ("know", "answer")
+        engine.method = Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=roles)
         engine.options = read_options(engine.method, self.options)
         return engine
 
 
-def _ask_twice_method() -> Method:
-    """Return the two steps under TAIKC's name, so that they find its prompts."""
-    prompt = prompt_for(_STEPS_OF, "confident")
-    template = f"{prompt.name}@{prompt.digest}"
-    options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
-    return Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=("know", "answer"))
-
-
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal."""
+    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal.
+
+    The direct answer has the probability of its least likely token where the model gives it.
+    """
+    logprobs = "logprobs" in ctx.model_for("answer").capabilities
     direct, confident = await together(
-        (_direct(ctx, question.text), confident_answer(ctx, question.text, strict=strict))
+        (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
     )
     ctx.trace.add(
         EVENT,
@@ -178,22 +183,11 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, 
     return direct
 
 
-async def _direct(ctx: Context, question: str) -> Answer:
-    """Answer directly, with the probability of the least likely token where available."""
-    return await direct_answer(ctx, question, logprobs="logprobs" in ctx.model_for("answer").capabilities)
-
-
-BOUNDARY = "boundary.json"
-_ANSWERED_ABOVE = 0.5
-"""Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A question with both answers: `confident` is None where the model refused.
 
-    A question that `failed` has a blank direct answer, which is wrong. What it would have said in the other setting is
-    not known: it is neither among those the model was sure of nor among those it refused.
+    A question that `failed` is wrong in Direct QA, and neither sure nor refused in Confident QA.
     """
 
     id: str
@@ -207,7 +201,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's word on direct answers, on confident answers, and on whether the two mean the same."""
+    """A judge's verdicts on direct answers, on confident answers, and on whether the two mean the same."""
 
     direct: JudgeReport
     confident: JudgeReport
@@ -219,74 +213,63 @@ class Judgement:
 
 def read_pairs(folder: Path) -> list[Pair]:
     """Return both answers to every finished question of a run."""
-    said = _events(folder / TRACES)
+    path = folder / TRACES
+    recorded = read_events(path) if path.exists() and path.stat().st_size else ()
+    events = {event["run"]: event for event in (event.as_dict() for event in recorded) if event["event"] == EVENT}
     pairs = []
     for row in read_rows(folder):
         if row.error or row.stopped_by:
             pairs.append(Pair(row.id, row.question, row.answers, "", "", failed=True))
             continue
-        event = said.get(row.trace)
         try:
-            if event is None:
-                raise KeyError(row.trace)
+            event = events[row.trace]
             confident = None if event["refused"] else str(event["confident"])
             confidence = None if event["confidence"] is None else float(event["confidence"])
-            pair = Pair(row.id, row.question, row.answers, str(event["direct"]), confident, confidence)
+            pairs.append(Pair(row.id, row.question, row.answers, str(event["direct"]), confident, confidence))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{folder / TRACES} does not tell both answers to question {row.id}.", "Measure it into a new folder."
+                f"{path} does not tell both answers to question {row.id}.", "Measure it into a new folder."
             ) from error
-        pairs.append(pair)
     return pairs
-
-
-def _events(path: Path) -> dict[str, dict[str, Any]]:
-    if not path.exists() or not path.stat().st_size:
-        return {}
-    told = (event.as_dict() for event in read_events(path))
-    return {event["run"]: event for event in told if event["event"] == EVENT}
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
     """Have all answers and all pairs judged; failed questions count as wrong without a call."""
-    kept = [(pair, pair.confident) for pair in pairs if pair.confident is not None and not pair.failed]
     direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
-    confident = [JudgeItem(pair.id, pair.question, said, pair.golds) for pair, said in kept]
-    # Nothing means the same as a blank answer: such a pair is a No without asking.
-    same = [
-        JudgeItem(pair.id, pair.question, said if pair.direct.strip() else "", (pair.direct,)) for pair, said in kept
-    ]
-    return Judgement(
-        await judge_all(direct, model, calls),
-        await judge_all(confident, model, calls),
-        await judge_all(same, model, calls),
-    )
+    confident, same = [], []
+    for pair in pairs:
+        if pair.confident is not None and not pair.failed:
+            confident.append(JudgeItem(pair.id, pair.question, pair.confident, pair.golds))
+            # Nothing means the same as a blank answer: such a pair is a No without asking.
+            compared = pair.confident if pair.direct.strip() else ""
+            same.append(JudgeItem(pair.id, pair.question, compared, (pair.direct,)))
+    return Judgement(*[await judge_all(items, model, calls) for items in (direct, confident, same)])
 
 
 def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
-    """Return everything known of a model from these questions, as in `boundary.json`.
+    """Return the content of `boundary.json`.
 
     Failed questions are wrong in Direct QA and in no other figure; while there are any, there is no verdict.
     """
     asked = [pair for pair in pairs if not pair.failed]
     failed = len(pairs) - len(asked)
     direct, confident = _attempts(asked, judged)
-    found = _awareness(pairs, judged)
-    decided = calibrate(decisions_of(direct, confident))
+    awareness = _awareness(pairs, judged)
+    calibration = calibrate(decisions_of(direct, confident))
     standing = standing_of(direct, confident)
     by_id = {pair.id: pair for pair in pairs}
     flips = [
         {**asdict(flip), "question": by_id[flip.id].question, "answers": list(by_id[flip.id].golds[:5])}
-        for flip in found.flips
+        for flip in awareness.flips
     ]
     return {
-        **found.as_dict(),
+        **awareness.as_dict(),
         "failed": failed,
-        "refused_share": found.gap.questions / len(asked) if asked else None,
+        "refused_share": awareness.gap.questions / len(asked) if asked else None,
         "gap_f1_plus_minus": standing.gap_around,
-        "precision": decided.precision,
-        "overconfident": decided.overconfident,
-        "underconfident": decided.underconfident,
+        "precision": calibration.precision,
+        "overconfident": calibration.overconfident,
+        "underconfident": calibration.underconfident,
         "probability": _probability(asked, direct),
         "judge": judged.as_dict() if judged else None,
         "usable": None if failed else standing.usable,
@@ -301,16 +284,15 @@ def measure_several(
     """Measure several data sets pooled, and the mean over the data sets."""
     parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
     pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
-    together = _merged(judged) if judged else None
-    return measure(pooled, together), average(parts)
+    return measure(pooled, _merged(judged) if judged else None), average(parts)
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
     """Compare both settings of what was asked, beside Direct QA of everything."""
     same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
-    found = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
+    awareness = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)
-    return replace(found, direct=boundary(direct, dict.fromkeys(direct)).direct)
+    return replace(awareness, direct=boundary(direct, dict.fromkeys(direct)).direct)
 
 
 def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str, Attempt], dict[str, Attempt | None]]:
@@ -328,8 +310,8 @@ def _merged(judged: Mapping[str, Judgement]) -> Judgement:
     """Merge judgements under the ids of the pooled questions."""
     kinds = []
     for kind in ("direct", "confident", "same"):
-        reports = [(name, getattr(one, kind)) for name, one in judged.items()]
-        verdicts = [replace(found, id=f"{name}/{found.id}") for name, report in reports for found in report.verdicts]
+        reports = [(name, getattr(judgement, kind)) for name, judgement in judged.items()]
+        verdicts = [replace(known, id=f"{name}/{known.id}") for name, report in reports for known in report.verdicts]
         kinds.append(replace(reports[0][1], verdicts=tuple(verdicts)))
     return Judgement(*kinds)
 

@@ -11,17 +11,14 @@ from typing import Any
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.metrics import normalise, overlap, score_answer
+from hoptree.evaluation.statistics import mean_of
 
 _EDGES = tuple(number / 10 for number in range(1, 11))
-_MEASURES = ("f1", "em", "judged", "correct")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a question was answered from memory, how sure the model was, and whether its memory was right.
-
-    For a question that was looked up instead, `memory_correct` is about what the model would have said.
-    """
+    """Whether a question was answered from memory, and whether that is, or would have been, right."""
 
     from_memory: bool
     memory_correct: bool
@@ -53,11 +50,9 @@ class Bin:
 class Calibration:
     """How good the decisions were.
 
-    `coverage` is the share of the questions answered from memory, `precision` the share of those that were right.
-    `overconfident` ones were answered from memory although it was wrong, `underconfident` ones looked up although it
-    was right. `ece` is the mean distance of confidence and accuracy over ten bins of equal width, weighted by their
-    questions. Questions without a confidence are in no bin and never above a threshold of the curve, whose coverage is
-    of all questions.
+    `coverage` is the share answered from memory, `precision` the share of those that were right. `overconfident` ones
+    were answered from a wrong memory, `underconfident` ones looked up although it was right. `ece` is the expected
+    calibration error over ten bins. Questions without a confidence are in no bin and below every threshold.
     """
 
     questions: int
@@ -77,21 +72,26 @@ class Calibration:
 
 def calibrate(decisions: Sequence[Decision]) -> Calibration:
     """Measure coverage, precision and calibration of decisions."""
-    taken = [decision for decision in decisions if decision.from_memory]
-    right = sum(decision.memory_correct for decision in taken)
-    sure = [(_checked(one.confidence), one.memory_correct) for one in decisions if one.confidence is not None]
-    bins = _bins(sure)
+    from_memory = [decision for decision in decisions if decision.from_memory]
+    correct = sum(decision.memory_correct for decision in from_memory)
+    known = [
+        (decision.confidence, decision.memory_correct) for decision in decisions if decision.confidence is not None
+    ]
+    for confidence, _ in known:
+        if not 0 <= confidence <= 1:
+            raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
+    bins = _bins(known)
     return Calibration(
         questions=len(decisions),
-        from_memory=len(taken),
-        coverage=len(taken) / len(decisions) if decisions else None,
-        precision=right / len(taken) if taken else None,
-        overconfident=len(taken) - right,
-        underconfident=sum(one.memory_correct and not one.from_memory for one in decisions),
-        without_confidence=len(decisions) - len(sure),
-        ece=_ece(bins, len(sure)),
+        from_memory=len(from_memory),
+        coverage=len(from_memory) / len(decisions) if decisions else None,
+        precision=correct / len(from_memory) if from_memory else None,
+        overconfident=len(from_memory) - correct,
+        underconfident=sum(decision.memory_correct and not decision.from_memory for decision in decisions),
+        without_confidence=len(decisions) - len(known),
+        ece=_ece(bins, len(known)),
         bins=bins,
-        curve=_curve(sure, len(decisions)),
+        curve=_curve(known, len(decisions)),
     )
 
 
@@ -143,12 +143,11 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryAwareness:
-    """TAIKC's measures of knowing what one knows (appendix C; Table 4, Figures 5 and 7 to 11).
+    """TAIKC's measures of boundary awareness (appendix C; Table 4, Figures 5 and 7 to 11).
 
-    `direct` is every question in the Direct QA setting, `confident` those answered in the Confident QA setting
-    (confident knowledge), `kept` the same questions with their Direct QA answers, `gap` those refused there, with their
-    Direct QA answers (knowledge gap). Consistency is how far the two settings' answers agree where both gave one: by
-    F1, and by a judge. `flips` are the questions of Figure 7.
+    `direct` is every question in Direct QA, `confident` those answered in Confident QA, `kept` the same with their
+    Direct QA answers, `gap` those refused, with their Direct QA answers (knowledge gap). Consistency is how far the two
+    answers agree where there are two, by F1 and by a judge. `flips` are the questions of Figure 7.
     """
 
     direct: Domain
@@ -160,19 +159,20 @@ class BoundaryAwareness:
     flips: tuple[Flip, ...]
 
     def figures(self) -> dict[str, float | None]:
-        """Every measure by name.
+        """Return every measure by name.
 
         `gain_…` is confident knowledge less all of Direct QA, `gap_…` confident knowledge less the knowledge gap: the
         paper's reliability hypotheses want both large. Its accuracy in Figures 5, 9 and 10 is F1.
         """
-        found = {"consistency_f1": self.consistency_f1, "consistency_judged": self.consistency_judged}
-        for name in _MEASURES:
-            parts = (self.direct, self.confident, self.kept, self.gap)
-            direct, sure, kept, gap = (getattr(part, name) for part in parts)
-            found |= {f"direct_{name}": direct, f"confident_{name}": sure, f"kept_{name}": kept}
-            found |= {f"knowledge_gap_{name}": gap}
-            found |= {f"gain_{name}": _less(sure, direct), f"gap_{name}": _less(sure, gap)}
-        return found
+        figures = {"consistency_f1": self.consistency_f1, "consistency_judged": self.consistency_judged}
+        domains = {"direct": self.direct, "confident": self.confident, "kept": self.kept, "knowledge_gap": self.gap}
+        for measure in ("f1", "em", "judged", "correct"):
+            figures |= {f"{name}_{measure}": getattr(domain, measure) for name, domain in domains.items()}
+            confident = figures[f"confident_{measure}"]
+            for name, other in (("gain", "direct"), ("gap", "knowledge_gap")):
+                less = figures[f"{other}_{measure}"]
+                figures[f"{name}_{measure}"] = None if confident is None or less is None else confident - less
+        return figures
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -194,77 +194,71 @@ def boundary(
     `same` says for each pair of answers whether a judge finds that they mean the same.
     """
     _check_same_questions(direct, confident)
-    both = {name: (direct[name], sure) for name, sure in confident.items() if sure is not None}
+    both = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
     if same is not None and (missing := both.keys() - same.keys()):
         raise InputError(
             f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them.",
             "Judge all of them or none.",
         )
+    flips = []
+    for name, (plain, sure) in both.items():
+        equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
+        if not equal and not (plain.correct and sure.correct):  # two wordings of one answer are no flip
+            flips.append(Flip(name, plain.answer, sure.answer, plain.correct, sure.correct))
     return BoundaryAwareness(
         direct=_domain(direct.values()),
         confident=_domain(sure for _, sure in both.values()),
         kept=_domain(plain for plain, _ in both.values()),
-        gap=_domain(direct[name] for name, sure in confident.items() if sure is None),
-        consistency_f1=_mean([overlap(sure.answer, plain.answer).f1 for plain, sure in both.values()]),
-        consistency_judged=None if same is None else _mean([same[name] for name in both]),
-        flips=tuple(_flips(both, same or {})),
+        gap=_domain(direct[name] for name, attempt in confident.items() if attempt is None),
+        consistency_f1=mean_of([overlap(sure.answer, plain.answer).f1 for plain, sure in both.values()]),
+        consistency_judged=None if same is None else mean_of([same[name] for name in both]),
+        flips=tuple(flips),
     )
 
 
 def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
     """Average every measure over data sets with equal weight; a measure that one lacks has no mean."""
     figures = [part.figures() for part in parts]
-    found: dict[str, float | None] = {}
-    for name in figures[0] if figures else ():
-        values = [value for figure in figures if (value := figure[name]) is not None]
-        found[name] = _mean(values) if len(values) == len(figures) else None
-    return found
+    columns = {name: [part[name] for part in figures] for name in (figures[0] if figures else ())}
+    return {name: mean_of(values) for name, values in columns.items()}
 
 
 def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
     """Turn the comparison into decisions: refusing is looking up, memory is the Direct QA answer."""
     _check_same_questions(direct, confident)
     return [
-        Decision(sure is not None, direct[name].correct if sure is None else sure.correct)
-        for name, sure in confident.items()
+        Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
+        for name, attempt in confident.items()
     ]
 
 
-def _checked(confidence: float) -> float:
-    if not 0 <= confidence <= 1:
-        raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
-    return confidence
-
-
-def _bins(sure: Sequence[tuple[float, bool]]) -> tuple[Bin, ...]:
-    inside: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
-    for one in sure:
-        inside[bisect_left(_EDGES, one[0])].append(one)
+def _bins(known: Sequence[tuple[float, bool]]) -> tuple[Bin, ...]:
+    members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
+    for confidence, correct in known:
+        members[bisect_left(_EDGES, confidence)].append((confidence, correct))
     return tuple(
-        Bin(low, high, len(some), _mean([confidence for confidence, _ in some]), _mean([right for _, right in some]))
-        for low, high, some in zip((0.0, *_EDGES), _EDGES, inside, strict=False)
+        Bin(low, high, len(inside), *(mean_of(values) for values in (list(zip(*inside, strict=True)) or ((), ()))))
+        for low, high, inside in zip((0.0, *_EDGES), _EDGES, members, strict=False)
     )
 
 
 def _ece(bins: Iterable[Bin], questions: int) -> float | None:
-    if not questions:
-        return None
-    apart = (
+    errors = [
         part.questions * abs(part.confidence - part.accuracy)
         for part in bins
         if part.confidence is not None and part.accuracy is not None
-    )
-    return math.fsum(apart) / questions
+    ]
+    return math.fsum(errors) / questions if questions else None
 
 
-def _curve(sure: Iterable[tuple[float, bool]], questions: int) -> tuple[CurvePoint, ...]:
+def _curve(known: Iterable[tuple[float, bool]], questions: int) -> tuple[CurvePoint, ...]:
     """Return a point for each confidence that occurs, from the highest down."""
     points = []
-    answered = right = 0
-    for threshold, equals in groupby(sorted(sure, reverse=True), key=lambda one: one[0]):
-        some = [correct for _, correct in equals]
-        answered, right = answered + len(some), right + sum(some)
-        points.append(CurvePoint(threshold, answered, answered / questions, right / answered))
+    answered = correct = 0
+    for threshold, group in groupby(sorted(known, reverse=True), key=lambda pair: pair[0]):
+        outcomes = [is_correct for _, is_correct in group]
+        answered, correct = answered + len(outcomes), correct + sum(outcomes)
+        points.append(CurvePoint(threshold, answered, answered / questions, correct / answered))
     return tuple(points)
 
 
@@ -277,28 +271,11 @@ def _check_same_questions(direct: Mapping[str, Attempt], confident: Mapping[str,
 
 
 def _domain(attempts: Iterable[Attempt]) -> Domain:
-    some = list(attempts)
-    judged = [attempt.judged for attempt in some if attempt.judged is not None]
+    attempts = list(attempts)
     return Domain(
-        questions=len(some),
-        f1=_mean([attempt.f1 for attempt in some]),
-        em=_mean([attempt.em for attempt in some]),
-        judged=_mean(judged) if len(judged) == len(some) else None,
-        correct=_mean([attempt.correct for attempt in some]),
+        questions=len(attempts),
+        f1=mean_of([attempt.f1 for attempt in attempts]),
+        em=mean_of([attempt.em for attempt in attempts]),
+        judged=mean_of([attempt.judged for attempt in attempts]),
+        correct=mean_of([attempt.correct for attempt in attempts]),
     )
-
-
-def _flips(both: Mapping[str, tuple[Attempt, Attempt]], same: Mapping[str, bool]) -> Iterable[Flip]:
-    """Yield the questions with two different answers; two wordings of one answer are no flip."""
-    for name, (plain, sure) in both.items():
-        equal = normalise(plain.answer) == normalise(sure.answer) or same.get(name, False)
-        if not equal and not (plain.correct and sure.correct):
-            yield Flip(name, plain.answer, sure.answer, plain.correct, sure.correct)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other

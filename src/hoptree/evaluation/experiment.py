@@ -36,11 +36,9 @@ class Experiment:
     """Everything that decides what a run's numbers mean.
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
-    `half`, first or second, takes those of one half of the file, so that what was chosen or trained on the other can be
-    measured.
-    `roles` gives parts of the method models of their own. `budget` holds for each question. With `filter_answers`,
-    accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
-    names the model that judges the answers in the end, at `judge_base_url` or else at the model's own.
+    `half`, first or second, takes those of one half of the file. `roles` gives parts of the method models of their own.
+    `budget` holds for each question. With `filter_answers`, accepted answers that are not in that many passages of the
+    corpus are left out, as RA-ISF does for TriviaQA. `judge` is the model that judges the answers.
     """
 
     data: Path
@@ -69,9 +67,9 @@ class Experiment:
         return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
 
     def __post_init__(self) -> None:
-        wanted = self.filter_answers
-        if wanted is not None and (type(wanted) is not int or wanted < 1):
-            raise ConfigError(f"Answers cannot be looked for in {wanted!r} passages.", "Write filter_answers: 1000.")
+        passages = self.filter_answers
+        if passages is not None and (type(passages) is not int or passages < 1):
+            raise ConfigError(f"Answers cannot be looked for in {passages!r} passages.", "Write filter_answers: 1000.")
         if self.half not in ("", *HALVES):
             raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
@@ -90,11 +88,11 @@ class Experiment:
             raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
         retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus, "bm25")
         try:
-            found = await filter_answers(data, retriever, k=self.filter_answers)
+            kept = await filter_answers(data, retriever, k=self.filter_answers)
         finally:
             await retriever.aclose()
         looked_in = f"{self.filter_answers} passages of {retriever.identity}"
-        return found.data, {"looked_in": looked_in, "left_out": found.left_out, "untouched": len(found.untouched)}
+        return kept.data, {"looked_in": looked_in, "left_out": kept.left_out, "untouched": len(kept.untouched)}
 
     def open_judge(self) -> Model:
         """Open the judge, at the run's own endpoint if it has no address of its own."""
@@ -129,10 +127,10 @@ class Experiment:
         )
 
 
-def described(
-    experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any] | None = None
+def describe_run(
+    experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `run.json` records; runs with equal `rests_on` ask the same of the same."""
+    """Return what `run.json` records; runs with equal `rests_on` can be mixed and compared."""
     ids = [example.id for example in data.examples]
     options = {option.name: engine.options.get(option.name, option.default) for option in engine.method.options}
     rests_on = {
@@ -155,7 +153,7 @@ def described(
         "id": digest,
         "name": experiment.name or f"{experiment.method} on {data.name}",
         "data_name": data.name,
-        "experiment": _as_json(experiment),
+        "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
         "rests_on": json.loads(json.dumps(rests_on, default=str)),
         "fidelity": engine.fidelity,
         "environment": _environment(),
@@ -166,21 +164,16 @@ def described(
 
 def experiment_of(run: Mapping[str, Any], kind: type[Experiment] = Experiment) -> Experiment:
     """Rebuild the experiment that a `run.json` records."""
-    known = {one.name for one in fields(Experiment)}
+    known = {part.name for part in fields(Experiment)}
     try:
-        said = {name: value for name, value in run["experiment"].items() if name in known}
-        said["data"] = Path(said["data"])
-        said["ids"] = Path(said["ids"]) if said.get("ids") is not None else None
-        said["budget"] = Budget(**said.get("budget") or {})
-        said["prices"] = Prices(**said["prices"]) if said.get("prices") else None
-        return kind(**said)
+        settings = {name: value for name, value in run["experiment"].items() if name in known}
+        settings["data"] = Path(settings["data"])
+        settings["ids"] = Path(settings["ids"]) if settings.get("ids") is not None else None
+        settings["budget"] = Budget(**settings.get("budget") or {})
+        settings["prices"] = Prices(**settings["prices"]) if settings.get("prices") else None
+        return kind(**settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"The run does not say how it was made: {error}.", "Run it again with hoptree run.") from error
-
-
-def _as_json(experiment: Experiment) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(json.dumps(asdict(experiment), default=str))
-    return data
 
 
 def _environment() -> dict[str, Any]:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import InputError, ModelError
 from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.calls import Calls
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.evaluation.metrics import exact_match, normalise, overlap
 from hoptree.models.model import Model, Request
 
+if TYPE_CHECKING:
+    from hoptree.evaluation.run_folder import Row
+
 SHOWN = 20
 """Accepted answers the judge sees: the main one and those nearest to the prediction. Some questions have thousands."""
-
+JUDGEMENTS = "judgements.jsonl"
 _MAX_TOKENS = 8
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -35,17 +38,13 @@ class JudgeItem:
     golds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of one item: `correct` is False wherever there is no clear Yes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YesNoReply:
+    """A model's reply to a yes-or-no question; `error` is the class of the failure of a call.
 
-    `asked` is False for a blank prediction, which is wrong without asking. `error` is the class of the failure of a
-    call. `em` is exact match, to be compared. Tokens are those of the call, also when the cache answered.
+    `asked` is False where the verdict needs no call. Tokens are those of the call, also when the cache answered.
     """
 
-    id: str
-    correct: bool
-    em: bool
     asked: bool = True
     unparsed: bool = False
     error: str = ""
@@ -53,6 +52,44 @@ class Verdict:
     cached: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+
+async def ask_yes_no(
+    prompt: Filled, model: Model, calls: Calls, *, step: str, failures: list[ModelError]
+) -> tuple[bool | None, dict[str, Any]]:
+    """Return Yes or No, None if the reply is neither or the call failed, and the fields of its `YesNoReply`."""
+    request = Request(prompt.messages, max_tokens=_MAX_TOKENS)
+    try:
+        call = await calls.generate(model, request, step=step, on_retry=lambda error, wait: None)
+    except ModelError as error:
+        failures.append(error)
+        return None, {"error": type(error).__name__}
+    verdict, usage = read_verdict(call.reply.text), call.reply.usage
+    reply = {"unparsed": verdict is None, "reply": call.reply.text, "cached": call.cached}
+    return verdict, reply | {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion}
+
+
+def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
+    """Count calls, failures and tokens; `unparsed_rate` is the share of replies that were neither Yes nor No."""
+    received = [reply for reply in replies if reply.asked and not reply.error]
+    return {
+        "asked": sum(reply.asked for reply in replies),
+        "unparsed": sum(reply.unparsed for reply in received),
+        "unparsed_rate": _share([reply.unparsed for reply in received]),
+        "errors": sum(bool(reply.error) for reply in replies),
+        "cached_calls": sum(reply.cached for reply in replies),
+        "prompt_tokens": sum(reply.prompt_tokens for reply in replies),
+        "completion_tokens": sum(reply.completion_tokens for reply in replies),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(YesNoReply):
+    """The outcome of one item: `correct` is False wherever there is no clear Yes; `em` is exact match."""
+
+    id: str
+    correct: bool
+    em: bool
 
     @property
     def clear(self) -> bool:
@@ -62,7 +99,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReport:
-    """The verdicts in the order of the items, who gave them, and how far they can be trusted."""
+    """The verdicts in the order of the items, and who gave them."""
 
     model: str
     template: str
@@ -73,55 +110,25 @@ class JudgeReport:
         """The share of all items that got a Yes: blank predictions, unreadable replies and failed calls are a No."""
         return _share([verdict.correct for verdict in self.verdicts])
 
-    @property
-    def asked(self) -> int:
-        return sum(verdict.asked for verdict in self.verdicts)
-
-    @property
-    def unparsed(self) -> int:
-        return sum(verdict.unparsed for verdict in self.verdicts)
-
-    @property
-    def errors(self) -> int:
-        return sum(bool(verdict.error) for verdict in self.verdicts)
-
-    @property
-    def unparsed_rate(self) -> float | None:
-        """The share of the replies that were neither Yes nor No."""
-        return _share([verdict.unparsed for verdict in self.verdicts if verdict.asked and not verdict.error])
-
-    @property
-    def agreement_with_em(self) -> float | None:
-        """The share of the clear verdicts that exact match shares; what counts as No for want of one is left out."""
-        return _share([verdict.correct == verdict.em for verdict in self.verdicts if verdict.clear])
-
     def as_dict(self) -> dict[str, Any]:
         """The figures; `judge_only` and `em_only` count clear verdicts that exact match contradicts.
 
         Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
         """
         clear = [verdict for verdict in self.verdicts if verdict.clear]
+        replies = summarise_replies(self.verdicts)
         return {
             "model": self.model,
             "template": self.template,
             "questions": len(self.verdicts),
             "accuracy": self.accuracy,
-            "asked": self.asked,
-            "judge_unparsed": self.unparsed,
-            "unparsed_rate": self.unparsed_rate,
-            "errors": self.errors,
-            "agreement_with_em": self.agreement_with_em,
+            "judge_unparsed": replies.pop("unparsed"),
+            **replies,
+            "agreement_with_em": _share([verdict.correct == verdict.em for verdict in clear]),
             "clear": len(clear),
             "judge_only": sum(verdict.correct and not verdict.em for verdict in clear),
             "em_only": sum(verdict.em and not verdict.correct for verdict in clear),
-            "cached_calls": sum(verdict.cached for verdict in self.verdicts),
-            "prompt_tokens": sum(verdict.prompt_tokens for verdict in self.verdicts),
-            "completion_tokens": sum(verdict.completion_tokens for verdict in self.verdicts),
         }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row an item."""
-        return [asdict(verdict) for verdict in self.verdicts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +144,6 @@ class Agreement:
     kappa: float | None
 
 
-async def _unheard(verdict: Verdict) -> None:
-    """Ignore a verdict."""
-
-
 def template() -> str:
     """Return the name and digest of the judge's prompt."""
     prompt = prompt_for("evaluation", "judge")
@@ -148,7 +151,10 @@ def template() -> str:
 
 
 async def judge_all(
-    items: Sequence[JudgeItem], model: Model, calls: Calls, on_verdict: Callable[[Verdict], Awaitable[None]] = _unheard
+    items: Sequence[JudgeItem],
+    model: Model,
+    calls: Calls,
+    on_verdict: Callable[[Verdict], Awaitable[None]] | None = None,
 ) -> JudgeReport:
     """Judge every prediction concurrently; `on_verdict` is called for each.
 
@@ -159,7 +165,8 @@ async def judge_all(
 
     async def judge(item: JudgeItem) -> Verdict:
         verdict = await _judge(item, model, calls, failures)
-        await on_verdict(verdict)
+        if on_verdict is not None:
+            await on_verdict(verdict)
         return verdict
 
     verdicts = await together(judge(item) for item in items)
@@ -174,14 +181,14 @@ def read_verdict(reply: str) -> bool | None:
     return {"yes": True, "no": False}.get(word[0].casefold()) if word else None
 
 
-def agreement(first: JudgeReport, second: JudgeReport) -> Agreement:
+def agreement(report: JudgeReport, other: JudgeReport) -> Agreement:
     """Compare two judges of the same predictions by their readable verdicts."""
-    theirs = {verdict.id: verdict.correct for verdict in second.verdicts if verdict.clear}
-    mine = {verdict.id: verdict.correct for verdict in first.verdicts if verdict.clear}
-    pairs = [(said, theirs[name]) for name, said in mine.items() if name in theirs]
+    theirs = {verdict.id: verdict.correct for verdict in other.verdicts if verdict.clear}
+    mine = {verdict.id: verdict.correct for verdict in report.verdicts if verdict.clear}
+    pairs = [(verdict, theirs[name]) for name, verdict in mine.items() if name in theirs]
     if not pairs:
         return Agreement(0, None, None)
-    rate = sum(one == other for one, other in pairs) / len(pairs)
+    rate = sum(first == second for first, second in pairs) / len(pairs)
     yes, their_yes = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
     by_chance = yes * their_yes + (1 - yes) * (1 - their_yes)
     return Agreement(len(pairs), rate, (rate - by_chance) / (1 - by_chance) if by_chance < 1 else None)
@@ -194,23 +201,8 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
     filled = prompt_for("evaluation", "judge").fill(
         question=_line(item.question), prediction=_line(item.prediction), answer=_accepted(item)
     )
-    request = Request(filled.messages, max_tokens=_MAX_TOKENS)
-    try:
-        call = await calls.generate(model, request, step="evaluation/judge", on_retry=lambda error, wait: None)
-    except ModelError as error:
-        failures.append(error)
-        return Verdict(item.id, False, em, error=type(error).__name__)
-    said = read_verdict(call.reply.text)
-    return Verdict(
-        item.id,
-        said is True,
-        em,
-        unparsed=said is None,
-        reply=call.reply.text,
-        cached=call.cached,
-        prompt_tokens=call.reply.usage.prompt,
-        completion_tokens=call.reply.usage.completion,
-    )
+    verdict, reply = await ask_yes_no(filled, model, calls, step="evaluation/judge", failures=failures)
+    return Verdict(item.id, verdict is True, em, **reply)
 
 
 def _accepted(item: JudgeItem) -> str:
@@ -235,26 +227,6 @@ def _share(values: Sequence[bool]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-JUDGEMENTS = "judgements.jsonl"
-_VERDICT = frozenset(one.name for one in fields(Verdict))
-
-
-class Answered(Protocol):
-    """A question with what was answered, and what would have been right."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def question(self) -> str: ...
-
-    @property
-    def answers(self) -> tuple[str, ...]: ...
-
-    @property
-    def answer(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Who judges: a model by its name and identity, and the prompt it is given."""
@@ -270,26 +242,26 @@ class Judge:
 
 @dataclass(slots=True)
 class Judgements:
-    """What one judge said of a run; with each verdict, the digest of the words it was given on."""
+    """The verdicts of one judge on a run, each with the digest of the texts that were judged."""
 
     judge: Judge
     verdicts: dict[str, tuple[str, Verdict]] = field(default_factory=dict)
 
-    def on(self, row: Answered) -> Verdict | None:
-        """The verdict on an answer, if it was judged as it is now."""
-        words, verdict = self.verdicts.get(row.id, ("", None))
-        return verdict if verdict is not None and words == words_of(row) else None
+    def on(self, row: Row) -> Verdict | None:
+        """Return the verdict on an answer; None if it was not judged as it is now."""
+        digest, verdict = self.verdicts.get(row.id, ("", None))
+        return verdict if verdict is not None and digest == _digest_of(row) else None
 
-    def report(self, rows: Iterable[Answered]) -> JudgeReport:
-        """The verdicts on those of the answers that were judged."""
+    def report(self, rows: Iterable[Row]) -> JudgeReport:
+        """Return the verdicts on those of the answers that were judged."""
         verdicts = tuple(verdict for row in rows if (verdict := self.on(row)) is not None)
         return JudgeReport(self.judge.name, self.judge.template, verdicts)
 
 
-def words_of(row: Answered) -> str:
+def _digest_of(row: Row) -> str:
     """Return a digest of question, answer and accepted answers."""
-    words = json.dumps([row.question, row.answer, row.answers])
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
+    texts = json.dumps([row.question, row.answer, row.answers])
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
 def read_judgements(folder: Path) -> list[Judgements]:
@@ -297,22 +269,26 @@ def read_judgements(folder: Path) -> list[Judgements]:
 
     Verdicts of a judge with other weights or another prompt do not count.
     """
-    found: dict[str, Judgements] = {}
+    judges: dict[str, Judgements] = {}
     path = folder / JUDGEMENTS
+    known = {part.name for part in fields(Verdict)}
     for number, line in read_lines(path):
         try:
             name, digest = line["judge"], line["digest"]
             if "id" not in line:
                 judge = Judge(name, line["identity"], line["template"])
-                before = found.pop(name, None)
-                found[name] = before if before and before.judge == judge else Judgements(judge)
-            elif digest == found[name].judge.digest:
-                found[name].verdicts[line["id"]] = (line["words"], _verdict(line))
+                before = judges.pop(name, None)
+                judges[name] = before if before and before.judge == judge else Judgements(judge)
+            elif digest == judges[name].judge.digest:
+                verdict = Verdict(**{key: value for key, value in line.items() if key in known})
+                if type(verdict.correct) is not bool or not isinstance(verdict.id, str):
+                    raise TypeError("it is neither right nor wrong")
+                judges[name].verdicts[verdict.id] = (line["words"], verdict)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Line {number} of {path} is no verdict: {error}.", "Take the line out, and judge the run again."
             ) from error
-    return list(found.values())
+    return list(judges.values())
 
 
 class JudgementsFile:
@@ -322,25 +298,17 @@ class JudgementsFile:
         self._judge = judge
         self._named = False
         self._file = JsonlLog(folder / JUDGEMENTS)
+        self.close = self._file.close
 
     async def name(self) -> None:
-        """Say who judges from here on."""
+        """Write who judges from here on."""
         if not self._named:
             self._named = True
-            about = {"identity": self._judge.identity, "template": self._judge.template}
-            await self._file.add({"judge": self._judge.name, "digest": self._judge.digest} | about)
+            await self._write({"identity": self._judge.identity, "template": self._judge.template})
 
-    async def add(self, row: Answered, verdict: Verdict) -> None:
+    async def add(self, row: Row, verdict: Verdict) -> None:
         await self.name()
-        about = {"judge": self._judge.name, "digest": self._judge.digest, "words": words_of(row)}
-        await self._file.add(about | asdict(verdict))
+        await self._write({"words": _digest_of(row), **asdict(verdict)})
 
-    def close(self) -> None:
-        self._file.close()
-
-
-def _verdict(line: Mapping[str, Any]) -> Verdict:
-    verdict = Verdict(**{name: value for name, value in line.items() if name in _VERDICT})
-    if type(verdict.correct) is not bool or not isinstance(verdict.id, str):
-        raise TypeError("it is neither right nor wrong")
-    return verdict
+    async def _write(self, values: dict[str, Any]) -> None:
+        await self._file.add({"judge": self._judge.name, "digest": self._judge.digest, **values})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from hoptree.models.model import Model
 
 @dataclass(slots=True)
 class JudgeProgress:
-    """How far a judge is, verdicts of earlier invocations included."""
+    """How far a judge is; verdicts of earlier calls of the command are included, and `new` ones are of this."""
 
     total: int
     done: int = 0
@@ -57,8 +58,7 @@ async def judge_run(
 ) -> dict[str, Any]:
     """Judge the answers this judge has not judged yet, and summarise.
 
-    Failed questions and blank answers are wrong without a call. A verdict that failed counts as wrong and is asked for
-    again by the next invocation.
+    Failed questions and blank answers are wrong without a call. A failed call counts as wrong until it is repeated.
     """
     run, rows = read_run(folder), read_rows(folder)
     if not rows:
@@ -75,21 +75,24 @@ async def judge_run(
         ) from error
     try:
         calls = open_calls(cache, concurrency=concurrency)
-        await _judge_missing(rows, _of(folder, judge), file, model, calls, on_progress)
-        write_json(folder / METRICS, summarise(folder) | _warnings(folder))
+        await _judge_missing(rows, _judgements_of(folder, judge), file, model, calls, on_progress)
+        warnings = {}
+        with suppress(OSError, ValueError, KeyError, TypeError):  # of the run, which its results do not hold
+            warnings = {"warnings": json.loads((folder / METRICS).read_text(encoding="utf-8"))["warnings"]}
+        write_json(folder / METRICS, summarise(folder) | warnings)
     finally:
         file.close()
         lock.release()
-    return _told(folder, run, rows, judge)
-
-
-def _warnings(folder: Path) -> dict[str, Any]:
-    """Return the warnings of the run, which its results do not hold."""
-    try:
-        known = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-        return {"warnings": known["warnings"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    report = _judgements_of(folder, judge).report(rows)
+    others = [known.report(rows) for known in read_judgements(folder) if known.judge != judge]
+    return {
+        "run": run["id"],
+        "name": run["name"],
+        "folder": str(folder),
+        "questions": len(run["questions"]),
+        "judge": report.as_dict(),
+        "agreement": {other.model: asdict(agreement(report, other)) for other in others},
+    }
 
 
 async def _judge_missing(
@@ -105,42 +108,26 @@ async def _judge_missing(
         else:
             progress.count(verdict, new=False)
     on_progress(progress)
-    unsaid: list[Verdict] = []
+    without_reply: list[Verdict] = []
 
-    async def hear(verdict: Verdict) -> None:
-        # What the judge did not say waits for the end: one that never answers leaves no verdicts behind.
+    async def on_verdict(verdict: Verdict) -> None:
+        # Verdicts without a reply wait for the end: a judge that never answers leaves none behind.
         if verdict.error or not verdict.asked:
-            unsaid.append(verdict)
+            without_reply.append(verdict)
         else:
             await file.add(by_id[verdict.id], verdict)
         progress.count(verdict, new=True)
         on_progress(progress)
 
     try:
-        await judge_all([_item(row) for row in waiting], model, calls, hear)
+        items = [JudgeItem(row.id, row.question, "" if row.error else row.answer, row.answers) for row in waiting]
+        await judge_all(items, model, calls, on_verdict)
     finally:
         calls.close()
     await file.name()
-    for verdict in unsaid:
+    for verdict in without_reply:
         await file.add(by_id[verdict.id], verdict)
 
 
-def _item(row: Row) -> JudgeItem:
-    return JudgeItem(row.id, row.question, "" if row.error else row.answer, row.answers)
-
-
-def _of(folder: Path, judge: Judge) -> Judgements:
-    return next((one for one in read_judgements(folder) if one.judge == judge), Judgements(judge))
-
-
-def _told(folder: Path, run: dict[str, Any], rows: Sequence[Row], judge: Judge) -> dict[str, Any]:
-    mine = _of(folder, judge).report(rows)
-    others = [one.report(rows) for one in read_judgements(folder) if one.judge != judge]
-    return {
-        "run": run["id"],
-        "name": run["name"],
-        "folder": str(folder),
-        "questions": len(run["questions"]),
-        "judge": mine.as_dict(),
-        "agreement": {other.model: asdict(agreement(mine, other)) for other in others},
-    }
+def _judgements_of(folder: Path, judge: Judge) -> Judgements:
+    return next((known for known in read_judgements(folder) if known.judge == judge), Judgements(judge))

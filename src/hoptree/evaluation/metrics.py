@@ -28,40 +28,53 @@ class Overlap:
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
+    """Return SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
 
-    A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation. So only a blank text
-    has an empty form, and saying nothing is never the right answer.
+    A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation: only a blank text has
+    an empty form.
     """
     lower = text.lower()
     bare = lower.translate(_PUNCTUATION)
-    return _spaced(_ARTICLES.sub(" ", bare)) or _spaced(bare) or _spaced(lower)
+    forms = (" ".join(form.split()) for form in (_ARTICLES.sub(" ", bare), bare, lower))
+    return next(filter(None, forms), "")
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
     """Tell whether the answer equals an accepted one in normal form; a blank one never does."""
-    said = normalise(prediction)
-    return bool(said) and said in {normalise(gold) for gold in golds}
+    normal = normalise(prediction)
+    return bool(normal) and normal in {normalise(gold) for gold in golds}
 
 
 def contains(prediction: str, golds: Sequence[str]) -> bool:
     """Tell whether an accepted answer occurs in the prediction as whole words."""
-    said = f" {normalise(prediction)} "
-    return any(f" {normal} " in said for gold in golds if (normal := normalise(gold)))
+    text = f" {normalise(prediction)} "
+    return any(f" {normal} " in text for gold in golds if (normal := normalise(gold)))
 
 
 def overlap(prediction: str, gold: str) -> Overlap:
-    """F1, precision and recall over the words of both normal forms, each word as often as it occurs.
+    """Return F1, precision and recall over the words of both normal forms, each word as often as it occurs.
 
-    HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, nothing short of equality counts.
+    HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, only equality counts.
     """
     return _overlap(normalise(prediction), normalise(gold))
 
 
+def _overlap(normal: str, normal_gold: str) -> Overlap:
+    if normal != normal_gold and not _CLOSED.isdisjoint((normal, normal_gold)):
+        return Overlap()
+    words, gold_words = normal.split(), normal_gold.split()
+    same = (Counter(words) & Counter(gold_words)).total()
+    if not same:
+        return Overlap()
+    precision, recall = same / len(words), same / len(gold_words)
+    return Overlap(_f1(precision, recall), precision, recall)
+
+
 def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
     """Return the overlap with the accepted answer of the highest F1 (the earliest of equals)."""
-    said = normalise(prediction)
-    return max((_overlap(said, normalise(gold)) for gold in golds), key=lambda found: found.f1, default=Overlap())
+    normal = normalise(prediction)
+    overlaps = (_overlap(normal, normalise(gold)) for gold in golds)
+    return max(overlaps, key=lambda shared: shared.f1, default=Overlap())
 
 
 def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
@@ -73,27 +86,26 @@ def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | None]:
-    """Every answer metric of one question, each the highest over all accepted answers.
+    """Return every answer metric of one question, each the highest over all accepted answers.
 
-    `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment; its own
-    script looks for the letters, this one for whole words, so that gold "no" is not found in "north". A blank
-    prediction, which is what a failed question has, scores 0. A question without an answer cannot be scored and is
-    refused: leaving it out would change what the mean is of.
+    `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment, of whole words
+    here, so that gold "no" is not found in "north". A question without an answer is refused: leaving it out would
+    change what the mean is of.
     """
     if not any(gold.strip() for gold in golds):
         raise InputError("A question without an accepted answer cannot be scored.", "Give each question its answers.")
-    said = normalise(prediction)
-    found = [_overlap(said, normalise(gold)) for gold in golds]
+    normal = normalise(prediction)
+    overlaps = [_overlap(normal, normalise(gold)) for gold in golds]
     contained = float(contains(prediction, golds))
     return {
         "em": float(exact_match(prediction, golds)),
-        "f1": max(one.f1 for one in found),
-        "precision": max(one.precision for one in found),
-        "recall": max(one.recall for one in found),
+        "f1": max(shared.f1 for shared in overlaps),
+        "precision": max(shared.precision for shared in overlaps),
+        "recall": max(shared.recall for shared in overlaps),
         "contains": contained,
         "hits@1": contained,
         "em_first": float(exact_match(prediction, golds[:1])),
-        "f1_first": found[0].f1,
+        "f1_first": overlaps[0].f1,
         "yes_no": yes_no(prediction, golds),
     }
 
@@ -102,21 +114,6 @@ def score_none(abstained: bool) -> dict[str, float | None]:
     """Score a question without an answer: abstaining is right."""
     right = float(abstained)
     return {name: None if name == "yes_no" else right for name in score_answer("", ("x",))}
-
-
-def _overlap(said: str, wanted: str) -> Overlap:
-    if said != wanted and not _CLOSED.isdisjoint((said, wanted)):
-        return Overlap()
-    said_words, wanted_words = said.split(), wanted.split()
-    same = (Counter(said_words) & Counter(wanted_words)).total()
-    if not same:
-        return Overlap()
-    precision, recall = same / len(said_words), same / len(wanted_words)
-    return Overlap(2 * precision * recall / (precision + recall), precision, recall)
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
 
 
 DEPTH = 10
@@ -162,17 +159,17 @@ class Scores:
 
 
 def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | None) -> Scores | None:
-    """HotpotQA's supporting-fact scores, MuSiQue's support scores; citing nothing has precision 0."""
+    """Return HotpotQA's supporting-fact scores, MuSiQue's support scores; citing nothing has precision 0."""
     if cited is None or not gold:
         return None
-    said, wanted = set(cited), set(gold)
-    same = len(said & wanted)
-    precision, share = same / len(said) if said else 0.0, same / len(wanted)
-    return Scores(float(said == wanted), _f1(precision, share), precision, share)
+    chosen, wanted = set(cited), set(gold)
+    same = len(chosen & wanted)
+    precision, share = same / len(chosen) if chosen else 0.0, same / len(wanted)
+    return Scores(float(chosen == wanted), _f1(precision, share), precision, share)
 
 
 def joint(answer_em: bool, answer: Overlap, facts: Scores | None) -> Scores | None:
-    """HotpotQA's joint scores: precision and recall of answer and support multiplied, F1 made from the products."""
+    """Return HotpotQA's joint scores, from the products of the precisions and recalls of answer and support."""
     if facts is None:
         return None
     precision, share = answer.precision * facts.precision, answer.recall * facts.recall
@@ -185,7 +182,7 @@ def score_support(
     cited: Collection[Sentence] | None,
     gold_sentences: Collection[Sentence] | None,
 ) -> dict[str, float | None]:
-    """`support_…` and `joint_…` em, f1, precision and recall of one question, from its answer and its citations.
+    """Return `support_…` and `joint_…` em, f1, precision and recall of one question.
 
     Among several accepted answers, precision and recall are those of the one with the highest F1.
     """
@@ -195,14 +192,13 @@ def score_support(
 
 
 def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bool = False) -> dict[str, float | None]:
-    """Citation precision and recall by passage ids.
+    """Return citation precision and recall by passage ids.
 
-    Precision is None where nothing is cited, unless the question failed: that is counted as wrong, or a method could
-    raise its precision by breaking down on what is hard.
+    Precision is None where nothing is cited, unless the question failed: failing must not raise a method's precision.
     """
-    found = support(cited, gold)
-    precision = found.precision if found and (cited or failed) else None
-    return {"citation_precision": precision, "citation_recall": found.recall if found else None}
+    scores = support(cited, gold)
+    precision = scores.precision if scores and (cited or failed) else None
+    return {"citation_precision": precision, "citation_recall": scores.recall if scores else None}
 
 
 def recall(found: Iterable[str], gold: Collection[str]) -> float | None:
@@ -223,9 +219,9 @@ def tree_recall(searches: Iterable[Iterable[str]], gold: Collection[str]) -> flo
 
 
 def score_passages(cited: Collection[str], gold: Collection[str]) -> dict[str, float | None]:
-    """MuSiQue's support F1 by passage ids; citing nothing scores 0."""
-    found = support(cited, gold)
-    return {"passage_support_f1": found.f1 if found else None}
+    """Return MuSiQue's support F1 by passage ids; citing nothing scores 0."""
+    scores = support(cited, gold)
+    return {"passage_support_f1": scores.f1 if scores else None}
 
 
 def _f1(precision: float, share: float) -> float:
@@ -243,14 +239,14 @@ SENTENCES = frozenset({*_named("support", None), *_named("joint", None)})
 CANDIDATES = "candidate_recall"
 LIST_SCORES = ("list_em", "list_f1", "list_precision", "list_recall")
 
-_KEPT = r'"[^"\n]*"|“[^“”\n]*”|«[^«»\n]*»|„[^„“”\n]*[“”]|\([^()\n]*\)'
-"""What is one piece, whatever stands in it: quoted, or in round brackets."""
+_ATOMIC = r'"[^"\n]*"|“[^“”\n]*”|«[^«»\n]*»|„[^„“”\n]*[“”]|\([^()\n]*\)'
+"""What is one piece: quoted, or in round brackets."""
 _SEPARATOR = r"\s*(?:(?<!\d),|,(?!\d)|[;\n]|(?<=\s)&(?=\s)|(?<=\s)/(?=\s)|(?i:\band\b|\bor\b|\bas well as\b))\s*"
-_SPLIT = re.compile(rf"{_KEPT}|(?P<separator>{_SEPARATOR})")
+_SPLIT = re.compile(rf"{_ATOMIC}|(?P<separator>{_SEPARATOR})")
 _INTRODUCTION = re.compile(r"(?m)^[^\n]*:[ \t*_]*\n|\A[^\n:]*\b(?i:is|are|was|were|following|includes?)\s*:\s*")
-"""A line that ends in a colon, or words such as "they are:" in front, say what kind of list follows."""
+"""A line that ends in a colon, or words such as "they are:" in front."""
 _SAYING = re.compile(r"\b(?:is|are|was|were|includes?|included|including|namely)[ \t]+")
-"""What stands between the words that say what kind of list it is, and the first name."""
+"""What stands before the first name of a list."""
 _WHERE = re.compile(rf"\A(?:In|Of|Among|According to|Based on|For|From)\b[^,\n]*,\s*(?=[^,\n]*{_SAYING.pattern})")
 _OF = re.compile(r"\bof(?: the)?\s*\Z")
 _DENIED = re.compile(r"(?i:\b(?:not|cannot|neither|nor|never|except|without)\b|n['’]t\b)|\b(?:no|none)\b")
@@ -265,10 +261,10 @@ _ASIDE = re.compile(r"(?:\s*[(\[][^()\[\]]*[)\]])+\s*[.,;]*\s*$")
 _WHOLE = re.compile(r'\s*(?:"([^"]*)"|“([^”]*)”|\(([^()]*)\)|\[([^\[\]]*)\])\s*\.?\s*')
 _QUOTES = str.maketrans("", "", "“”„«»‘’")
 _BLANKS = re.compile(r"\s+")
-_MOST_JOINED = 6
-"""Pieces that one name may have been torn into."""
-_LONGEST = 200
-"""Letters up to which the end of a sentence is taken for a name."""
+_MAX_PIECES = 6
+"""Pieces that one name may have been split into."""
+_MAX_NAME_CHARS = 200
+"""Length up to which the end of a sentence is taken for a name."""
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
@@ -276,49 +272,50 @@ def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float 
 
     A name counts once. An empty answer has a precision of 0.
     """
-    found = support(said_names(answer, wanted), range(len(wanted)))
-    return {} if found is None else {name: getattr(found, name.removeprefix("list_")) for name in LIST_SCORES}
+    scores = support(said_names(answer, wanted), range(len(wanted)))
+    return {} if scores is None else {name: getattr(scores, name.removeprefix("list_")) for name in LIST_SCORES}
 
 
 def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
-    """The names in an answer, in order: the place of a wanted one, or the normal form of another.
+    """Return the names in an answer, in order: the place of a wanted one, or the normal form of another.
 
     Names are separated by commas, semicolons, "and", "or", "&", "/", "as well as", new lines and numbering. What is in
-    quotes or round brackets is not torn apart, and neither is a wanted name: pieces that are one together ("Sammy
-    Davis, Jr.", "Simon and Garfunkel") are put together first, as many as fit. Names are compared in normal form, with
-    and without what follows in brackets.
+    quotes or round brackets is not split. Pieces that are a wanted name together ("Sammy Davis, Jr.") are joined first,
+    as many as fit. Names are compared in normal form, with and without what follows in brackets.
 
     A sentence round a wanted name ("The actors are A and B.") is no name, unless it denies something, and neither are
     words without capitals, where both the answer and the wanted names are written with them.
     """
     places = _places(wanted)
-    text = _without_where(_unwrapped(answer), places)
+    text = _list_text(answer, places)
     cased = text != text.lower() and all(name != name.lower() for called in wanted for name in called[:1])
     pieces = list(_pieces(text))
-    found: dict[int | str, None] = {}
+    names: dict[int | str, None] = {}
     at = 0
     while at < len(pieces):
         starts = list(_starts(text, *pieces[at]))
-        for last in range(min(at + _MOST_JOINED, len(pieces)), at, -1):
-            place = _place(text, starts, pieces[last - 1][1], places)
+        for last in range(min(at + _MAX_PIECES, len(pieces)), at, -1):
+            end = pieces[last - 1][1]
+            near = [start for start in starts[1:] if end - start < _MAX_NAME_CHARS]
+            forms = (form for start in (starts[0], *near) for form in _forms(text[start:end]))
+            place = next((places[form] for form in forms if form in places), None)
             if place is not None:
-                found[place] = None
+                names[place] = None
                 at = last
                 break
         else:
-            alone = text[slice(*pieces[at])]
-            found |= dict.fromkeys(_inside(alone, places) or _other(alone, cased))
+            names |= dict.fromkeys(_names_in(text[slice(*pieces[at])], places, cased))
             at += 1
-    return list(found)
+    return list(names)
 
 
-def candidate_recall(names: Iterable[str], told: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
+def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
     """Return the share of wanted names among the candidates, or as whole words in the hypotheses."""
     places = _places(wanted)
-    found = {places[form] for name in names for form in _forms(name) if form in places}
-    texts = list(told)
-    found |= {place for place, called in enumerate(wanted) if any(contains(text, called) for text in texts)}
-    return recall(map(str, found), [str(place) for place in range(len(wanted))])
+    matched = {places[form] for name in names for form in _forms(name) if form in places}
+    texts = list(hypotheses)
+    matched |= {place for place, called in enumerate(wanted) if any(contains(text, called) for text in texts)}
+    return recall(map(str, matched), [str(place) for place in range(len(wanted))])
 
 
 def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
@@ -330,38 +327,31 @@ def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
         if event["event"] == "decision" and event["kind"] == "candidates":
             known = True
             names += _texts(event["value"])
-        for told in (*event.get("nodes", ()), event) if event["event"] in ("plan", "node") else ():
-            if "hypothesis" in told:
+        for node in (*event.get("nodes", ()), event) if event["event"] in ("plan", "node") else ():
+            if "hypothesis" in node:
                 known = True
-                hypotheses += _texts([told["hypothesis"], told.get("hypothesis_before")])
+                hypotheses += _texts([node["hypothesis"], node.get("hypothesis_before")])
     return (names, hypotheses) if known else None
 
 
 def _places(wanted: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The place of each wanted name by its normal forms."""
+    """Return the place of each wanted name by its normal forms."""
     return {_form(name): place for place, called in reversed(list(enumerate(wanted))) for name in called}
 
 
 def _forms(piece: str) -> list[str]:
-    """The normal forms that a piece may be meant in: as it stands, without its mark, without what is in brackets."""
+    """Return the normal forms of a piece as it stands, without its mark, and without what is in brackets."""
     bare = _MARK.sub("", piece, count=1)
-    said = [_form(text) for text in (piece, bare, _ASIDE.sub("", bare))]
-    return [form for form in dict.fromkeys(said) if form]
+    forms = [_form(text) for text in (piece, bare, _ASIDE.sub("", bare))]
+    return [form for form in dict.fromkeys(forms) if form]
 
 
 def _form(text: str) -> str:
     return normalise(text.replace("&", " and ").translate(_QUOTES)) if text.strip() else ""
 
 
-def _place(text: str, starts: Sequence[int], end: int, places: Mapping[str, int]) -> int | None:
-    """The place of a wanted name that goes from one of the starts to the end."""
-    near = [start for start in starts[1:] if end - start < _LONGEST]
-    forms = (form for start in (starts[0], *near) for form in _forms(text[start:end]))
-    return next((places[form] for form in forms if form in places), None)
-
-
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Where a name may begin in a piece: with it, behind words that lead to it, or with a capital."""
+    """Yield where a name may begin in a piece: with it, behind words that lead to it, or with a capital."""
     yield start
     if _DENIED.search(text, start, end):
         return
@@ -370,24 +360,21 @@ def _starts(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _named_in_piece(piece: str) -> Iterator[tuple[int, int]]:
-    """The names in a piece, but for those that only tell of what something is ("the bishop of York")."""
+    """Yield the names in a piece except those that only say of what something is ("the bishop of York")."""
     return (span for span in name_spans(piece) if not _OF.search(piece, max(0, span[0] - 8), span[0]))
 
 
-def _inside(piece: str, places: Mapping[str, int]) -> list[int | str]:
-    """The wanted names in a sentence."""
-    if _DENIED.search(piece):
-        return []
-    forms = (_form(piece[slice(*span)]) for span in _named_in_piece(piece))
-    return [places[form] for form in forms if form in places]
-
-
-def _other(piece: str, cased: bool) -> list[int | str]:
-    """The name in a piece that holds no wanted one, if there is any; what leads to it is left out."""
-    leading = None if _DENIED.search(piece) else deque(_SAYING.finditer(piece), maxlen=1)
-    behind = piece[leading[0].end() :] if leading else ""
-    said = next((text for text in (behind, piece) if _is_name(text, cased)), "")
-    return [_forms(said)[-1]] if said else []
+def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | str]:
+    """Return the wanted names in a sentence; else the other name in it, if any, without what leads to it."""
+    texts = [piece]
+    if not _DENIED.search(piece):
+        forms = [_form(piece[slice(*span)]) for span in _named_in_piece(piece)]
+        if wanted := [places[form] for form in forms if form in places]:
+            return [*wanted]
+        if leading := deque(_SAYING.finditer(piece), maxlen=1):
+            texts.insert(0, piece[leading[0].end() :])
+    name = next((text for text in texts if _is_name(text, cased)), "")
+    return [_forms(name)[-1]] if name else []
 
 
 def _is_name(text: str, cased: bool) -> bool:
@@ -397,22 +384,21 @@ def _is_name(text: str, cased: bool) -> bool:
     return any(letter.isalnum() and not letter.islower() for letter in rest)
 
 
-def _without_where(text: str, places: Mapping[str, int]) -> str:
-    """The text without a first part that only says where to look ("In that film, the actors are …")."""
+def _list_text(answer: str, places: Mapping[str, int]) -> str:
+    """Return the answer without quotes or brackets round all of it and without an introduction.
+
+    Inline numbers get a line of their own. A first part that only says where to look ("In that film, …") is left out.
+    """
+    wrapped = _WHOLE.fullmatch(answer)
+    text = next((inside for inside in wrapped.groups() if inside is not None), answer) if wrapped else answer
+    text = _INTRODUCTION.sub("", _BLANKS.sub(lambda blank: "\n" if "\n" in blank[0] else " ", text.strip()))
+    text = _INLINE.sub("\n", text) if _NUMBERED.match(text) else text
     where = _WHERE.match(text)
     return text if where is None or _form(where[0]) in places else text[where.end() :]
 
 
-def _unwrapped(answer: str) -> str:
-    """The answer without the quotes or brackets round all of it, its inline numbers each on a line of its own."""
-    whole = _WHOLE.fullmatch(answer)
-    text = next((inside for inside in whole.groups() if inside is not None), answer) if whole else answer
-    text = _INTRODUCTION.sub("", _BLANKS.sub(lambda blank: "\n" if "\n" in blank[0] else " ", text.strip()))
-    return _INLINE.sub("\n", text) if _NUMBERED.match(text) else text
-
-
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Where each piece begins and ends."""
+    """Yield where each piece begins and ends."""
     start = 0
     for match in _SPLIT.finditer(text):
         if match["separator"] is not None:

@@ -10,11 +10,10 @@
       taikc external: {method: taikc, options: {source: external}}
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
-of the data, or to that of the file where they begin with `./`. A corpus may also be a list of files, which are searched
-as one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second: which
-questions are in it depends on their ids alone) and `ids` of its own (a file beside the experiment, an id a line), and a
-knowledge `graph`: a folder, a URL, or wikidata.
-`method: boundary` measures what a model knows of what it knows (hoptree eval boundary).
+of the data, or to that of the file where they begin with `./`. A corpus may be a list of files, which are searched as
+one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second) and `ids` of its
+own (a file beside the experiment), and a knowledge `graph`: a folder, a URL, or wikidata. `method: boundary` measures
+boundary awareness (hoptree eval boundary).
 """
 
 from __future__ import annotations
@@ -75,58 +74,59 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
         own = {name: places[name] for name in _OF_ITS_QUESTIONS if name in places and name not in overrides}
-        for run_name, said in named.items():
-            boundary = said.get("method") == BOUNDARY_METHOD
-            named_corpora = _corpora(places, path) if not boundary and corpus is None else ()
-            corpora = tuple(_place(one, root, path) for one in named_corpora if not is_remote(one))
-            experiment = (BoundaryExperiment if boundary else Experiment)(
-                data=_place(str(places["questions"]), root, path),
-                corpus=(corpus or ", ".join(map(str, corpora or named_corpora)) or None) if not boundary else None,
-                graph=graph or _graph(places, root, path) if not boundary and (graph or _asks_a_graph(said)) else None,
-                name=f"{run_name} on {data_name}",
-                **_converted({**said, **own}, path),
+        for run_name, settings in named.items():
+            method = settings.get("method")
+            common: dict[str, Any] = {
+                "data": _place(str(places["questions"]), root, path),
+                "name": f"{run_name} on {data_name}",
+                **_converted({**settings, **own}, path),
+            }
+            if method == BOUNDARY_METHOD:
+                planned.append(Planned(str(data_name), run_name, (), BoundaryExperiment(**common)))
+                continue
+            sources = _corpora(places, path) if corpus is None else ()
+            corpora = tuple(_place(source, root, path) for source in sources if not is_remote(source))
+            searched = corpus or ", ".join(map(str, corpora or sources)) or None
+            has_graph = any(known.name == method and "graph" in known.needs for known in list_methods())
+            facts = graph or (_graph(places, root, path) if has_graph else None)
+            planned.append(
+                Planned(str(data_name), run_name, corpora, Experiment(corpus=searched, graph=facts, **common))
             )
-            planned.append(Planned(str(data_name), run_name, corpora, experiment))
     return planned
 
 
 def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
     """Return the runs of the given data sets and names; all where none are given."""
-    data, runs = {one.data_name for one in planned}, {one.run_name for one in planned}
+    data, runs = {run.data_name for run in planned}, {run.run_name for run in planned}
     for name in names:
         if name not in data | runs:
             close = difflib.get_close_matches(name, data | runs, 1)
             hint = f"Did you mean '{close[0]}'?" if close else f"There are {', '.join(sorted(data | runs))}."
             raise ConfigError(f"The file has no run and no data set '{name}'.", hint)
     wanted_data, wanted_runs = data & set(names) or data, runs & set(names) or runs
-    return [one for one in planned if one.data_name in wanted_data and one.run_name in wanted_runs]
+    return [run for run in planned if run.data_name in wanted_data and run.run_name in wanted_runs]
 
 
 def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     """Return the corpora of a data set: one, or several that are searched as one."""
-    said = places.get("corpus") or []
-    found = tuple(said) if isinstance(said, list) else (str(said),)
-    if not all(isinstance(one, str) for one in found):
-        raise ConfigError(f"{path}: {said!r} are no corpora.", "Write corpus: FILE, or corpus: [FILE, FILE].")
-    if len(found) > 1 and any(map(is_remote, found)):
+    value = places.get("corpus") or []
+    corpora = tuple(value) if isinstance(value, list) else (str(value),)
+    if not all(isinstance(corpus, str) for corpus in corpora):
+        raise ConfigError(f"{path}: {value!r} are no corpora.", "Write corpus: FILE, or corpus: [FILE, FILE].")
+    if len(corpora) > 1 and any(map(is_remote, corpora)):
         raise ConfigError(f"{path}: a corpus on the network stands alone.", "Name it, or files, and not both.")
-    return found
+    return corpora
 
 
-def _place(said: str, root: Path, path: Path) -> Path:
+def _place(name: str, root: Path, path: Path) -> Path:
     """Resolve a path below the data folder, or beside the experiment file."""
-    return (path.parent if said.startswith("./") else root) / said
-
-
-def _asks_a_graph(said: Mapping[str, Any]) -> bool:
-    """Tell whether a run's method uses a knowledge graph."""
-    return any(one.name == said.get("method") and "graph" in one.needs for one in list_methods())
+    return (path.parent if name.startswith("./") else root) / name
 
 
 def _graph(places: Mapping[str, Any], root: Path, path: Path) -> str | None:
     """Resolve where the graph of a data set is."""
-    said = str(places.get("graph") or "")
-    return (said if said == "wikidata" or "://" in said else str(_place(said, root, path))) if said else None
+    graph = str(places.get("graph") or "")
+    return str(_place(graph, root, path)) if graph and graph != "wikidata" and "://" not in graph else graph or None
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
@@ -142,24 +142,16 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
                 f"{path}: {run_name} has a model of its own beside those that all runs are made with.",
                 "Name it in one place.",
             )
-        for model_name, chosen in models.items():
-            said = {**every, **own, **chosen, **overrides}
+        for model_name, model in models.items():
+            merged = {**every, **own, **model, **overrides}
             if "options" in every and "options" in own and "options" not in overrides:
-                said["options"] = {**_options(every, path), **_options(own, path)}
-            _known(said, _SETTINGS, path)
-            named[_run_name(run_name, model_name, len(runs), len(models))] = said
+                parts = (_mapping(settings["options"], "options", path) for settings in (every, own))
+                merged["options"] = {name: value for part in parts for name, value in part.items()}
+            _known(merged, _SETTINGS, path)
+            # What tells a run from the others: its name, its model's, or both.
+            name = f"{run_name}, {model_name}" if len(models) > 1 else run_name
+            named[model_name if model_name and len(runs) == 1 else name] = merged
     return named
-
-
-def _options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return _mapping(settings["options"], "options", path)
-
-
-def _run_name(run: str, model: str, runs: int, models: int) -> str:
-    """Return what tells a run from the others: run, model, or both."""
-    if model and runs == 1:
-        return model
-    return f"{run}, {model}" if models > 1 else run
 
 
 def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
@@ -168,13 +160,13 @@ def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -
         return {"": {}}
     if "model" in overrides:
         return {str(overrides["model"]): {}}
-    found = {}
-    for name, said in _mapping(plan["models"], "models", path).items():
-        found[name] = {"model": said} if isinstance(said, str) else _mapping(said, f"models: {name}", path)
-        _known(found[name], _OF_A_MODEL, path)
-    if not found:
+    models = {}
+    for name, value in _mapping(plan["models"], "models", path).items():
+        models[name] = {"model": value} if isinstance(value, str) else _mapping(value, f"models: {name}", path)
+        _known(models[name], _OF_A_MODEL, path)
+    if not models:
         raise InputError(f"{path}: models is empty.", "Name one: models: {NAME: openai/NAME}.")
-    return found
+    return models
 
 
 def _load(path: Path) -> Any:
@@ -194,16 +186,16 @@ def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
     return {str(key): item for key, item in value.items()}
 
 
-def _known(said: Mapping[str, Any], names: tuple[str, ...], path: Path) -> None:
-    for name in said:
+def _known(settings: Mapping[str, Any], names: tuple[str, ...], path: Path) -> None:
+    for name in settings:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
             raise ConfigError(f"{path}: there is no '{name}' here.", hint)
 
 
-def _converted(said: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    values = dict(said)
+def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    values = dict(settings)
     if isinstance(values.get("budget"), str):
         values["budget"] = Budget.parse(values["budget"])
     if isinstance(values.get("prices"), list) and len(values["prices"]) == 2:
@@ -234,12 +226,12 @@ def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
     corpora = [corpus] if isinstance(corpus, Path) else list(corpus)
     if len(corpora) == 1 and (corpora[0] / MANIFEST).exists():
         return corpora[0]
-    for one in corpora:
-        if not one.exists():
-            raise InputError(f"There is no corpus at {one}.", "Give the folder of the data with --data.")
-        if (one / MANIFEST).exists():
-            raise InputError(f"{one} is an index, which others cannot be put together with.", "Name its documents.")
-    places = [str(one.resolve()) for one in corpora]
+    for source in corpora:
+        if not source.exists():
+            raise InputError(f"There is no corpus at {source}.", "Give the folder of the data with --data.")
+        if (source / MANIFEST).exists():
+            raise InputError(f"{source} is an index, which others cannot be put together with.", "Name its documents.")
+    places = [str(source.resolve()) for source in corpora]
     name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
     more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""
     digest = hashlib.sha256("\n".join(places).encode("utf-8", "surrogateescape")).hexdigest()[:8]

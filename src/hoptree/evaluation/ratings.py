@@ -14,32 +14,23 @@ from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module, Sheet
-from hoptree.evaluation.judge import Agreement, JudgeReport, Verdict, agreement, read_verdict
+from hoptree.evaluation.judge import JudgeReport, Verdict, YesNoReply, agreement, ask_yes_no, summarise_replies
 from hoptree.evaluation.summary import half_width
-from hoptree.models.model import Model, Request
-
-_MAX_TOKENS = 8
+from hoptree.models.model import Model
 
 Listener = Callable[[int, int], None]
-"""Told how many of how many decisions are rated."""
+"""Called with the number of decisions rated and their total."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRating:
-    """What came of one decision: `right` is None where the reply was neither Yes nor No, or the call failed.
+class ModelRating(YesNoReply):
+    """The rating of one decision: `right` is None where the reply was neither Yes nor No, or the call failed.
 
-    A split without any new sub-question is wrong without asking. `error` is the class of the failure of a call.
+    A split without any new sub-question is wrong without asking.
     """
 
     key: str
     right: bool | None
-    asked: bool = True
-    unparsed: bool = False
-    error: str = ""
-    reply: str = ""
-    cached: bool = False
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +42,12 @@ class ModelRatings:
     ratings: tuple[ModelRating, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        replied = [one for one in self.ratings if one.asked and not one.error]
-        unparsed = sum(one.unparsed for one in replied)
+        ratings = [asdict(rating) for rating in self.ratings]
         return {
             "model": self.model,
             "templates": self.templates,
-            "asked": sum(one.asked for one in self.ratings),
-            "unparsed": unparsed,
-            "unparsed_rate": unparsed / len(replied) if replied else None,
-            "errors": sum(bool(one.error) for one in self.ratings),
-            "cached_calls": sum(one.cached for one in self.ratings),
-            "prompt_tokens": sum(one.prompt_tokens for one in self.ratings),
-            "completion_tokens": sum(one.completion_tokens for one in self.ratings),
-            "ratings": [asdict(one) for one in self.ratings],
+            **summarise_replies(self.ratings),
+            "ratings": ratings,
         }
 
 
@@ -95,7 +79,7 @@ async def rate_decisions(
         ratings = await together(rate(decision) for decision in decisions)
     finally:
         calls.close()
-    if failures and len(failures) == sum(one.asked for one in ratings):
+    if failures and len(failures) == sum(rating.asked for rating in ratings):
         raise failures[0]
     prompts = {module: prompt_for("evaluation", f"rate_{module}") for module in MODULES}
     templates = {module: f"{prompt.name}@{prompt.digest}" for module, prompt in prompts.items()}
@@ -105,23 +89,11 @@ async def rate_decisions(
 async def _rate(decision: Decision, model: Model, calls: Calls, failures: list[ModelError]) -> ModelRating:
     if decision.decided == NOTHING_NEW:
         return ModelRating(decision.key, False, asked=False)
-    request = Request(_prompt(decision).messages, max_tokens=_MAX_TOKENS)
     step = f"evaluation/rate_{decision.module}"
-    try:
-        call = await calls.generate(model, request, step=step, on_retry=lambda error, wait: None)
-    except ModelError as error:
-        failures.append(error)
-        return ModelRating(decision.key, None, error=type(error).__name__)
-    said = read_verdict(call.reply.text)
-    return ModelRating(
-        decision.key,
-        None if said is None else _right(decision, said),
-        unparsed=said is None,
-        reply=call.reply.text,
-        cached=call.cached,
-        prompt_tokens=call.reply.usage.prompt,
-        completion_tokens=call.reply.usage.completion,
-    )
+    verdict, reply = await ask_yes_no(_prompt(decision), model, calls, step=step, failures=failures)
+    if verdict is None or decision.module == "decompose":
+        return ModelRating(decision.key, verdict, **reply)
+    return ModelRating(decision.key, verdict == (decision.decided in (KNOWS, RELEVANT)), **reply)
 
 
 def _prompt(decision: Decision) -> Filled:
@@ -134,31 +106,26 @@ def _prompt(decision: Decision) -> Filled:
     return prompt.fill(question=question, sub_questions=decision.decided)
 
 
-def _right(decision: Decision, said: bool) -> bool:
-    """Tell whether a decision is right, given the model's reply."""
-    if decision.module == "decompose":
-        return said
-    return said == (decision.decided in (KNOWS, RELEVANT))
-
-
 _ALL = "all"
 Ratings = Mapping[str, float]
 """By the decision's key, the share of its raters that called it right."""
 
 
 def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[str, Any]:
-    """The figures of Table 5: means by module and data set of all people, of each, and of the model; agreement.
+    """Return Table 5: means by module and data set of all people, of each and of the model, and their agreement.
 
-    In the mean of all people every decision counts once, with the share of those who rated it. The model is held
-    against what most of them say; a tie says nothing.
+    In the mean of all people every decision counts once, with the share of those who rated it. The model is compared
+    with the majority; a tie says nothing.
     """
-    decisions = {key: one for sheet in sheets for key, one in sheet.decisions.items()}
-    given = {sheet.name: dict(sheet.ratings) for sheet in sheets}
-    by_decision = {key: [some[key] for some in given.values() if key in some] for key in decisions}
-    people = {key: statistics.fmean(said) for key, said in by_decision.items() if said}
-    found: dict[str, Any] = {
+    decisions = {key: decision for sheet in sheets for key, decision in sheet.decisions.items()}
+    by_decision = {key: [sheet.ratings[key] for sheet in sheets if key in sheet.ratings] for key in decisions}
+    people = {key: statistics.fmean(ratings) for key, ratings in by_decision.items() if ratings}
+    counts = Counter((decision.module, decision.data) for decision in decisions.values())
+    summary: dict[str, Any] = {
         "decisions": len(decisions),
-        "counts": _counts(decisions.values()),
+        "counts": {
+            module: {data: count for (of, data), count in sorted(counts.items()) if of == module} for module in MODULES
+        },
         "people": _means(people, decisions),
         "annotators": [
             {
@@ -166,22 +133,26 @@ def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[s
                 "decisions": len(sheet.decisions),
                 "rated": len(sheet.ratings),
                 "blank": len(sheet.decisions) - len(sheet.ratings),
-                "means": _means(given[sheet.name], decisions),
+                "means": _means(sheet.ratings, decisions),
                 "notes": dict(sheet.notes),
             }
             for sheet in sheets
         ],
-        "agreement": _agreement(by_decision, decisions),
+        "agreement": {},
     }
+    for part in (*MODULES, _ALL):
+        keys = [key for key, decision in decisions.items() if part in (_ALL, decision.module)]
+        repeated = [by_decision[key] for key in keys if len(by_decision[key]) > 1]
+        summary["agreement"][part] = {"decisions": len(repeated), "alpha": krippendorff_alpha(repeated)}
     if model is not None:
-        said = {one.key: one.right for one in model.ratings if one.right is not None}
-        most = {key: share > 0.5 for key, share in people.items() if share != 0.5}
-        found["model"] = {
-            **model.as_dict(),
-            "means": _means(said, decisions),
-            "with_people": {part: asdict(alike) for part, alike in _alike(said, most, decisions).items()},
+        rated = {rating.key: rating.right for rating in model.ratings if rating.right is not None}
+        majority = {key: share > 0.5 for key, share in people.items() if share != 0.5}
+        with_people = {
+            part: asdict(agreement(*(_report(ratings, part, decisions) for ratings in (rated, majority))))
+            for part in (*MODULES, _ALL)
         }
-    return found
+        summary["model"] = {**model.as_dict(), "means": _means(rated, decisions), "with_people": with_people}
+    return summary
 
 
 def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
@@ -203,26 +174,19 @@ def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
     return 1 - (n - 1) * unlike / by_chance if by_chance else None
 
 
-def _counts(decisions: Iterable[Decision]) -> dict[str, dict[str, int]]:
-    counted = Counter((one.module, one.data) for one in decisions)
-    return {
-        module: {data: count for (of, data), count in sorted(counted.items()) if of == module} for module in MODULES
-    }
-
-
 def _means(ratings: Ratings, decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
     """Return the mean of each module, overall and by data set."""
-    found: dict[str, dict[str, Any]] = {}
+    means: dict[str, dict[str, Any]] = {}
     for module in MODULES:
         by_data: dict[str, list[float]] = {}
         for key, value in ratings.items():
             if decisions[key].module == module:
                 by_data.setdefault(decisions[key].data, []).append(value)
-        found[module] = {
-            "all": _mean([value for some in by_data.values() for value in some]),
-            "data": {data: _mean(some) for data, some in sorted(by_data.items())},
+        means[module] = {
+            "all": _mean([value for values in by_data.values() for value in values]),
+            "data": {data: _mean(values) for data, values in sorted(by_data.items())},
         }
-    return found
+    return means
 
 
 def _mean(values: Sequence[float]) -> dict[str, float] | None:
@@ -232,23 +196,7 @@ def _mean(values: Sequence[float]) -> dict[str, float] | None:
     return {"mean": statistics.fmean(values), "plus_minus": half_width(values), "decisions": len(values)}
 
 
-def _agreement(by_decision: Mapping[str, Sequence[bool]], decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return Krippendorff's alpha of the people by module and overall."""
-    found = {}
-    for part in (*MODULES, _ALL):
-        twice = [said for key, said in by_decision.items() if len(said) > 1 and part in (_ALL, decisions[key].module)]
-        found[part] = {"decisions": len(twice), "alpha": krippendorff_alpha(twice)}
-    return found
-
-
-def _alike(
-    mine: Mapping[str, bool], theirs: Mapping[str, bool], decisions: Mapping[str, Decision]
-) -> dict[str, Agreement]:
-    """Return how often two raters agree, by module and overall."""
-    return {part: agreement(*(_report(said, part, decisions) for said in (mine, theirs))) for part in (*MODULES, _ALL)}
-
-
-def _report(said: Mapping[str, bool], part: str, decisions: Mapping[str, Decision]) -> JudgeReport:
-    """Turn ratings into verdicts, from which kappa is computed."""
-    chosen = (key for key in said if part in (_ALL, decisions[key].module))
-    return JudgeReport("", "", tuple(Verdict(key, said[key], em=False) for key in chosen))
+def _report(ratings: Mapping[str, bool], part: str, decisions: Mapping[str, Decision]) -> JudgeReport:
+    """Return ratings as verdicts, from which kappa is computed."""
+    keys = (key for key in ratings if part in (_ALL, decisions[key].module))
+    return JudgeReport("", "", tuple(Verdict(key, ratings[key], em=False) for key in keys))

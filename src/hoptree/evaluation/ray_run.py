@@ -1,9 +1,8 @@
 """A run whose questions are answered by a Ray cluster.
 
-This process alone holds the run's folder: workers send back outcomes and events, and they are written here as if the
-questions had been asked here. Replies of the model go through one store on this machine, so that a call that is
-finished is on disk and is never sent again, whichever worker needs it. A worker that is lost takes nothing with it:
-its questions are asked again, by others, and find its finished calls remembered.
+Only this process writes the run's folder: workers send back outcomes and events. Replies of the model go through one
+store on this machine, so that no worker repeats a finished call. The questions of a lost worker are asked again by
+others, and find its finished calls in the store.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from hoptree.evaluation.run_folder import Row
 T = TypeVar("T")
 
 
-def told(error: HoptreeError) -> dict[str, Any]:
-    """Serialise an error: class name and message."""
+def _serialise_error(error: HoptreeError) -> dict[str, Any]:
     return {
         "class": type(error).__name__,
         "cause": error.cause,
@@ -46,9 +44,9 @@ def told(error: HoptreeError) -> dict[str, Any]:
 
 
 class SharedReplies:
-    """The call cache of a run, beside the process that holds the run: one connection to the file, for all workers.
+    """The call cache of a run for all workers, beside the process that holds the run.
 
-    A call that one worker has under way is waited for by the others. What a lost worker had under way is free again.
+    Workers wait for a call that another one has under way. The claims of a lost worker are released.
     """
 
     def __init__(self, path: str) -> None:
@@ -126,30 +124,28 @@ def _unusable(error: Exception) -> CacheError:
 class Worker:
     """An engine in a process of its own, which answers any number of questions at once.
 
-    It is told what to open when it is asked whether it is ready, as Ray starts it anew without any word from us.
+    `ready` opens it, as Ray restarts workers by itself.
     """
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._engine: Engine | None = None
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._events.setdefault(event.run, []).append(event)
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
-        """What the engine rests on here, once it is open; or why it cannot be opened."""
+        """Return what the engine rests on here, once it is open; or why it cannot be opened."""
         try:
             if self._engine is None:
-                if Path(folder).is_dir():  # so that relative names mean here what they mean to who gave them
+                if Path(folder).is_dir():  # so that relative paths mean the same here
                     os.chdir(folder)
                 cache = Replies(shared, number) if shared is not None else None
-                self._engine = experiment.open(listeners=(self._hear,), cache=cache, concurrency=concurrency)
+                self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
         except HoptreeError as error:
-            return json.dumps({"failure": told(error)})
-        found = self._engine.retriever
-        return json.dumps(
-            {"pid": os.getpid(), "model": self._engine.models_identity, "corpus": found.identity if found else None}
-        )
+            return json.dumps({"failure": _serialise_error(error)})
+        corpus = self._engine.retriever.identity if self._engine.retriever else None
+        return json.dumps({"pid": os.getpid(), "model": self._engine.models_identity, "corpus": corpus})
 
     async def ask(self, question: str) -> str:
         """Return the outcome of a question with its events, as in a run's folder."""
@@ -159,7 +155,7 @@ class Worker:
             {
                 "row": asdict(asked.row),
                 "events": [event.as_dict() for event in self._events.pop(asked.row.trace)],
-                "hopeless": told(asked.hopeless) if asked.hopeless else None,
+                "hopeless": _serialise_error(asked.hopeless) if asked.hopeless else None,
             }
         )
 
@@ -171,11 +167,11 @@ def _example(data: dict[str, Any]) -> Example:
     return Example(**{name: frozen(value) for name, value in data.items()})
 
 
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 """Workers that may be lost over one question before it counts as failed: it may be what kills them."""
-_PATIENCE = 120.0
-"""Seconds without any worker before the run is given up."""
-_SLOTS_EACH = 16
+_WORKER_TIMEOUT_S = 120.0
+"""Time without any worker before the run is given up."""
+_SLOTS_PER_WORKER = 16
 """Requests at once that make a worker worth its process, where all workers share one endpoint."""
 
 
@@ -185,7 +181,7 @@ class WorkerLost(HoptreeError):
 
 @dataclass(slots=True)
 class _Seat:
-    """A place for a worker: when one is lost, Ray starts another there, with another `pid`."""
+    """A place for a worker: if it is lost, Ray starts another one with another `pid`."""
 
     number: int
     actor: Any
@@ -199,13 +195,13 @@ class RayAsker:
     """Puts each question to the worker with the fewest under way."""
 
     def __init__(
-        self, ray: ModuleType, seats: list[_Seat], shared: Any, hear: Listener, engine: Engine, at_once: int
+        self, ray: ModuleType, seats: list[_Seat], shared: Any, on_event: Listener, engine: Engine, at_once: int
     ) -> None:
         self.at_once = at_once
         self._ray = ray
         self.seats = seats
         self._shared = shared
-        self._hear = hear
+        self._on_event = on_event
         self._engine = engine
         self._usable = asyncio.Event()
         self._usable.set()
@@ -213,7 +209,7 @@ class RayAsker:
 
     async def ask(self, example: Example) -> Asked:
         question = json.dumps(asdict(example))
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             seat = await self._free()
             seat.under_way += 1
             try:
@@ -224,9 +220,9 @@ class RayAsker:
             finally:
                 seat.under_way -= 1
             for event in reply["events"]:
-                self._hear(parse_event(event))
+                self._on_event(parse_event(event))
             return Asked(Row.read(reply["row"]), _error(reply["hopeless"]) if reply["hopeless"] else None)
-        lost = WorkerLost(f"{_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
+        lost = WorkerLost(f"{_MAX_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
@@ -234,27 +230,27 @@ class RayAsker:
         await asyncio.gather(*(self._check(seat) for seat in self.seats))
 
     async def _check(self, seat: _Seat) -> None:
-        said = json.loads(await seat.actor.ready.remote(seat.number, *seat.opens))
-        if failure := said.get("failure"):
+        worker = json.loads(await seat.actor.ready.remote(seat.number, *seat.opens))
+        if failure := worker.get("failure"):
             raise _error(failure)
         corpus = self._engine.retriever.identity if self._engine.retriever else None
-        if (said["model"], said["corpus"]) != (self._engine.models_identity, corpus):
+        if (worker["model"], worker["corpus"]) != (self._engine.models_identity, corpus):
             raise InputError(
-                f"A worker has another model or index: {said['model']} and {said['corpus']}, not "
+                f"A worker has another model or index: {worker['model']} and {worker['corpus']}, not "
                 f"{self._engine.models_identity} and {corpus}.",
                 "Put the same index at the same place on every machine of the cluster.",
             )
-        seat.pid = said["pid"]
+        seat.pid = worker["pid"]
 
     async def _free(self) -> _Seat:
         while not (usable := [seat for seat in self.seats if seat.usable]):
             self._usable.clear()
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_WORKER_TIMEOUT_S):
                     await self._usable.wait()
             except TimeoutError:
                 raise WorkerLost(
-                    f"The cluster has had no worker for {_PATIENCE:.0f} seconds.",
+                    f"The cluster has had no worker for {_WORKER_TIMEOUT_S:.0f} seconds.",
                     "Start machines, and give the same command again: what is finished is kept.",
                 ) from None
         return min(usable, key=lambda seat: seat.under_way)
@@ -276,7 +272,7 @@ class RayAsker:
             except self._ray.exceptions.RayActorError:
                 await asyncio.sleep(0.5)
             except HoptreeError:
-                return  # a machine that has not what the others have: the place stays empty
+                return  # a machine without the same model or index: the place stays empty
             else:
                 seat.usable = True
                 self._usable.set()
@@ -297,7 +293,7 @@ async def on_ray(
     *,
     cache: str | Path | None,
     concurrency: int | None,
-    hear: Callable[[Event], None],
+    on_event: Callable[[Event], None],
 ) -> AsyncIterator[RayAsker]:
     """Yield an asker backed by workers on a cluster ("local" starts one here)."""
     ray, started = _connect(address)
@@ -308,7 +304,7 @@ async def on_ray(
         opens = (experiment, math.ceil(slots / count), str(Path.cwd()), shared)
         seats = [_Seat(number, worker.remote(), opens) for number in range(count)]
         together = at_once(slots, timed=experiment.budget.seconds is not None)
-        asker = RayAsker(ray, seats, shared, hear, engine, together)
+        asker = RayAsker(ray, seats, shared, on_event, engine, together)
         try:
             await asker.ready()
             yield asker
@@ -343,9 +339,9 @@ def _connect(address: str) -> tuple[Any, bool]:
             f"The run cannot be held from outside the cluster ({address}).",
             "Give the command on one of its machines, with --ray auto or --ray HOST:PORT.",
         )
-    _knock(address)
+    _check_reachable(address)
     more: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run tells nobody about itself
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
@@ -353,7 +349,7 @@ def _connect(address: str) -> tuple[Any, bool]:
     return ray, True
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Check quickly whether the cluster answers: Ray itself tries for minutes."""
     host, separator, port = address.rpartition(":")
     if separator and port.isdigit():
@@ -375,21 +371,21 @@ def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str
 
     Workers that share an endpoint share its slots; those that load a model have their own.
     """
-    has = ray.cluster_resources()
+    resources = ray.cluster_resources()
     kind = experiment.model.partition("/")[0]
-    if kind == "hf" and has.get("GPU", 0) >= 1:
-        count = int(has["GPU"])
+    if kind == "hf" and resources.get("GPU", 0) >= 1:
+        count = int(resources["GPU"])
         return count, {"num_cpus": 1, "num_gpus": 1}, count * slots
     if kind in ("hf", "local"):
         count = sum(node["Alive"] for node in ray.nodes())
         return count, {"num_cpus": 1, "scheduling_strategy": "SPREAD"}, count * slots
-    count = max(1, min(int(has.get("CPU", 1)), slots // _SLOTS_EACH))
+    count = max(1, min(int(resources.get("CPU", 1)), slots // _SLOTS_PER_WORKER))
     return count, {"num_cpus": 1, "scheduling_strategy": "SPREAD"}, slots
 
 
-def _error(told: dict[str, Any]) -> HoptreeError:
-    error = HoptreeError(told["cause"], told["remedy"])
-    if told["status"] is not None:
-        error = EndpointError(told["cause"], told["remedy"], status=told["status"])
-    error.exit_code = told["exit_code"]
+def _error(data: dict[str, Any]) -> HoptreeError:
+    error = HoptreeError(data["cause"], data["remedy"])
+    if data["status"] is not None:
+        error = EndpointError(data["cause"], data["remedy"], status=data["status"])
+    error.exit_code = data["exit_code"]
     return error

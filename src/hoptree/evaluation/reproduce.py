@@ -19,12 +19,10 @@ from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
 TOLERANCE = 0.05
-"""The share of the answers of a model on this machine that may differ: where two words are almost equally likely, a
-greedy reply depends on how sums were rounded."""
+"""The share of the answers of a model on this machine that may differ by rounding alone."""
 
 _SIGNIFICANCE = 0.05
 _HERE = ("local", "hf", "scripted")
-_ENVIRONMENT = ("python", "platform", "packages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,8 @@ class Elsewhere:
 class Reproduction:
     """A run beside its repetition; `compared` has the repetition as run b.
 
-    `not_the_same` tells for each thing that changed what it was and what it is. `unlike` are the questions with another
-    answer, `failed_twice` counts those without any. `tolerance` is the share of the answers that may differ, None where
-    it is not asked for.
+    `not_the_same` holds the old and the new value of all that changed. `unlike` are the questions with another answer,
+    `failed_twice` counts those without any. `tolerance` is the share of the answers that may differ; None for any.
     """
 
     run: str
@@ -74,10 +71,9 @@ class Reproduction:
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether it came out the same; None where it cannot be told.
+        """Whether the outcome is the same; None if it cannot be decided.
 
-        That is where more answers differ than roundings explain, but so few that no test could tell the scores from
-        chance even if all of them went the same way.
+        That is if more answers differ than rounding explains, but too few for a test of the scores.
         """
         if self.reasons:
             return False
@@ -87,25 +83,25 @@ class Reproduction:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the run is not reproduced; empty if it is."""
-        told = [
+        reasons = [
             f"{name.upper()} differs by more than chance"
             for name, pair in self.compared.items()
             if pair.adjusted_p < _SIGNIFICANCE
         ]
         if self.tolerance is not None and self.share > self.tolerance:
-            told.append(f"{self.share:.1%} of the answers differ, and {self.tolerance:.1%} may")
-        return tuple(told)
+            reasons.append(f"{self.share:.1%} of the answers differ, and {self.tolerance:.1%} may")
+        return tuple(reasons)
 
     @property
     def verdict(self) -> str:
         f1 = self.compared["f1"]
-        said = (
+        outcome = (
             f"{self.identical:,} of {self.questions:,} answers identical, "
             f"F1 {100 * f1.mean_b:.1f} against {100 * f1.mean_a:.1f}"
         )
         if self.reproduced is None:
-            return f"cannot be told: {said}; {len(self.unlike)} that differ are too few for a test of the scores"
-        return f"reproduced: {said}" if self.reproduced else f"not reproduced: {said}; {'; '.join(self.reasons)}"
+            return f"cannot be told: {outcome}; {len(self.unlike)} that differ are too few for a test of the scores"
+        return f"reproduced: {outcome}" if self.reproduced else f"not reproduced: {outcome}; {'; '.join(self.reasons)}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -135,11 +131,11 @@ async def reproduce(
     on_begin: Callable[[Mapping[str, tuple[Any, Any]], Path], None] = lambda changed, out: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Reproduction:
-    """Ask what a run has asked once more, without remembered replies, and compare.
+    """Repeat a run without cached replies, and compare.
 
-    `on_begin` hears what is not the same any more before the first question. `tolerance` is the share of the answers
-    that may differ: of a model on this machine 5 %, of one at an endpoint any, unless it is given. `out` may hold a
-    repetition of this run that was broken off, but no other run: its answers would not be asked for again.
+    `on_begin` gets what has changed before the first question. `tolerance` is the share of the answers that may differ:
+    by default 5 % for a model on this machine, any for one at an endpoint. `out` may hold an interrupted repetition of
+    this run, but no other run.
     """
     run, before = read_run(folder), read_rows(folder)
     if not before:
@@ -176,18 +172,18 @@ async def reproduce(
 def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return what two runs do not both rest on, environment included, by name."""
     old, new = run["rests_on"], again["rests_on"]
-    found = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
+    changed = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
     if len(run["questions"]) != len(again["questions"]):
-        found.pop("questions", None)  # a run that did not come to its end is repeated as far as it came
-    was, now = (_flat(one.get("environment") or {}) for one in (run, again))
-    return found | {
+        changed.pop("questions", None)  # an unfinished run is repeated as far as it came
+    was, now = (_flat(either.get("environment") or {}) for either in (run, again))
+    return changed | {
         name: (was.get(name), now.get(name)) for name in sorted({**was, **now}) if was.get(name) != now.get(name)
     }
 
 
 def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
     packages = environment.get("packages")
-    named = {name: environment.get(name) for name in _ENVIRONMENT if name != "packages"}
+    named = {name: environment.get(name) for name in ("python", "platform")}
     return named | (dict(packages) if isinstance(packages, dict) else {})
 
 
@@ -216,13 +212,13 @@ def _fresh(folder: Path, run: str) -> Path:
     place, number = folder.resolve(), 1
     while True:
         out = place.with_name(f"{place.name}-again{'' if number == 1 else f'-{number}'}")
-        if not out.exists() or _broken_off(out, run):
+        if not out.exists() or _is_interrupted(out, run):
             return out
         number += 1
 
 
 def _checked(out: Path, folder: Path, run: str) -> Path:
-    if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _broken_off(out, run)):
+    if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _is_interrupted(out, run)):
         raise InputError(
             f"{out} holds a run already, which is no repetition of this one that was broken off.",
             "Choose an empty or new --out.",
@@ -230,7 +226,7 @@ def _checked(out: Path, folder: Path, run: str) -> Path:
     return out
 
 
-def _broken_off(out: Path, run: str) -> bool:
+def _is_interrupted(out: Path, run: str) -> bool:
     try:
         again = read_run(out)
         return again.get("reproduces") == run and len(read_rows(out)) < len(again["questions"])
@@ -280,7 +276,7 @@ def _unlike(
     folder: Path, before: Sequence[Row], out: Path, after: Mapping[str, Row], *, confident: bool
 ) -> tuple[str, ...]:
     """Return the questions with another answer, in either setting where there are two."""
-    was, now = ({pair.id: pair.confident for pair in read_pairs(one)} if confident else {} for one in (folder, out))
+    was, now = ({pair.id: pair.confident for pair in read_pairs(run)} if confident else {} for run in (folder, out))
     return tuple(
         row.id
         for row in before

@@ -12,7 +12,6 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.values import Passage
-from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import score_ranking
@@ -23,7 +22,7 @@ from hoptree.retrieval.retriever import Retriever
 WARM_UP = 5
 """The first searches open files and fill caches: they are scored, but their times do not count."""
 _FIELDS = {"ids": "supporting_ids", "titles": "supporting_titles"}
-_LOOKED_UP = 500
+_LOOKUP_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class QuestionSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of one search, best first, with its time or error."""
 
     names: tuple[str, ...] = ()
@@ -63,23 +62,23 @@ class RetrievalRun:
 
     corpus: str
     asked: QuestionSet
-    found: tuple[Found, ...]
+    results: tuple[SearchResult, ...]
     scores: dict[str, list[float]]
 
     @property
     def failed(self) -> int:
-        return sum(found.error is not None for found in self.found)
+        return sum(result.error is not None for result in self.results)
 
     def as_dict(self) -> dict[str, Any]:
-        """The means over all questions, those that failed included with 0, and the times of those that did not.
+        """Return the means over all questions, failed ones included with 0, and the times of those that did not.
 
         With too few questions for a warm-up, all times count.
         """
-        good = [found for found in self.found if found.error is None]
-        times = sorted(found.milliseconds for found in good[WARM_UP:] or good)
+        good = [result for result in self.results if result.error is None]
+        times = sorted(result.milliseconds for result in good[WARM_UP:] or good)
         return {
             "corpus": self.corpus,
-            "questions": len(self.found),
+            "questions": len(self.results),
             "failed": self.failed,
             "without_gold": self.asked.without_gold,
             **{metric: statistics.fmean(values) for metric, values in self.scores.items()},
@@ -95,34 +94,34 @@ class RetrievalRun:
                 "id": question.id,
                 "question": question.text,
                 "gold": list(question.gold),
-                "found": list(found.names),
+                "found": list(result.names),
                 **{metric: values[place] for metric, values in self.scores.items()},
-                "ms": found.milliseconds,
-                "error": str(found.error) if found.error else None,
+                "ms": result.milliseconds,
+                "error": str(result.error) if result.error else None,
             }
-            for place, (question, found) in enumerate(zip(self.asked.questions, self.found, strict=True))
+            for place, (question, result) in enumerate(zip(self.asked.questions, self.results, strict=True))
         ]
 
 
 def read_questions(path: Path, *, gold_by: str = "ids", half: str = "", limit: int | None = None) -> QuestionSet:
-    """The first `limit` questions with gold passages, of the whole file or of one half of it.
+    """Read the first `limit` questions with gold passages, of a file in any form or of one half of it.
 
-    Which half a question is in depends on its id alone. The file may be in any form that `read_examples` knows. Where
-    passages come with the questions, gold ids are those that an index of the same file gives them.
+    Where passages come with the questions, gold ids are those that an index of the same file gives them.
     """
-    _check("--gold", gold_by, tuple(_FIELDS))
-    if half:
-        _check("--half", half, HALVES)
-    judged = [_judged(example, gold_by) for example in read_examples(path).examples]
+    for option, value, known in (("--gold", gold_by, tuple(_FIELDS)), ("--half", half or HALVES[0], HALVES)):
+        if value not in known:
+            raise ConfigError(f"'{value}' is no value of {option}.", f"Choose {' or '.join(known)}.")
+    judged = [
+        Judged(example.id, example.question, getattr(example, _FIELDS[gold_by]))
+        for example in read_examples(path).examples
+    ]
     inside = [question for question in judged if not half or half_of(question.id) == half]
     usable = [question for question in inside if question.gold]
     if not usable:
-        what = (
-            f"No question in the {half} half of {path}" if half and any(q.gold for q in judged) else f"No row of {path}"
-        )
-        raise InputError(
-            f"{what} names gold passages.", f'Each row needs a list "{_FIELDS[gold_by]}"{_other(gold_by)}.'
-        )
+        in_other_half = half and any(question.gold for question in judged)
+        where = f"No question in the {half} half of {path}" if in_other_half else f"No row of {path}"
+        by_title = f', or "{_FIELDS["titles"]}" with --gold titles' if gold_by == "ids" else ""
+        raise InputError(f"{where} names gold passages.", f'Each row needs a list "{_FIELDS[gold_by]}"{by_title}.')
     return QuestionSet(tuple(usable[:limit]), len(inside) - len(usable), gold_by)
 
 
@@ -141,60 +140,43 @@ def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     try:
         keys = [key_of(name) for name in gold]
         held: set[int] = set()
-        for start in range(0, len(keys), _LOOKED_UP):
-            held.update(ledger.look_up(keys[start : start + _LOOKED_UP]))
+        for start in range(0, len(keys), _LOOKUP_BATCH):
+            held.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
     finally:
         ledger.close()
     return [name for name, key in zip(gold, keys, strict=True) if key not in held]
 
 
 async def evaluate(
-    retriever: Retriever,
-    asked: QuestionSet,
-    *,
-    k: int,
-    on_done: Callable[[], None] = lambda: None,
+    retriever: Retriever, asked: QuestionSet, *, k: int, on_done: Callable[[], None] = lambda: None
 ) -> RetrievalRun:
     """Search for every question, one at a time, and score the results.
 
     A failed search scores 0. If all fail, or the caller's input is at fault, the error is raised.
     """
-    found: list[Found] = []
+    results: list[SearchResult] = []
     for question in asked.questions:
-        found.append(await _timed(retriever, question.text, asked, k))
+        results.append(await _timed(retriever, question.text, asked, k))
         on_done()
-    errors = [one.error for one in found if one.error is not None]
-    if errors and len(errors) == len(found):
+    errors = [result.error for result in results if result.error is not None]
+    if errors and len(errors) == len(results):
         raise errors[0]
-    rows = [score_ranking(question.gold, one.names, k=k) for question, one in zip(asked.questions, found, strict=True)]
+    pairs = zip(asked.questions, results, strict=True)
+    rows = [score_ranking(question.gold, result.names, k=k) for question, result in pairs]
     scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
-    return RetrievalRun(retriever.identity, asked, tuple(found), scores)
+    return RetrievalRun(retriever.identity, asked, tuple(results), scores)
 
 
-async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> Found:
+async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> SearchResult:
     began = time.perf_counter()
     try:
         passages = await retriever.search(query, k=k)
     except HoptreeError as error:
         if error.exit_code == InputError.exit_code:
             raise
-        return Found(error=error)
+        return SearchResult(error=error)
     took = time.perf_counter() - began
-    return Found(asked.names(passages[:k]), 1000 * took)
-
-
-def _judged(example: Example, gold_by: str) -> Judged:
-    gold = example.supporting_ids if gold_by == "ids" else example.supporting_titles
-    return Judged(example.id, example.question, gold)
-
-
-def _check(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"'{value}' is no value of {option}.", f"Choose {' or '.join(known)}.")
-
-
-def _other(gold_by: str) -> str:
-    return f', or "{_FIELDS["titles"]}" with --gold titles' if gold_by == "ids" else ""
+    return SearchResult(asked.names(passages[:k]), 1000 * took)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -20,21 +20,21 @@ from hoptree.engine.trace import TraceFile
 from hoptree.evaluation.ask_question import Asked, Asker, EngineAsker, at_once
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.experiment import Experiment, described
+from hoptree.evaluation.experiment import Experiment, describe_run
 from hoptree.evaluation.judge_run import JudgeProgress, judge_run
 from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
 from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.models.model import Model
 
 _MIN_SUSPICIOUS_QUESTIONS = 5
-"""Questions without any gold passage found that make one wonder."""
+"""Questions without any gold passage found that call for a warning."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `rows` are the outcomes so far, those of earlier calls of the command included.
+    """How far a run is; `rows` are all outcomes so far, of which `asked` are new.
 
-    `asked` of them are new. `spent` is all the money that counts against the limit.
+    `spent` is all the money that counts against the limit.
     """
 
     total: int
@@ -54,11 +54,9 @@ Listener = Callable[[Progress], None]
 class RunOptions:
     """How a run is carried out; none of it changes what its numbers mean.
 
-    `anyway` goes on although something it rests on has changed, `retry_failed` asks questions that failed again,
-    `only` asks that many and stops (which is how a cost is estimated), `max_cost` stops before more is spent in all,
-    with what the run has cost already and what other runs under the same limit have `spent`.
-    `ray` is the address of a Ray cluster that answers the questions, or "local" for one on this machine. `reproduces`
-    is the id of the run that this one repeats.
+    `anyway` resumes although something it rests on has changed, `retry_failed` asks failed questions again, `only` asks
+    that many and stops. `max_cost` limits what the run costs in all, with what other runs under the same limit have
+    `spent`. `ray` is the address of a Ray cluster, or "local". `reproduces` is the id of the run that this one repeats.
     """
 
     anyway: bool = False
@@ -86,8 +84,8 @@ async def run_experiment(
 ) -> dict[str, Any]:
     """Ask every question without an outcome, judge if the experiment says so, and summarise.
 
-    `model` and `data` may be passed in open. `on_begin` gets `run.json` before anything is asked. A trace that cannot
-    be written is a warning, or an error for boundary runs, whose outcomes are in it.
+    `on_begin` gets `run.json` before anything is asked. A trace that cannot be written is a warning, or an error for
+    boundary runs, whose outcomes are in it.
     """
     ways = ways or RunOptions()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
@@ -95,7 +93,7 @@ async def run_experiment(
     writer: TraceFile | None = None
     refused = False
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         assert writer is not None
         writer(event)
         if writer.failure is not None and isinstance(experiment, BoundaryExperiment):
@@ -104,18 +102,18 @@ async def run_experiment(
     async with (
         _judge(experiment) as judge,
         experiment.open(
-            listeners=(hear,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
+            listeners=(on_event,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
         ) as engine,
     ):
         try:
             repeated = {"reproduces": ways.reproduces} if ways.reproduces else {}
-            run = folder.begin(described(experiment, data, engine, answer_filter) | repeated, anyway=ways.anyway)
+            run = folder.begin(describe_run(experiment, data, engine, answer_filter) | repeated, anyway=ways.anyway)
             on_begin(run)
             writer = TraceFile(out / TRACES)
-            await _ask_missing(experiment, data, engine, folder, ways, hear, on_progress)
+            await _ask_missing(experiment, data, engine, folder, ways, on_event, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
-            warnings += [*data.notes, *_noticed(summary, ways)]
+            warnings += [*data.notes, *_cautions(summary, ways)]
             write_json(out / METRICS, summary)
         except InputError:
             refused = True
@@ -130,13 +128,13 @@ async def run_experiment(
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
 
 
-def _noticed(summary: Mapping[str, Any], ways: RunOptions) -> Iterator[str]:
+def _cautions(summary: Mapping[str, Any], ways: RunOptions) -> Iterator[str]:
     """Yield what a reader of the scores should know first."""
     left = summary["questions"] - summary["finished"]
     if ways.max_cost is not None and ways.only is None and left:
         yield f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room."
-    found = summary["metrics"].get("retrieval_recall")
-    if found and found["questions"] >= _MIN_SUSPICIOUS_QUESTIONS and not found["mean"]:
+    recall = summary["metrics"].get("retrieval_recall")
+    if recall and recall["questions"] >= _MIN_SUSPICIOUS_QUESTIONS and not recall["mean"]:
         yield "No search found any of the gold passages: is this the corpus of these questions?"
     calls, tokens = (summary["usage"][name]["total"] for name in ("llm_calls", "tokens"))
     if calls and not tokens:
@@ -149,7 +147,7 @@ async def _ask_missing(
     engine: Engine,
     folder: RunFolder,
     ways: RunOptions,
-    hear: Callable[[Event], None],
+    on_event: Callable[[Event], None],
     on_progress: Listener,
 ) -> None:
     rows = read_rows(folder.path)
@@ -161,7 +159,7 @@ async def _ask_missing(
     progress = Progress(len(data.examples), list(done.values()), spent, began=time.monotonic())
     on_progress(progress)
     if waiting:
-        async with _asker(engine, experiment, ways, hear) as asker:
+        async with _asker(engine, experiment, ways, on_event) as asker:
             await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
 
 
@@ -178,7 +176,7 @@ async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def _asker(
-    engine: Engine, experiment: Experiment, ways: RunOptions, hear: Callable[[Event], None]
+    engine: Engine, experiment: Experiment, ways: RunOptions, on_event: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
     """Yield what answers the questions: this engine, or engines like it on a Ray cluster."""
     if not ways.ray:
@@ -187,7 +185,9 @@ async def _asker(
         return
     from hoptree.evaluation.ray_run import on_ray
 
-    async with on_ray(ways.ray, experiment, engine, cache=ways.cache, concurrency=ways.concurrency, hear=hear) as asker:
+    async with on_ray(
+        ways.ray, experiment, engine, cache=ways.cache, concurrency=ways.concurrency, on_event=on_event
+    ) as asker:
         yield asker
 
 
@@ -201,7 +201,7 @@ class _QuestionQueue:
         self._left = iter(examples)
         self._limit = limit
         self._progress = progress
-        prices = [price for row in progress.rows if (price := _price(row))]  # what failed at once tells nothing
+        prices = [price for row in progress.rows if (price := _price(row))]  # what failed at once has none
         self._prices, self._finished, self._under_way = math.fsum(prices), len(prices), 0
         self._changed = asyncio.Condition()
 
@@ -268,8 +268,13 @@ class _OutcomeWriter:
 
     async def _keep(self, row: Row) -> None:
         await self._folder.add(row)
-        _count(self._progress, row)
-        self._on_progress(self._progress)
+        progress, usage = self._progress, row.usage
+        progress.rows.append(row)
+        progress.asked += 1
+        progress.calls += int(usage.get("llm_calls", 0))
+        progress.cached += int(usage.get("cached_calls", 0))
+        progress.tokens += int(usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0))
+        self._on_progress(progress)
 
 
 def _shut_out(error: HoptreeError) -> bool:
@@ -284,22 +289,14 @@ async def _ask_all(
     max_cost: float | None,
     on_progress: Listener,
 ) -> None:
-    waiting = _QuestionQueue(examples, progress, max_cost)
-    keeper = _OutcomeWriter(folder, progress, on_progress)
+    queue = _QuestionQueue(examples, progress, max_cost)
+    writer = _OutcomeWriter(folder, progress, on_progress)
 
     async def work() -> None:
-        while (example := await waiting.take()) is not None:
+        while (example := await queue.take()) is not None:
             asked = await asker.ask(example)
-            await waiting.done(asked.row)
-            await keeper.take(asked)
+            await queue.done(asked.row)
+            await writer.take(asked)
 
     await together(work() for _ in range(min(asker.at_once, len(examples))))
-    await keeper.end()
-
-
-def _count(progress: Progress, row: Row) -> None:
-    progress.rows.append(row)
-    progress.asked += 1
-    progress.calls += int(row.usage.get("llm_calls", 0))
-    progress.cached += int(row.usage.get("cached_calls", 0))
-    progress.tokens += int(row.usage.get("prompt_tokens", 0) + row.usage.get("completion_tokens", 0))
+    await writer.end()

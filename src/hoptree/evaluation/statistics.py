@@ -1,7 +1,4 @@
-"""Intervals, paired permutation tests, Holm's correction and power.
-
-All functions compare the same question in both runs and draw with a fixed seed.
-"""
+"""Bootstrap intervals, paired permutation tests, Holm's correction and power; all draw with a fixed seed."""
 
 from __future__ import annotations
 
@@ -17,13 +14,14 @@ from typing import Any, TypeVar
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.lazy import import_optional
 
+_LEVEL = 0.95
 _EXACT_OUTCOMES = 2**16
-_BATCH_CELLS = 1 << 18  # 2 MiB at a time, some of them at once
+_BATCH_CELLS = 1 << 18  # 2 MiB at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and the range that would hold the true one in `level` of all samples like this."""
+    """A mean and its interval at the confidence `level`."""
 
     mean: float
     low: float
@@ -31,12 +29,15 @@ class Interval:
     level: float
 
 
-def unseen(count: int, level: float = 0.95) -> float:
-    """Return the upper Clopper-Pearson bound of a share that was seen in none of `count` cases.
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Return the mean; None if there are no values, or if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
-    Resampling would say nothing: where all scores are alike, it never draws another.
-    """
-    return float(1 - ((1 - level) / 2) ** (1 / count))
+
+def unseen(count: int) -> float:
+    """Return the upper Clopper-Pearson bound of a share seen in none of `count` cases, where resampling is blind."""
+    return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))
 
 
 def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) -> Interval:
@@ -45,22 +46,23 @@ def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) ->
         return Interval(values[0], values[0], values[0], level)
     stats = _scipy_stats()
     batch = max(1, _BATCH_CELLS // len(values))
-    result = stats.bootstrap(
-        (list(values),), _mean, n_resamples=samples, batch=batch, confidence_level=level, method="percentile", rng=seed
-    )
-    low, high = result.confidence_interval
+    low, high = stats.bootstrap(
+        (list(values),),
+        lambda resamples, axis: resamples.mean(axis=axis),
+        n_resamples=samples,
+        batch=batch,
+        confidence_level=level,
+        method="percentile",
+        rng=seed,
+    ).confidence_interval
     return Interval(math.fsum(values) / len(values), float(low), float(high), level)
-
-
-def _mean(values: Any, axis: int) -> Any:
-    return values.mean(axis=axis)
 
 
 def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tuple[float, bool]:
     """Return the two-sided p-value of the paired permutation test, and whether it is exact.
 
-    Differences of one size are flipped together, so the test is exact for sixteen questions that differ in sixteen
-    sizes as well as for thousands that are right or wrong. Differences of 0 do not matter.
+    Differences of one size are flipped together, so that thousands of questions that are right or wrong have an exact
+    test. Differences of 0 do not matter.
     """
     sizes = Counter(sorted(abs(difference) for difference in differences if difference))
     if not sizes:
@@ -102,11 +104,11 @@ def _scipy_stats() -> Any:
 Scores = Mapping[str, float | None]
 """One metric of one run by question id; None where the metric does not apply to the question."""
 SAMPLES = 10_000
-"""How many resamples, or ways of tossing, are drawn."""
+"""The number of resamples or permutations drawn."""
 _SIGNIFICANCE = 0.05
 _POWER = 0.8
 _MAX_CHANGES = 20
-_DECIMALS = 12  # of a difference: what is beyond comes from rounding, and is no win or loss
+_DECIMALS = 12  # of a difference: what is beyond comes from rounding
 _MAX_SCORE = 1e15
 _UNGROUPED = "none"
 _Key = TypeVar("_Key")
@@ -125,7 +127,7 @@ class Change:
 class Comparison:
     """What changed between two runs over the same questions.
 
-    `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score.
+    `p_value` is the chance of a mean difference at least as large if scores were assigned to the runs at random.
     """
 
     difference: float
@@ -142,11 +144,10 @@ class Comparison:
 class PairedComparison:
     """From run a to run b, question by question; `difference` is b less a, and b wins where it scores higher.
 
-    `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score; it is
-    `exact` where all ways of tossing were gone through. `adjusted_p` is the same after Holm's correction over the
-    comparisons made in one call. `changes` are largest first: all of them for a metric that is only 0 or 1 (`flips`),
-    else those that differ most. `deviation` is that of the differences. `left_out` questions have a score in some of
-    the runs only, and to the `not_applicable` ones the metric applies in none.
+    `p_value` is as in `Comparison`, and `exact` where all permutations were enumerated. `adjusted_p` is corrected
+    (Holm) over the comparisons of one call. `changes` are largest first: all of them for a metric that is only 0 or 1
+    (`flips`), else those that differ most. `left_out` questions have a score in some of the runs only; the metric
+    applies to the `not_applicable` ones in none.
     """
 
     questions: int
@@ -168,7 +169,7 @@ class PairedComparison:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference that a sample like this finds four times in five; None: it cannot be told."""
+        """The smallest true difference that a sample like this finds four times in five; None if not computable."""
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
@@ -181,9 +182,9 @@ class PairedComparison:
                 "can detect."
             )
         least = scale * self.detectable
-        said = f"{least:,.0f}" if least >= 1000 else f"{least:.3g}"
+        difference = f"{least:,.0f}" if least >= 1000 else f"{least:.3g}"
         return (
-            f"This sample can detect a difference of {said}{unit} "
+            f"This sample can detect a difference of {difference}{unit} "
             f"({self.questions:,} paired questions, two-sided at {100 * _SIGNIFICANCE:g} %, power {100 * _POWER:g} %)."
         )
 
@@ -191,65 +192,52 @@ class PairedComparison:
         return {**asdict(self), "detectable": self.detectable}
 
 
-def interval(scores: Iterable[float], *, level: float = 0.95, samples: int = SAMPLES, seed: int = 0) -> Interval:
-    """The mean of the scores with its bootstrap interval, by percentiles.
+def interval(scores: Iterable[float], *, level: float = _LEVEL, samples: int = SAMPLES) -> Interval:
+    """Return the mean of the scores with its bootstrap interval, by percentiles.
 
-    Percentiles stay within the range of the scores, and turn round with the sign. BCa would correct for skewness, by a
-    term that fades with the number of questions and that a handful of flipped ones estimate badly. Neither sees what no
-    question shows: scores that are all the same give an interval without width.
+    Percentiles stay within the range of the scores, and turn round with the sign; BCa would estimate skewness from a
+    handful of flipped questions. Scores that are all the same give an interval without width.
     """
     _check(level, samples)
     values = sorted(_number(score, "A score") for score in scores)
     if not values:
         raise InputError("There is no score to take the mean of.", "Give the score of one question or more.")
-    return bootstrap(values, level, samples, seed)
+    return bootstrap(values, level, samples, seed=0)
 
 
 def compare_pair(
-    a: Scores, b: Scores, *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
+    a: Scores, b: Scores, *, common_only: bool = False, samples: int = SAMPLES, seed: int = 0
 ) -> PairedComparison:
     """Compare two runs over the questions they share.
 
     A question that only one of them has is an error, unless `common_only` leaves it out.
     """
-    _check(level, samples)
-    return _compare(a, b, _align((a, b), common_only), level, samples, seed)
+    return _compare(a, b, _align((a, b), common_only), samples, seed)
 
 
 def compare_groups(
-    a: Scores,
-    b: Scores,
-    groups: Mapping[str, str],
-    *,
-    common_only: bool = False,
-    level: float = 0.95,
-    samples: int = SAMPLES,
-    seed: int = 0,
+    a: Scores, b: Scores, groups: Mapping[str, str], *, common_only: bool = False
 ) -> dict[str, PairedComparison]:
     """Compare two runs within groups of questions; `groups` maps question ids to groups.
 
     Questions without a group make the group "none". A group without a comparable question is not listed.
     """
-    _check(level, samples)
     aligned = _align((a, b), common_only)
     members: dict[str, set[str]] = {}
     for key in a.keys() | b.keys():
         members.setdefault(groups.get(key) or _UNGROUPED, set()).add(key)
     parts = {name: aligned.within(keys) for name, keys in sorted(members.items())}
-    return _corrected({name: _compare(a, b, part, level, samples, seed) for name, part in parts.items() if part.shared})
+    return _corrected({name: _compare(a, b, part) for name, part in parts.items() if part.shared})
 
 
 def compare_runs(
-    runs: Mapping[str, Scores], *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
+    runs: Mapping[str, Scores], *, common_only: bool = False, samples: int = SAMPLES
 ) -> dict[tuple[str, str], PairedComparison]:
     """Compare each run with each later one over the questions that all have."""
-    _check(level, samples)
     if len(runs) < 2:
         raise InputError("There is only one run." if runs else "There is no run.", "Name two runs or more to compare.")
     aligned = _align(tuple(runs.values()), common_only)
-    return _corrected(
-        {(a, b): _compare(runs[a], runs[b], aligned, level, samples, seed) for a, b in combinations(runs, 2)}
-    )
+    return _corrected({(a, b): _compare(runs[a], runs[b], aligned, samples) for a, b in combinations(runs, 2)})
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
@@ -324,10 +312,11 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
     return _Aligned(shared, left_out, empty)
 
 
-def _compare(a: Scores, b: Scores, aligned: _Aligned, level: float, samples: int, seed: int) -> PairedComparison:
+def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES, seed: int = 0) -> PairedComparison:
+    _check(_LEVEL, samples)
     pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
     differences = [_difference(pair.b, pair.a) for pair in pairs]
-    spread = bootstrap(differences, level, samples, seed)
+    spread = bootstrap(differences, _LEVEL, samples, seed)
     p_value, exact = sign_flip_test(differences, samples, seed)
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     flips = all(score in (0, 1) for pair in pairs for score in (pair.a, pair.b))
@@ -354,12 +343,12 @@ def _compare(a: Scores, b: Scores, aligned: _Aligned, level: float, samples: int
 
 
 def _corrected(compared: Mapping[_Key, PairedComparison]) -> dict[_Key, PairedComparison]:
-    adjusted = holm([one.p_value for one in compared.values()])
-    return {key: replace(one, adjusted_p=p) for (key, one), p in zip(compared.items(), adjusted, strict=True)}
+    adjusted = holm([pair.p_value for pair in compared.values()])
+    return {key: replace(pair, adjusted_p=p) for (key, pair), p in zip(compared.items(), adjusted, strict=True)}
 
 
 def _difference(a: float, b: float) -> float:
-    return round(a - b, _DECIMALS) + 0.0  # never minus nothing
+    return round(a - b, _DECIMALS) + 0.0  # never -0.0
 
 
 def _score(run: Scores, key: str) -> float:
@@ -367,7 +356,7 @@ def _score(run: Scores, key: str) -> float:
 
 
 def _number(score: float | None, what: str) -> float:
-    if score is None or not abs(score) <= _MAX_SCORE:  # nor is it true of what is not a number
+    if score is None or not abs(score) <= _MAX_SCORE:  # which is false for NaN, too
         raise InputError(f"{what} is no number that can be counted: {score}.", "Mend the scores: all of them count.")
     return float(score)
 

@@ -33,9 +33,6 @@ class Spread:
     median: float | None
     p95: float | None
 
-    def as_dict(self) -> dict[str, float | None]:
-        return asdict(self)
-
 
 def spread(values: Sequence[float]) -> Spread:
     """Return total, mean and spread of values."""
@@ -47,10 +44,9 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """The spread of everything a question's usage counts, and of `tokens` (prompt and completion together).
+    """Return the spread of everything a question's usage counts, and of `tokens` (prompt and completion together).
 
-    Failed questions are among them: what was spent on them was spent. A usage that lacks a figure is refused, for 0
-    would make the run look cheaper than it was.
+    A usage that lacks a figure is refused: 0 would make the run look cheaper than it was.
     """
     names = [field.name for field in fields(Usage)]
     for usage in usages:
@@ -58,20 +54,17 @@ def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
             raise InputError(
                 f"A question's usage does not say its {', '.join(missing)}.", "Run it again with this version."
             )
-    found = {name: spread([usage[name] for usage in usages]) for name in names}
-    found["tokens"] = spread([usage["prompt_tokens"] + usage["completion_tokens"] for usage in usages])
-    return found
+    tokens = spread([usage["prompt_tokens"] + usage["completion_tokens"] for usage in usages])
+    return {name: spread([usage[name] for usage in usages]) for name in names} | {"tokens": tokens}
 
 
 def summarise(folder: Path) -> dict[str, Any]:
-    """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored.
+    """Return the metrics of a run; questions without an outcome yet are counted, not scored.
 
-    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs. `warned` tells by
-    kind how many questions came with a warning, and what most of them say; none where there are no traces.
+    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
     """
     run, rows = read_run(folder), read_rows(folder)
     unfinished, warned = _traced(folder, {row.trace for row in rows})
-    left_out = {"answer_filter": run["answer_filter"]} if "answer_filter" in run else {}
     return {
         "questions": len(run["questions"]),
         "finished": len(rows),
@@ -80,16 +73,16 @@ def summarise(folder: Path) -> dict[str, Any]:
         "stopped": sum(bool(row.stopped_by) for row in rows),
         "stopped_guesses": sum(bool(row.stopped_by and row.source == "fallback") for row in rows),
         "errors": dict(Counter(row.error for row in rows if row.error)),
-        **left_out,
+        **({"answer_filter": run["answer_filter"]} if "answer_filter" in run else {}),
         "rests_on": dict(Counter(row.rests_on for row in rows)),
         "metrics": _means(rows),
         "by_type": _by(rows, lambda row: row.type),
         "by_hops": _by(rows, lambda row: str(row.hops or "")),
         "sources": dict(sum((Counter(row.sources) for row in rows), Counter())),
-        "judges": {one.judge.name: one.report(rows).as_dict() for one in read_judgements(folder)},
-        "usage": {name: found.as_dict() for name, found in summarise_usage([row.usage for row in rows]).items()},
+        "judges": {known.judge.name: known.report(rows).as_dict() for known in read_judgements(folder)},
+        "usage": {name: asdict(cost) for name, cost in summarise_usage([row.usage for row in rows]).items()},
         "unfinished_usage": unfinished,
-        "warned": {kind: asdict(found) for kind, found in warned.items()},
+        "warned": {kind: asdict(warning) for kind, warning in warned.items()},
     }
 
 
@@ -106,7 +99,7 @@ def money_spent(folder: Path) -> float:
 def half_width(values: Sequence[float]) -> float:
     """Return half of the 95 % interval of a mean, by the normal approximation.
 
-    Where all values are alike, how far the mean of values from 0 to 1 may be from them all the same.
+    Where all values from 0 to 1 are alike, the Clopper-Pearson bound is used.
     """
     if len(set(values)) == 1:
         return unseen(len(values)) * max(values[0], 1 - values[0])
@@ -117,14 +110,14 @@ def half_width(values: Sequence[float]) -> float:
 
 def _means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Return each metric with its mean, half interval and number of questions."""
-    found: dict[str, list[float]] = defaultdict(list)
+    scores: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.scores.items():
             if value is not None:
-                found[name].append(value)
+                scores[name].append(value)
     return {
         name: {"mean": statistics.fmean(values), "plus_minus": half_width(values), "questions": len(values)}
-        for name, values in found.items()
+        for name, values in scores.items()
     }
 
 
@@ -132,7 +125,7 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[group(row)].append(row)
-    return {name: {"questions": len(some), "metrics": _means(some)} for name, some in sorted(groups.items()) if name}
+    return {name: {"questions": len(part), "metrics": _means(part)} for name, part in sorted(groups.items()) if name}
 
 
 def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:

@@ -24,8 +24,8 @@ from hoptree.evaluation.statistics import PairedComparison, Scores
 from hoptree.evaluation.summary import half_width
 
 _HOW = "Write --vary OPTION=VALUE,VALUE,… or --vary OPTION=START:END:STEP."
-_MOST_VALUES = 1_000
-_MOST_TRIALS = 10_000
+_MAX_VALUES = 1_000
+_MAX_TRIALS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ def read_trials(
     max_trials: int | None = None,
     seed: int = 0,
 ) -> tuple[Trial, ...]:
-    """The trials of OPTION=VALUES texts: the defaults of the options first, then the combinations in order.
+    """Return the trials of OPTION=VALUES texts: the defaults first, then the combinations in order.
 
-    `fixed` are options that have one value in all of them. Of more combinations than `max_trials`, as many are drawn by
-    the seed; the defaults come on top.
+    `fixed` are options with one value in all of them. Of more combinations than `max_trials`, as many are drawn by the
+    seed, not counting the defaults.
     """
     values = _values(method, varied)
     given = read_options(method, fixed)
     for name in values.keys() & given.keys():
         raise ConfigError(f"{name} is varied, and set to {as_text(given[name])}.", "Leave out --vary or --set.")
     count = math.prod(map(len, values.values()))
-    if count > _MOST_TRIALS:
-        raise InputError(f"There are {count:,} combinations.", f"Vary less: {_MOST_TRIALS:,} can be chosen from.")
+    if count > _MAX_TRIALS:
+        raise InputError(f"There are {count:,} combinations.", f"Vary less: {_MAX_TRIALS:,} can be chosen from.")
     known = {option.name: option.default for option in method.options}
     defaults = Trial({name: known[name] for name in values})
     combinations = [Trial(dict(zip(values, chosen, strict=True))) for chosen in product(*values.values())]
@@ -88,26 +88,26 @@ def _values(method: Method, varied: Sequence[str]) -> dict[str, tuple[Any, ...]]
     if not varied:
         raise InputError("Nothing is varied.", _HOW)
     options = {option.name: option for option in method.options}
-    found: dict[str, tuple[Any, ...]] = {}
-    for said in varied:
-        name, sign, texts = said.partition("=")
+    values: dict[str, tuple[Any, ...]] = {}
+    for variation in varied:
+        name, sign, texts = variation.partition("=")
         key = name.strip().replace("-", "_")
         if not sign or not key:
-            raise InputError(f"--vary {said} is not possible.", _HOW)
+            raise InputError(f"--vary {variation} is not possible.", _HOW)
         if key not in options:
-            read_options(method, {key: texts})  # which says what there is instead
-        if key in found:
+            read_options(method, {key: texts})  # which raises an error with the known options
+        if key in values:
             raise InputError(f"{key} is varied twice.", f"Write all its values at once: --vary {key}=VALUE,VALUE")
         parts = [part.strip() for part in texts.split(",")]
-        listed = [text for part in parts for text in _expanded(part, options[key], said)]
-        found[key] = tuple(dict.fromkeys(read_options(method, {key: text})[key] for text in listed))
-    return found
+        listed = [text for part in parts for text in _expanded(part, options[key], variation)]
+        values[key] = tuple(dict.fromkeys(read_options(method, {key: text})[key] for text in listed))
+    return values
 
 
-def _expanded(part: str, option: Option, said: str) -> list[str]:
+def _expanded(part: str, option: Option, variation: str) -> list[str]:
     """Expand one part of a list: a value or a range."""
     if not part:
-        raise InputError(f"--vary {said} lacks a value.", _HOW)
+        raise InputError(f"--vary {variation} lacks a value.", _HOW)
     kinds = {option.type, *typing.get_args(option.type)}
     if ":" not in part or not kinds & {int, float}:
         return [part]
@@ -120,11 +120,13 @@ def _expanded(part: str, option: Option, said: str) -> list[str]:
         if not steps.is_finite():
             raise ValueError(part)
     except (ValueError, DecimalException) as error:
-        raise InputError(f"--vary {said}: {part} is no range.", "Write START:END:STEP, as in 0:0.4:0.1.") from error
+        raise InputError(
+            f"--vary {variation}: {part} is no range.", "Write START:END:STEP, as in 0:0.4:0.1."
+        ) from error
     if steps < 0 or step < 0:
-        raise InputError(f"--vary {said}: {part} is empty.", "Write the smallest value first, and a step above 0.")
-    if steps >= _MOST_VALUES:
-        raise InputError(f"--vary {said}: {part} has more than {_MOST_VALUES:,} values.", "Give a larger step.")
+        raise InputError(f"--vary {variation}: {part} is empty.", "Write the smallest value first, and a step above 0.")
+    if steps >= _MAX_VALUES:
+        raise InputError(f"--vary {variation}: {part} has more than {_MAX_VALUES:,} values.", "Give a larger step.")
     return [format(start + number * step, "f") for number in range(int(steps) + 1)]
 
 
@@ -134,9 +136,9 @@ _PLAIN = re.compile(r"[\w.+-]+(?::[\w.+-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A trial with the score of each question it was asked; `usage` is what one of them took on average.
+    """A trial with the scores of its questions by id, and their mean `usage`.
 
-    `against` is the comparison with the defaults, None for these themselves and for what was dropped under way.
+    `against` is the comparison with the defaults; None for these themselves and for trials that halving dropped.
     """
 
     trial: Trial
@@ -164,9 +166,8 @@ class Outcome:
         return (-len(self.scores), -self.score, self.usage["tokens"])
 
     def as_dict(self) -> dict[str, Any]:
-        pair = self.against
         kept = ("difference", "interval", "p_value", "adjusted_p", "exact", "wins", "losses", "ties", "detectable")
-        told = pair.as_dict() if pair else {}
+        pair = self.against.as_dict() if self.against else None
         return {
             "name": self.trial.name,
             "options": dict(self.trial.values),
@@ -177,7 +178,7 @@ class Outcome:
             "score": self.score,
             "plus_minus": self.plus_minus,
             "a_question": dict(self.usage),
-            "against_defaults": {name: told[name] for name in kept} if pair else None,
+            "against_defaults": {name: pair[name] for name in kept} if pair else None,
         }
 
 
@@ -185,7 +186,7 @@ class Outcome:
 class Tuned:
     """All trials beside the defaults, over the questions `ids`; `digest` is that of the whole file.
 
-    There are so many `others` in the file, whose ids are in `others_file`.
+    `others` counts its other questions, whose ids are in `others_file`.
     """
 
     experiment: Experiment
@@ -203,8 +204,8 @@ class Tuned:
     @property
     def ranked(self) -> list[Outcome]:
         """The trials, best first; defaults win ties."""
-        others = sorted(self.trials, key=lambda one: one.rank)
-        place = sum(one.rank[:2] < self.defaults.rank[:2] for one in others)
+        others = sorted(self.trials, key=lambda trial: trial.rank)
+        place = sum(trial.rank[:2] < self.defaults.rank[:2] for trial in others)
         return [*others[:place], self.defaults, *others[place:]]
 
     @property
@@ -261,41 +262,36 @@ class Tuned:
         return f"options: {{{', '.join(f'{name}: {_yaml(value)}' for name, value in chosen.items())}}}"
 
     def _run(self, trial: Trial, out: str) -> list[str]:
-        wanted = self.experiment
-        limits = ",".join(f"{name}={value}" for name, value in asdict(wanted.budget).items() if value is not None)
-        prices = f"{wanted.prices.prompt:g}/{wanted.prices.completion:g}" if wanted.prices else ""
-        said = {
-            "--data": str(wanted.data) if self.others else "OTHER-QUESTIONS",
-            "--ids": str(self.others_file) if self.others else "",
-            "--corpus": wanted.corpus,
-            "--graph": wanted.graph,
-            "--retriever": wanted.retriever,
-            "--rerank": wanted.rerank,
-            "--model": wanted.model,
-            "--base-url": wanted.base_url,
-            "--budget": limits,
-            "--prices": prices,
-            "--method": wanted.method,
-        }
-        named = [part for name, value in said.items() if value for part in (name, value)]
-        roles = [part for role, spec in wanted.roles.items() for part in ("--role", f"{role}={spec}")]
-        fixed = [f"{name}={as_text(value)}" for name, value in wanted.options.items()]
-        settings = [part for setting in (*fixed, *trial.settings) for part in ("--set", setting)]
-        return ["hoptree", "run", *named, *roles, *settings, "--out", out]
+        experiment = self.experiment
+        limits = ",".join(f"{name}={value}" for name, value in asdict(experiment.budget).items() if value is not None)
+        prices = f"{experiment.prices.prompt:g}/{experiment.prices.completion:g}" if experiment.prices else ""
+        fixed = [f"{name}={as_text(value)}" for name, value in experiment.options.items()]
+        options = [
+            ("--data", str(experiment.data) if self.others else "OTHER-QUESTIONS"),
+            ("--ids", str(self.others_file) if self.others else ""),
+            *((f"--{name}", getattr(experiment, name)) for name in ("corpus", "graph", "retriever", "rerank", "model")),
+            ("--base-url", experiment.base_url),
+            ("--budget", limits),
+            ("--prices", prices),
+            ("--method", experiment.method),
+            *(("--role", f"{role}={spec}") for role, spec in experiment.roles.items()),
+            *(("--set", setting) for setting in (*fixed, *trial.settings)),
+        ]
+        return ["hoptree", "run", *(part for name, value in options if value for part in (name, value)), "--out", out]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of `tune.json`."""
-        wanted = self.experiment
+        experiment = self.experiment
         return {
             "format": 1,
             "folder": str(self.folder),
-            "method": wanted.method,
-            "model": wanted.model,
-            "corpus": wanted.corpus,
-            "options": dict(wanted.options),
+            "method": experiment.method,
+            "model": experiment.model,
+            "corpus": experiment.corpus,
+            "options": dict(experiment.options),
             "varied": list(self.defaults.trial.values),
             "slice": {
-                "data": str(wanted.data),
+                "data": str(experiment.data),
                 "name": self.data_name,
                 "digest": self.digest,
                 "questions": hashlib.sha256("\n".join(self.ids).encode("utf-8", "replace")).hexdigest()[:16],
@@ -304,7 +300,7 @@ class Tuned:
             },
             "metric": self.metric,
             "search": self.search,
-            "trials": [one.as_dict() for one in self.ranked],
+            "trials": [trial.as_dict() for trial in self.ranked],
             "defaults": self.defaults.trial.name,
             "best": self.best.trial.name,
             "setting": self.setting,

@@ -1,9 +1,9 @@
-"""Tuning: the same questions asked with several values of a method's options, and whether the best is more than luck.
+"""Tune options: ask the same questions with several values, and test whether the best is better than chance.
 
 FOLDER/tuned-on.txt   the ids of the questions it was tuned on
-FOLDER/others.txt     those of the other questions of the file, on which the result is to be shown
+FOLDER/others.txt     those of the other questions of the file, for measuring the result
 FOLDER/NAME/          a trial, which is an ordinary run
-FOLDER/tune.json      what came of it
+FOLDER/tune.json      the result
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hoptree.retrieval.open_encoder import check_encoder
 from hoptree.text.word_classes import open_tagger
 
 _NAMES: dict[str, Callable[[str], object]] = {"tagger": open_tagger, "encoder": check_encoder}
-"""What tells whether there is anything of this name, for options of whatever method."""
+"""Checks of options whose values are names."""
 
 
 def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
@@ -48,16 +48,13 @@ def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
 
 Search = Literal["grid", "halving"]
 TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
-_FEWEST = 10
+_MIN_QUESTIONS = 10
 """Questions that halving drops trials by, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What is tuned on what: the trials, of which the first has the defaults, and the questions all of them are asked.
-
-    `others` are the ids of the file's other questions.
-    """
+    """The trials, of which the first has the defaults, and their questions; `others` are ids of the file's others."""
 
     experiment: Experiment
     trials: tuple[Trial, ...]
@@ -76,17 +73,17 @@ class Tuning:
         metric: str = "f1",
         search: Search = "grid",
     ) -> Tuning:
-        """All that can be refused before anything is asked is refused here.
+        """Choose the questions, and refuse what cannot be tuned before anything is asked.
 
         The questions are those that the experiment chooses, or `rows` of its file ("251-350", counted from 1). Halving
-        asks them in an order of its own, as what a file begins with need not be like the rest of it.
+        shuffles them, as a file may be sorted.
         """
-        whole = read_examples(experiment.data)
-        data = _rows(whole, rows, experiment) if rows else experiment.read_data()
+        everything = read_examples(experiment.data)
+        data = _rows(everything, rows, experiment) if rows else experiment.read_data()
         if search == "halving" and (rows or experiment.seed is None):
             data = replace(data, examples=sample(data.examples, len(data.examples), experiment.seed or 0))
         chosen = {example.id for example in data.examples}
-        others = tuple(example.id for example in whole.examples if example.id not in chosen)
+        others = tuple(example.id for example in everything.examples if example.id not in chosen)
         _check_metric(metric, data, experiment)
         _check_trials(trials, experiment)
         return cls(experiment, trials, data, others, metric, search)
@@ -97,7 +94,7 @@ class Tuning:
 
     def planned(self, trial: Trial, out: Path) -> tuple[Experiment, Path]:
         """Return a trial as a run, and its folder."""
-        wanted = replace(
+        experiment = replace(
             self.experiment,
             options={**self.experiment.options, **trial.values},
             ids=out / TUNED_ON,
@@ -106,7 +103,7 @@ class Tuning:
             seed=None,
             name=f"{trial.name} on {self.data.name}",
         )
-        return wanted, out / Planned("", trial.name, (), wanted).folder
+        return experiment, out / Planned("", trial.name, (), experiment).folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +117,13 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """How many trials, the defaults not counted, are asked how many questions, one after another.
+    """Return the steps of a search: how many trials, without the defaults, are asked how many questions.
 
-    Halving asks all trials few questions and doubles these while it drops the worse half, until two are left for the
-    last step, or as few questions as drop trials by anything but luck.
+    Halving doubles the questions while it drops the worse half of the trials, until two are left.
     """
     doublings = 0
-    if search == "halving" and trials > 2 and questions >= 2 * _FEWEST:
-        doublings = min(math.ceil(math.log2(trials)) - 1, int(math.log2(questions / _FEWEST)))
+    if search == "halving" and trials > 2 and questions >= 2 * _MIN_QUESTIONS:
+        doublings = min(math.ceil(math.log2(trials)) - 1, int(math.log2(questions / _MIN_QUESTIONS)))
     return tuple(
         (math.ceil(trials / 2**step), math.ceil(questions / 2 ** (doublings - step))) for step in range(doublings + 1)
     )
@@ -146,22 +142,22 @@ async def tune(
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
     total, number = sum(count + 1 for count, _ in steps), 0
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     async with _taken(tuning, out), _models(tuning.experiment) as models:
         for count, questions in steps:
-            if found:
-                left = sorted(left, key=lambda trial: found[trial.name].rank)[:count]
+            if outcomes:
+                left = sorted(left, key=lambda trial: outcomes[trial.name].rank)[:count]
             for trial in (defaults, *left):
                 number += 1
                 step = Step(number, total, trial, questions)
-                found[trial.name] = await _tried(tuning, step, out, ways, models, on_progress)
-                on_outcome(step, found[trial.name])
-        tuned = _compared(tuning, list(found.values()), out)
+                outcomes[trial.name] = await _run_trial(tuning, step, out, ways, models, on_progress)
+                on_outcome(step, outcomes[trial.name])
+        tuned = _compared(tuning, list(outcomes.values()), out)
         write_json(out / TUNE, tuned.as_dict())
     return tuned
 
 
-async def _tried(
+async def _run_trial(
     tuning: Tuning,
     step: Step,
     out: Path,
@@ -170,7 +166,7 @@ async def _tried(
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:
     """Run a trial on the first questions, as many as the step wants."""
-    wanted, folder = tuning.planned(step.trial, out)
+    experiment, folder = tuning.planned(step.trial, out)
     ids = tuning.ids[: step.questions]
     known = {row.id for row in _rows_of(folder) if not (ways.retry_failed and row.error)}
     spent = 0.0
@@ -178,7 +174,7 @@ async def _tried(
         spent = sum(money_spent(run.parent) for run in out.glob(f"*/{RUN}") if run.parent != folder)
     try:
         await run_experiment(
-            wanted,
+            experiment,
             folder,
             replace(ways, spent=spent, only=sum(name not in known for name in ids)),
             model=models[""],
@@ -197,33 +193,28 @@ async def _tried(
             f"{step.trial.name}: {missing:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room.",
             "Raise --max-cost, and give the same command: what is finished costs nothing.",
         )
-    return _outcome(tuning, step, folder, [rows[name] for name in ids])
-
-
-def _outcome(tuning: Tuning, step: Step, folder: Path, rows: Sequence[Row]) -> Outcome:
-    scores = {row.id: row.scores.get(tuning.metric) for row in rows}
+    asked = [rows[name] for name in ids]
+    scores = {row.id: row.scores.get(tuning.metric) for row in asked}
     if all(score is None for score in scores.values()):
         raise InputError(
             f"{step.trial.name}: no question has the score {tuning.metric}.", "Choose another with --metric."
         )
-    usage = summarise_usage([row.usage for row in rows])
+    usage = summarise_usage([row.usage for row in asked])
     means = {name: usage[name].mean or 0.0 for name in ("llm_calls", "retrievals", "tokens", "price")}
-    return Outcome(step.trial, folder, scores, sum(bool(row.error) for row in rows), means)
+    return Outcome(step.trial, folder, scores, sum(bool(row.error) for row in asked), means)
 
 
-def _compared(tuning: Tuning, found: Sequence[Outcome], out: Path) -> Tuned:
-    """Each trial that was asked everything beside the defaults.
+def _compared(tuning: Tuning, outcomes: Sequence[Outcome], out: Path) -> Tuned:
+    """Compare each trial that was asked everything with the defaults.
 
-    Those that were dropped on the way were chances to find a better one by luck as well: for Holm's correction they
-    count as what shows nothing.
+    Trials that were dropped could have won by chance as well: Holm's correction counts them with p = 1.
     """
-    defaults, *others = found
-    whole = [one for one in others if len(one.scores) == len(tuning.ids)]
-    pairs = [compare_pair(defaults.scores, one.scores, common_only=True) for one in whole]
-    adjusted = holm([pair.p_value for pair in pairs] + [1.0] * (len(others) - len(whole)))
-    against = {
-        one.trial.name: replace(pair, adjusted_p=p) for one, pair, p in zip(whole, pairs, adjusted, strict=False)
-    }
+    defaults, *others = outcomes
+    complete = [trial for trial in others if len(trial.scores) == len(tuning.ids)]
+    pairs = [compare_pair(defaults.scores, trial.scores, common_only=True) for trial in complete]
+    adjusted = holm([pair.p_value for pair in pairs] + [1.0] * (len(others) - len(complete)))
+    compared = zip(complete, pairs, adjusted, strict=False)
+    against = {outcome.trial.name: replace(pair, adjusted_p=p) for outcome, pair, p in compared}
     return Tuned(
         experiment=tuning.experiment,
         data_name=tuning.data.name,
@@ -235,28 +226,28 @@ def _compared(tuning: Tuning, found: Sequence[Outcome], out: Path) -> Tuned:
         folder=out,
         others_file=out / OTHERS,
         defaults=defaults,
-        trials=tuple(replace(one, against=against.get(one.trial.name)) for one in others),
+        trials=tuple(replace(outcome, against=against.get(outcome.trial.name)) for outcome in others),
     )
 
 
-def _rows(whole: DataSet, said: str, experiment: Experiment) -> DataSet:
+def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
     """Select questions by their places in the file."""
     if experiment.limit is not None or experiment.ids is not None:
-        raise ConfigError(f"--questions {said} is a choice already.", "Leave it out, or --limit and --ids.")
-    match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", said.strip(), re.ASCII)
+        raise ConfigError(f"--questions {rows} is a choice already.", "Leave it out, or --limit and --ids.")
+    match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", rows.strip(), re.ASCII)
     if match is None:
-        raise ConfigError(f"--questions {said} is not possible.", "Write FIRST-LAST, as in 251-350.")
+        raise ConfigError(f"--questions {rows} is not possible.", "Write FIRST-LAST, as in 251-350.")
     first, last = map(int, match.groups())
-    chosen = whole.examples[max(first, 1) - 1 : last]
+    chosen = data.examples[max(first, 1) - 1 : last]
     if not chosen:
-        raise InputError(f"There is no question in {said}.", f"The file has 1-{len(whole.examples)}.")
-    return replace(whole, examples=chosen)
+        raise InputError(f"There is no question in {rows}.", f"The file has 1-{len(data.examples)}.")
+    return replace(data, examples=chosen)
 
 
 def _check_metric(metric: str, data: DataSet, experiment: Experiment) -> None:
     """Refuse a score that no question could get, before any is asked."""
     searchable = experiment.corpus is not None and "corpus" in find_method(experiment.method).needs
-    failed = [failed_row(one, HoptreeError("not asked"), searchable=searchable) for one in data.examples]
+    failed = [failed_row(example, HoptreeError("not asked"), searchable=searchable) for example in data.examples]
     known = sorted({name for row in failed for name in row.scores})
     if metric not in known:
         raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
@@ -280,7 +271,7 @@ def _rows_of(folder: Path) -> list[Row]:
 @asynccontextmanager
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
     """Create the folder with the lists of questions; remove it if the tuning is refused."""
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    created = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         _take(tuning, out)
     except OSError as error:
@@ -291,8 +282,8 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
         if not any(out.glob(f"*/{RUN}")):
             for name in (TUNED_ON, OTHERS):
                 (out / name).unlink(missing_ok=True)
-            with suppress(OSError):  # somebody else uses it, which is as good
-                for folder in made:
+            with suppress(OSError):  # somebody else uses the folder
+                for folder in created:
                     folder.rmdir()
         raise
 
@@ -318,12 +309,12 @@ def _take(tuning: Tuning, out: Path) -> None:
 async def _models(experiment: Experiment) -> AsyncIterator[dict[str, Model]]:
     """Open the models of all trials once."""
     async with AsyncExitStack() as opened:
-        found: dict[tuple[str, str], Model] = {}
+        by_spec: dict[tuple[str, str], Model] = {}
         models = {}
         for role, spec in {"": experiment.model, **experiment.roles}.items():
             key = (spec, experiment.base_url if not role or spec.startswith("openai/") else "")
-            if key not in found:
-                found[key] = open_model(spec, base_url=key[1])
-                opened.push_async_callback(found[key].aclose)
-            models[role] = found[key]
+            if key not in by_spec:
+                by_spec[key] = open_model(spec, base_url=key[1])
+                opened.push_async_callback(by_spec[key].aclose)
+            models[role] = by_spec[key]
         yield models

@@ -1,11 +1,11 @@
-"""The folder of an extraction: what it rests on, a log of the passages that are done, and the triples.
+"""The folder of an extraction.
 
     DIR/extraction.json   corpus, model and prompt
-    DIR/passages.jsonl    one line a passage that was read: the truth, on disk before anything else
+    DIR/passages.jsonl    the log: one line a passage that was read, written first
     DIR/facts.jsonl       the triples of all of them, as hoptree graph load reads them
     DIR/failed.jsonl      the passages that failed the last time, if any did
 
-The triples follow from the log: they are written anew when a run begins, and grow with it.
+The triples are derived from the log: they are rewritten when a run begins, and grow with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIKE_AN_ID = re.compile(r"[QP][1-9][0-9]*|<[^<>\s]+>")
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a passage cost, as usage is counted everywhere: `price` if nothing were cached, `cost` what was paid."""
+    """The usage of a passage: `price` if nothing were cached, `cost` what was paid."""
 
     calls: int = 0
     cached: int = 0
@@ -42,10 +42,10 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A passage that was read; `key` stands for it and all it says.
+    """A passage that was read; `key` is a digest of its id, title and text.
 
-    `readable` is False if the reply was no list of facts. `shortened` says that the model saw the beginning of the
-    passage only, `orders` that sentences which give orders to a model were kept from it.
+    `readable` is False if the reply was no list of facts. `shortened` passages were truncated in the prompt; from those
+    with `orders`, sentences that address a model were left out.
     """
 
     key: int
@@ -60,64 +60,58 @@ class Entry:
     spent: Spent = field(default_factory=Spent)
 
     def as_dict(self) -> dict[str, Any]:
-        """The entry as a line of the log."""
+        """Return the entry as a line of the log."""
         data = asdict(self)
         data["facts"] = [[fact.subject, fact.relation, fact.object, fact.sentence] for fact in self.facts]
         return data
 
     @classmethod
     def read(cls, data: Any) -> Entry:
-        """The entry of a line of the log; a TypeError, ValueError or KeyError if it is none."""
+        """Return the entry of a line of the log; raise a TypeError, ValueError or KeyError if it is none."""
         facts = tuple(StatedFact(*map(_text, fact)) for fact in data["facts"])
         left_out = {_text(why): int(count) for why, count in data["left_out"].items()}
-        plain = {name: bool(data[name]) for name in ("readable", "cut_off", "shortened", "orders")}
-        return cls(
-            int(data["key"]),
-            _text(data["passage"]),
-            _text(data["document"]),
-            facts,
-            left_out,
-            **plain,
-            spent=Spent(**{_text(name): _number(value) for name, value in data["spent"].items()}),  # type: ignore[arg-type]
-        )
+        flags = {name: bool(data[name]) for name in ("readable", "cut_off", "shortened", "orders")}
+        spent = Spent(**data["spent"])
+        if not all(isinstance(value, int | float) for value in asdict(spent).values()):
+            raise TypeError("a text where a number belongs")
+        passage, document = _text(data["passage"]), _text(data["document"])
+        return cls(int(data["key"]), passage, document, facts, left_out, **flags, spent=spent)
 
 
 class Totals:
-    """Sums over entries."""
+    """Sums over entries; `counts` are those of passages and facts, named as in the report."""
 
     def __init__(self) -> None:
-        self.passages = self.facts = self.without_facts = 0
-        self.unreadable = self.cut_off = self.shortened = self.orders = 0
+        self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.spent: Counter[str] = Counter()
 
     def add(self, entry: Entry) -> None:
-        self.passages += 1
-        self.facts += len(entry.facts)
-        self.without_facts += not entry.facts
-        self.unreadable += not entry.readable
-        self.cut_off += entry.cut_off
-        self.shortened += entry.shortened
-        self.orders += entry.orders
+        self.counts.update(
+            finished=1,
+            facts=len(entry.facts),
+            without_facts=not entry.facts,
+            unreadable_replies=not entry.readable,
+            replies_cut_off=entry.cut_off,
+            shortened_passages=entry.shortened,
+            passages_with_orders=entry.orders,
+        )
         self.left_out.update(entry.left_out)
         self.spent.update(asdict(entry.spent))
 
     def as_dict(self) -> dict[str, Any]:
+        names = ("without_facts", "unreadable_replies", "replies_cut_off", "shortened_passages", "passages_with_orders")
         return {
-            "finished": self.passages,
-            "facts": self.facts,
+            "finished": self.counts["finished"],
+            "facts": self.counts["facts"],
             "left_out": dict(self.left_out.most_common()),
-            "without_facts": self.without_facts,
-            "unreadable_replies": self.unreadable,
-            "replies_cut_off": self.cut_off,
-            "shortened_passages": self.shortened,
-            "passages_with_orders": self.orders,
+            **{name: self.counts[name] for name in names},
             "spent": {name: round(value, 6) for name, value in self.spent.items()},
         }
 
 
 def fact_rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    """The facts of a passage as hoptree graph load reads them, with the passage as their source."""
+    """Yield the facts of a passage as hoptree graph load reads them, with the passage as their source."""
     for fact in entry.facts:
         places = {"s": fact.subject, "p": fact.relation, "o": fact.object}
         ids = {f"{place}_id": name_id(name) for place, name in places.items() if _LIKE_AN_ID.fullmatch(name)}
@@ -130,21 +124,15 @@ def _text(value: Any) -> str:
     return value
 
 
-def _number(value: Any) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{type(value).__name__} where a number belongs")
-    return value
-
-
 RESTS_ON, LOG, FACTS, FAILED = "extraction.json", "passages.jsonl", "facts.jsonl", "failed.jsonl"
 _FORMAT = 1
-_FIRST = (FolderLock.NAME, f"{RESTS_ON}.new")
-"""All that a run may leave which was killed before it wrote what it rests on."""
+_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")
+"""Files of a run that was killed before it wrote what it rests on."""
 _COMPARED = ("corpus", "model", "prompt")
 
 
 class ExtractionFolder:
-    """A folder that one process at a time adds passages to; `done` holds the keys of those that are there."""
+    """A folder that one process at a time adds passages to; `done` holds their keys."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -157,13 +145,13 @@ class ExtractionFolder:
     def begin(
         self, rests_on: Mapping[str, str], *, anyway: bool = False, current: Callable[[], set[int]] = set
     ) -> None:
-        """Take the folder up, or make it; refuse one that rests on something else, unless that is wanted `anyway`.
+        """Open or create the folder; refuse one that rests on something else, unless `anyway`.
 
-        `current` tells the keys of the corpus's passages: where the corpus is another one, what stands there of
-        passages that it does not have is taken out.
+        `current` returns the keys of the corpus's passages: if the corpus changed, others are removed from the log.
         """
         try:
-            self._check_place()
+            if self.path.exists() and not self._is_extraction():
+                raise InputError(f"{self.path} exists and holds no extraction.", "Choose a new folder for --out.")
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             known = self._known()
@@ -175,9 +163,14 @@ class ExtractionFolder:
                 )
             truncate_partial_line(self.path / LOG)
             if "corpus" in changed:
-                self._keep_only(current())
-            self._note(rests_on, known, changed=bool(changed))
-            self._take_up()
+                keys = current()
+                kept = (json.dumps(entry.as_dict()) + "\n" for entry in self._entries() if entry.key in keys)
+                atomic_write(self.path / LOG, kept)
+            before = known.pop("before", [])
+            content = {"format": _FORMAT, **rests_on, "before": [*before, known] if changed else before}
+            atomic_write(self.path / RESTS_ON, [json.dumps(content, indent=1) + "\n"])
+            # A kill may have come between an entry of the log and its triples.
+            atomic_write(self.path / FACTS, (self._count(entry) for entry in self._entries()))
             self._log = JsonlLog(self.path / LOG)
             self._facts = (self.path / FACTS).open("a", encoding="utf-8", errors="replace", newline="\n")
         except OSError as error:
@@ -189,16 +182,14 @@ class ExtractionFolder:
             self.close()
             raise
 
-    def _check_place(self) -> None:
-        if not self.path.exists():
-            return
-        if not self.path.is_dir() or not (
-            (self.path / RESTS_ON).exists() or all(one.name in _FIRST for one in self.path.iterdir())
-        ):
-            raise InputError(f"{self.path} exists and holds no extraction.", "Choose a new folder for --out.")
+    def _is_extraction(self) -> bool:
+        """Tell whether the folder holds an extraction, or nothing but the leftovers of a killed one."""
+        if not self.path.is_dir():
+            return False
+        return (self.path / RESTS_ON).exists() or all(path.name in _LEFTOVERS for path in self.path.iterdir())
 
     def _known(self) -> dict[str, Any]:
-        """What the folder rests on; nothing if it is new."""
+        """Return what the folder rests on; {} if it is new."""
         path = self.path / RESTS_ON
         if not path.exists():
             return {}
@@ -211,29 +202,8 @@ class ExtractionFolder:
             raise InputError(f"{path} is damaged, or of another version of Hoptree.", "Give another --out.")
         return known
 
-    def _note(self, rests_on: Mapping[str, str], known: dict[str, Any], *, changed: bool) -> None:
-        """Write what the folder rests on, and on what it rested before that was changed."""
-        before = known.pop("before", [])
-        whole = {"format": _FORMAT, **rests_on, "before": [*before, known] if changed else before}
-        atomic_write(self.path / RESTS_ON, [json.dumps(whole, indent=1) + "\n"])
-
-    def _keep_only(self, keys: set[int]) -> None:
-        """Take passages out of the log that the corpus does not have, or not any more as they were."""
-        kept = (json.dumps(entry.as_dict()) + "\n" for entry in self._entries() if entry.key in keys)
-        atomic_write(self.path / LOG, kept)
-
-    def _take_up(self) -> None:
-        """Learn what is done, and write the triples of it anew: a kill may have come before those of the last ones."""
-
-        def rows() -> Iterator[str]:
-            for entry in self._entries():
-                self._count(entry)
-                yield _lines(entry)
-
-        atomic_write(self.path / FACTS, rows())
-
     def _entries(self) -> Iterator[Entry]:
-        """The passages of the log, each once; it may be longer than memory."""
+        """Yield the passages of the log, each once; it may be larger than memory."""
         path = self.path / LOG
         if not path.exists():
             return
@@ -250,18 +220,19 @@ class ExtractionFolder:
                     seen.add(entry.key)
                     yield entry
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: Entry) -> str:
+        """Count a passage as done, and return the lines of its triples."""
         self.done.add(entry.key)
         self.totals.add(entry)
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in fact_rows(entry))
 
     async def add(self, entry: Entry) -> None:
         """Put a passage on disk: first in the log, then its triples."""
         assert self._log is not None
         assert self._facts is not None
         await self._log.add(entry.as_dict())
-        self._count(entry)
         try:
-            self._facts.write(_lines(entry))
+            self._facts.write(self._count(entry))
             self._facts.flush()
         except OSError as error:
             raise HoptreeError(
@@ -270,10 +241,10 @@ class ExtractionFolder:
             ) from error
 
     def name_failed(self, failed: Sequence[Mapping[str, str]]) -> None:
-        """List the passages that failed, in the place of those of the last time."""
+        """List the passages that failed, replacing those of the last time."""
         path = self.path / FAILED
         if failed:
-            atomic_write(path, (json.dumps(one) + "\n" for one in failed))
+            atomic_write(path, (json.dumps(failure) + "\n" for failure in failed))
         else:
             path.unlink(missing_ok=True)
 
@@ -283,8 +254,3 @@ class ExtractionFolder:
                 file.close()
         self._log = self._facts = None
         self._lock.release()
-
-
-def _lines(entry: Entry) -> str:
-    """The triples of a passage, one a line."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in fact_rows(entry))

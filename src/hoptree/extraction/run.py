@@ -1,4 +1,4 @@
-"""Reading a corpus through: every passage once, each on disk when it is done, and a killed run goes on."""
+"""Extract facts from a corpus: every passage once, durable, resumable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hoptree.corpus.files import find_files
 from hoptree.corpus.read import read_passages
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
-from hoptree.engine.events import Event, PassageTruncated, TextQuarantined
+from hoptree.engine.events import PassageTruncated, TextQuarantined
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
@@ -30,14 +30,14 @@ from hoptree.retrieval.index.folder import MANIFEST, Index
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A corpus to be read through; `identity` is a digest of all it says, whatever it is called.
+    """A corpus to be read; `identity` is a digest of its content, `known` its number of passages if no count is needed.
 
-    `known` is how many passages it has where that need not be counted. `problems` collects what cannot be read.
+    `problems` collects what cannot be read.
     """
 
     name: str
@@ -47,20 +47,19 @@ class Passages:
     problems: Problems
 
     def distinct(self, limit: int | None = None) -> Iterator[tuple[int, Passage]]:
-        """The passages with their keys, each once, the first `limit` of them."""
-        # What is broken was noted when they were counted.
+        """Yield the first `limit` passages with their keys, each once; `count` has noted what is broken."""
         return islice(_each_once(self.stream(Problems(self.problems.limit))), limit)
 
     def count(self, limit: int | None = None) -> int:
-        """How many passages there are, `limit` at most; an error if there is none."""
+        """Return how many passages there are, `limit` at most; an error if there is none."""
         if self.known is None:
-            found = sum(1 for _ in islice(_each_once(self.stream(self.problems)), limit))
+            total = sum(1 for _ in islice(_each_once(self.stream(self.problems)), limit))
         else:
-            found = self.known if limit is None else min(limit, self.known)
-        if not found:
+            total = self.known if limit is None else min(limit, self.known)
+        if not total:
             why = f" ({self.problems.summary()})" if self.problems.counts else ""
             raise CorpusError(f"{self.name} holds no passage{why}.", "Give a corpus with text in it.")
-        return found
+        return total
 
 
 def _each_once(passages: Iterator[Passage]) -> Iterator[tuple[int, Passage]]:
@@ -72,13 +71,13 @@ def _each_once(passages: Iterator[Passage]) -> Iterator[tuple[int, Passage]]:
 
 
 def passage_key(passage: Passage) -> int:
-    """A number that stands for a passage and all it says."""
-    said = f"{passage.id}\0{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest())
+    """Return a digest of a passage's id, title and text as a number."""
+    content = f"{passage.id}\0{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
 
 
 def open_passages(corpus: str) -> Passages:
-    """The passages of an index folder, of a file or folder of documents, or of the packaged sample."""
+    """Return the passages of an index folder, of a file or folder of documents, or of the packaged sample."""
     if is_remote(corpus):
         raise InputError(
             f"{corpus} is an engine elsewhere, which cannot be read through.",
@@ -99,32 +98,31 @@ def open_passages(corpus: str) -> Passages:
 
 
 def _digest(path: Path) -> str:
-    """The digest of all files of a corpus with their names below it."""
-    found = hashlib.sha256()
+    """Return the digest of all files of a corpus with their names below it."""
+    digest = hashlib.sha256()
     for file in find_files(path):
         name = "" if path.is_file() else file.name
-        found.update(f"{name}\0{file.size}\0".encode("utf-8", "surrogatepass"))
+        digest.update(f"{name}\0{file.size}\0".encode("utf-8", "surrogatepass"))
         try:
             with file.path.open("rb") as stream:
-                while block := stream.read(_BLOCK):
-                    found.update(block)
+                while block := stream.read(_BLOCK_BYTES):
+                    digest.update(block)
         except OSError:
-            found.update(b"unreadable")  # reading the passages says so
-    return found.hexdigest()[:32]
+            digest.update(b"unreadable")  # reported when the passages are read
+    return digest.hexdigest()[:32]
 
 
-_AT_ONCE, _A_SLOT = 512, 2
-"""Passages under way together: so many at most, and so many for each slot of the model, so that none is idle."""
+_MAX_AT_ONCE, _PASSAGES_PER_SLOT = 512, 2
 _SKIPPED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An extraction as it was asked for.
+    """The settings of an extraction.
 
-    `limit` takes the first passages of the corpus. `budget` is that of this call of the command: when it is spent, no
-    further passage is begun. `only` reads that many and stops, which is how a cost is estimated. `anyway` goes on in a
-    folder that rests on another corpus, model or prompt.
+    `limit` takes the first passages of the corpus. When the `budget` of this call is spent, no further passage is
+    begun. `only` reads that many and stops, to estimate a cost. `anyway` resumes in a folder that rests on another
+    corpus, model or prompt.
     """
 
     corpus: str
@@ -140,7 +138,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A passage that could not be read by the model, and why."""
+    """A passage whose call failed, and why."""
 
     passage: str
     error: str
@@ -149,10 +147,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Progress:
-    """How far an extraction is; passages of earlier calls of the command are among those that are `done`.
-
-    `new` of them are of this one, and tokens, calls and cost are of those.
-    """
+    """How far an extraction is; of all `done`, `new` ones are of this call, as are tokens, calls and cost."""
 
     total: int
     done: int = 0
@@ -171,9 +166,9 @@ Listener = Callable[[Progress], None]
 
 
 async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambda progress: None) -> dict[str, Any]:
-    """Read every passage that is not done yet, and say what came of all.
+    """Read every passage that is not done yet, and report on all.
 
-    A passage whose call fails is listed, and read by the next call of the command. Where all fail, that is an error.
+    A passage whose call fails is listed, and read by the next call of the command. If all fail, the error is raised.
     """
     passages = open_passages(wanted.corpus)
     if wanted.out.resolve().is_relative_to(Path(wanted.corpus).resolve()):
@@ -197,11 +192,11 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
         try:
             await reading.read_all(passages)
         finally:
-            folder.name_failed([asdict(one) for one in reading.progress.failed])
+            folder.name_failed([asdict(failure) for failure in reading.progress.failed])
     finally:
         folder.close()
         calls.close()
-    return _told(wanted, model, passages, folder, reading.progress, calls)
+    return _report(wanted, model, passages, folder, reading.progress, calls)
 
 
 class _Reading:
@@ -218,10 +213,10 @@ class _Reading:
     ) -> None:
         self._wanted, self._model, self._calls, self._folder = wanted, model, calls, folder
         self._on_progress = on_progress
-        self.progress = Progress(total, facts=folder.totals.facts, began=time.monotonic())
+        self.progress = Progress(total, facts=folder.totals.counts["facts"], began=time.monotonic())
         self._begun = 0
         slots = min(model.slots, wanted.concurrency or model.slots)
-        self._at_once = max(1, min(_AT_ONCE, _A_SLOT * slots))
+        self._at_once = max(1, min(_MAX_AT_ONCE, _PASSAGES_PER_SLOT * slots))
         self._breaker = CircuitBreaker(self._at_once)
         self._last_failure: ModelError | None = None
 
@@ -234,8 +229,8 @@ class _Reading:
         self._on_progress(self.progress)
 
     async def _work(self, waiting: Iterator[tuple[int, Passage]]) -> None:
-        while (one := await self._next(waiting)) is not None:
-            key, passage = one
+        while (keyed := await self._next(waiting)) is not None:
+            key, passage = keyed
             try:
                 entry = await self._read(key, passage)
             except ModelError as error:
@@ -246,20 +241,16 @@ class _Reading:
             self._on_progress(self.progress)
 
     async def _next(self, waiting: Iterator[tuple[int, Passage]]) -> tuple[int, Passage] | None:
-        """The next passage that is not done, while the budget lasts."""
-        skipped = 0
+        """Return the next passage that is not done, while the budget lasts."""
         while not self._spent():
-            one = next(waiting, None)
-            if one is None:
-                return None
-            if one[0] not in self._folder.done:
-                self._begun += 1
-                return one
+            keyed = next(waiting, None)
+            if keyed is None or keyed[0] not in self._folder.done:
+                self._begun += keyed is not None
+                return keyed
             self.progress.done += 1
-            skipped += 1
-            if skipped % _SKIPPED_AT_ONCE == 0:
+            if self.progress.done % _SKIPPED_AT_ONCE == 0:
                 self._on_progress(self.progress)
-                await asyncio.sleep(0)  # others have replies to take in
+                await asyncio.sleep(0)  # others have replies to process
         return None
 
     def _spent(self) -> bool:
@@ -282,18 +273,23 @@ class _Reading:
             trace=Trace(passage.id),
             prices=self._wanted.prices,
         )
-        found = await extract_facts(ctx, passage)
+        extracted = await extract_facts(ctx, passage)
+        events = ctx.trace.events
+        calls = [event for event in events if isinstance(event, ModelCalled)]
+        names = ("prompt_tokens", "completion_tokens", "cost", "seconds")
+        sums = {name: sum(getattr(call, name) for call in calls) for name in names}
+        price = sum(call.full_price for call in calls)
         return Entry(
             key,
             passage.id,
             passage.document,
-            found.facts,
-            {str(why): count for why, count in found.left_out.items()},
-            found.readable,
-            found.cut_off,
-            shortened=any(isinstance(event, PassageTruncated) for event in ctx.trace.events),
-            orders=any(isinstance(event, TextQuarantined) for event in ctx.trace.events),
-            spent=_spent_on(ctx.trace.events),
+            extracted.facts,
+            {str(why): count for why, count in extracted.left_out.items()},
+            extracted.readable,
+            extracted.cut_off,
+            shortened=any(isinstance(event, PassageTruncated) for event in events),
+            orders=any(isinstance(event, TextQuarantined) for event in events),
+            spent=Spent(len(calls), sum(call.cached for call in calls), price=price, **sums),
         )
 
     async def _keep(self, entry: Entry) -> None:
@@ -315,22 +311,14 @@ class _Reading:
             self._breaker.failure(error)
 
 
-def _spent_on(events: list[Event]) -> Spent:
-    calls = [event for event in events if isinstance(event, ModelCalled)]
-    names = ("prompt_tokens", "completion_tokens", "cost", "seconds")
-    sums = {name: sum(getattr(call, name) for call in calls) for name in names}
-    price = sum(call.full_price for call in calls)
-    return Spent(len(calls), sum(call.cached for call in calls), price=price, **sums)
-
-
-def _told(
+def _report(
     wanted: Wanted, model: Model, passages: Passages, folder: ExtractionFolder, progress: Progress, calls: Calls
 ) -> dict[str, Any]:
     totals, seconds = folder.totals, time.monotonic() - progress.began
     warnings = [str(calls.cache_failure)] if calls.cache_failure else []
     if totals.spent["calls"] and not totals.spent["prompt_tokens"]:
         warnings.append("The model does not say how many tokens it used: they and their price are counted as none.")
-    told = {
+    report = {
         "corpus": passages.name,
         "model": model.name,
         "prompt": facts_template(),
@@ -341,26 +329,26 @@ def _told(
         "new": progress.new,
         "now": {"calls": progress.calls, "cached": progress.cached, "tokens": progress.tokens, "cost": progress.cost},
         "seconds": round(seconds, 1),
-        "failed": [asdict(one) for one in progress.failed],
+        "failed": [asdict(failure) for failure in progress.failed],
         "stopped_by": progress.stopped_by,
         "passed_over": dict(passages.problems.counts),
         "warnings": warnings,
     }
     if wanted.only is not None:
-        told["estimate"] = _estimate(folder, progress, seconds)
-    return told
+        report["estimate"] = _estimate(folder, progress, seconds)
+    return report
 
 
 def _estimate(folder: ExtractionFolder, progress: Progress, seconds: float) -> dict[str, float | None]:
-    """What the passages that are left would take, from those that are done; nothing but seconds rests on the cache."""
-    totals, left = folder.totals, max(0, progress.total - folder.totals.passages)
-    share = left / max(totals.passages, 1)
-    spent = totals.spent
+    """Estimate what the remaining passages would take, from those that are done."""
+    counts, spent = folder.totals.counts, folder.totals.spent
+    left = max(0, progress.total - counts["finished"])
+    share = left / max(counts["finished"], 1)
     return {
         "passages": left,
         "llm_calls": round(spent["calls"] * share),
         "tokens": round((spent["prompt_tokens"] + spent["completion_tokens"]) * share),
-        "facts": round(totals.facts * share),
+        "facts": round(counts["facts"] * share),
         "cost": round(spent["price"] * share, 6),
         "seconds_one_by_one": round(spent["seconds"] * share, 1),
         "seconds_like_the_sample": round(seconds * left / progress.new, 1) if progress.new else None,

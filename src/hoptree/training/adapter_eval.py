@@ -19,7 +19,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import read_rows
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
-from hoptree.evaluation.statistics import PairedComparison, Scores, compare_pair, holm
+from hoptree.evaluation.statistics import PairedComparison, Scores, compare_pair, holm, mean_of
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
@@ -54,10 +54,7 @@ class Version:
 
 
 def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
-    """Return the base and each adapter, named by its folder.
-
-    An adapter that is missing, or was trained on other weights, is refused before any model is asked.
-    """
+    """Return the base and each adapter, named by its folder; refuse adapters that were trained on other weights."""
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
         raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
@@ -288,8 +285,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
     """Return the boundary of each version, by data set, over all questions and on average, and how it changed.
 
-    The gap lies between different questions with each version. So its change has the interval of two independent gaps,
-    which is rather too wide.
+    The gaps of two versions lie between different questions: the interval of their change is that of independent gaps.
     """
     scored: list[_Scored] = []
     means: list[dict[str, Any]] = []
@@ -313,19 +309,14 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
     for mean in means:
         parts = [row for row in rows if row["folder"] and all(row[name] == mean[name] for name in ("run", "version"))]
         for name in (*_SHARES, *_DECISIONS):
-            values = [row[name] for row in parts]
-            mean[name] = None if None in values else _mean(values)
+            mean[name] = mean_of([row[name] for row in parts])
     return [*rows, *means]
 
 
 def _scored(row: dict[str, Any], pairs: Sequence[Pair]) -> _Scored:
     scores = {name: {pair.id: score(pair) for pair in pairs} for name, score in _BOUNDARY_SCORES.items()}
-    row |= {name: _mean([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
+    row |= {name: mean_of([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
     return _Scored(row, scores)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 def _named(trial: Trial, data: str, folder: str | Path | None = None) -> dict[str, Any]:

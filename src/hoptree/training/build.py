@@ -24,12 +24,11 @@ from hoptree.training.chat_rows import (
     balance_rows,
     compare_with_paper,
     describe,
-    progress_counter,
     rehearse,
     word_lengths,
 )
 from hoptree.training.formats import LABELLED, SetSpec, write_set
-from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right, open_memory, with_answers
+from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
@@ -41,28 +40,14 @@ _METHOD = "ra_isf"
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question: "yes" if the model's own answer from memory is right, "no" if not."""
-    asked = with_answers(questions, "labels come from them")
-    async with open_memory(
-        spec.model, method=_METHOD, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
-    ) as engine:
-        name = engine.model.name
-        answers = await answer_from_memory(engine, asked, progress_counter(len(asked), on_progress))
+    replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
-    failed: list[str] = []
-    for question, answer in zip(asked, answers, strict=True):
-        if answer is None:
-            failed.append(question.example.id)
-            continue
+    for question, answer in replies.answered:
         right = is_right(answer, question.example.answers, f1=spec.right_f1)
-        meta = {"model": name, "answer": answer, "right_from_f1": spec.right_f1}
+        meta = {"model": replies.model, "answer": answer, "right_from_f1": spec.right_f1}
         rows.append(await _knowledge_row(question, right, meta))
-    left_out = Counter(
-        {
-            "without an accepted answer": len(questions) - len(asked),
-            "not answered by the model": len(failed),
-        }
-    )
-    return MadeRows(tuple(rows), dict(+left_out), {"model": name, "right_from_f1": spec.right_f1, "failed": failed})
+    report = {"model": replies.model, "right_from_f1": spec.right_f1, "failed": replies.failed}
+    return MadeRows(tuple(rows), dict(+replies.left_out), report)
 
 
 async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[str, Any]) -> ChatRow:
@@ -150,15 +135,17 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     excluded = Excluded(spec.exclude, others)
     admitted = admit(mine, excluded, only_train=spec.only_train, any_split=spec.any_split, allow=spec.allow_evaluation)
     chosen = _choose(admitted.questions, spec)
-    made = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
-    kept = balance_rows(made.rows, spec.balance, spec.seed or 0)
+    result = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
+    kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
     if not kept:
-        raise _no_rows(made, spec)
+        why = "; ".join(f"{count:,} {reason}" for reason, count in result.left_out.items())
+        hint = " --linked takes chains, too." if spec.kind == "ra-isf-decompose" and not spec.linked else ""
+        raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
     files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
-    dropped = Counter(row.label for row in made.rows) - Counter(row.label for row in kept)
+    dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     left_out = Counter(read.left_out)
-    for reasons in (admitted.left_out, made.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
+    for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
         left_out.update(reasons)
     return {
         "kind": spec.kind,
@@ -182,7 +169,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": dict(left_out),
         "warnings": warnings,
-        **made.report,
+        **result.report,
         **describe(kept),
         **({"beside_the_paper": compare_with_paper(word_lengths(kept))} if spec.kind.startswith(f"{TAIKC}-") else {}),
     }
@@ -202,10 +189,7 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first of each file in turn, in their order, or as many drawn by the seed.
-
-    A seed draws in the same way as a run does.
-    """
+    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does."""
     if spec.seed is None:
         before: Counter[str] = Counter()
         turns = []
@@ -216,12 +200,6 @@ def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[Traini
     by_key = {question.key: question for question in questions}
     examples = [replace(question.example, id=key) for key, question in by_key.items()]
     return [by_key[example.id] for example in sample(examples, len(examples), spec.seed)][: spec.limit]
-
-
-def _no_rows(made: MadeRows, spec: SetSpec) -> InputError:
-    why = "; ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
-    hint = " --linked takes chains, too." if spec.kind == "ra-isf-decompose" and not spec.linked else ""
-    return InputError("No row came of these questions.", f"Left out: {why}.{hint}")
 
 
 def _marked(row: ChatRow, spec: SetSpec, admitted: Admitted) -> ChatRow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import statistics
@@ -15,6 +14,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import ModelCalled, Trace
+from hoptree.evaluation.datasets.reading import seeded_rank
 from hoptree.models.model import Capability, Choice, Message, Reply, Request
 from hoptree.training.questions import TrainingQuestion
 
@@ -29,10 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A prompt and the reply to be learnt.
-
-    `label` is what balance is counted by, `source` the data set; `meta` holds what else is known of the row.
-    """
+    """A prompt and the reply to be learnt; `label` is what balance is counted by, `source` the data set."""
 
     id: str
     messages: tuple[Message, ...]
@@ -58,10 +55,7 @@ class MadeRows:
 
 @dataclass(frozen=True, slots=True)
 class PaperStatistics:
-    """Rows, and mean lengths of instruction and output, in a table of TAIKC.
-
-    The paper does not say what it counts. As RAG_REQUIRED has a length of 4, it is tokens.
-    """
+    """Rows, and mean lengths of instruction and output in tokens, in a table of TAIKC."""
 
     rows: int
     instruction: float
@@ -139,22 +133,17 @@ def _mean_and_max(counts: Sequence[int]) -> dict[str, float]:
 
 
 def balance_rows(rows: Sequence[ChatRow], ratio: float | None, seed: int) -> list[ChatRow]:
-    """Drop rows until no label occurs more than `ratio` times as often as the rarest; None keeps all.
-
-    Which rows stay depends on ids and seed alone.
-    """
+    """Drop rows by ids and seed until no label is more than `ratio` times as frequent as the rarest; None keeps all."""
     if ratio is None:
         return list(rows)
     check_balance(ratio)
     counts = Counter(row.label for row in rows)
     allowed = int(ratio * min(counts.values(), default=0))
 
-    def rank(key: str) -> tuple[bytes, str]:
-        return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest(), key
-
     kept: set[str] = set()
     for label in counts:
-        kept.update(sorted((row.id for row in rows if row.label == label), key=rank)[:allowed])
+        ids = sorted((row.id for row in rows if row.label == label), key=lambda key: (seeded_rank(seed, key), key))
+        kept.update(ids[:allowed])
     return [row for row in rows if row.id in kept]
 
 
@@ -205,7 +194,7 @@ class _FixedReply:
 async def rehearse(method: str, step: Callable[[Context], Awaitable[T]], target: str) -> Rehearsal[T]:
     """Let a step of a method make its one call and receive the target as reply.
 
-    So the prompt is exactly the one that a run sends, and a target that the step would not understand shows at once.
+    So the prompt is the one that a run sends, and it shows whether the step understands the target.
     """
     model = _FixedReply(target)
     ctx = Context(method=method, model=model, calls=Calls(None), trace=Trace("rehearsal"))

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.evaluation.datasets.reading import HALVES
+from hoptree.evaluation.datasets.reading import check_half
 from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.training.chat_rows import ChatRow, check_balance
@@ -46,10 +46,9 @@ def check_out(path: Path, form: Format) -> None:
 
 
 def write_set(path: Path, rows: Sequence[ChatRow], form: Format) -> list[Path]:
-    """Write all rows in a format, or leave the file as it was; return the files written.
+    """Write all rows atomically in a format; return the files written.
 
-    TRL takes a conversational prompt and its completion. LLaMA-Factory takes a list of conversations, and finds it
-    under the file's name in a dataset_info.json beside it, in which other sets are kept.
+    LLaMA-Factory finds a set under its file's name in a dataset_info.json beside it, which may list other sets.
     """
     objects = [row.as_dict() for row in rows]
     if form == "llama-factory":
@@ -109,11 +108,7 @@ class SetSpec:
     `only_train`, `any_split`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`). `limit`
     takes the first of those, of each file in turn, or as many drawn by `seed`. With `half`, first or second, only
     questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
-    often as the rarest a label may occur.
-
-    The rest belongs to some kinds: `model` to those that ask one, `right_f1` to know, `judge` to kbae, `corpus` to `k`
-    to those that search, `titles` to relevance and gold, `linked` to decompose, `options` of TAIKC to if, and `robust`
-    to gold.
+    often as the rarest a label may occur. The other settings are used by some kinds only.
     """
 
     kind: Kind
@@ -147,8 +142,8 @@ class SetSpec:
         """Refuse what cannot be built, before any model is asked."""
         if self.kind in ("ra-isf-relevance", "taikc-if") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
-        if self.half and self.half not in HALVES:
-            raise ConfigError(f"'{self.half}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+        if self.half:
+            check_half(self.half)
         check_out(self.out, self.form)
         if not 0 < self.right_f1 <= 1:
             raise ConfigError(f"An F1 of {self.right_f1:g} makes no answer right.", "Give more than 0, and 1 at most.")

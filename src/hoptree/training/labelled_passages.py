@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from hoptree.core.errors import HoptreeError, InputError, ModelError
+from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls
@@ -26,9 +27,13 @@ from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
+from hoptree.training.chat_rows import Progress, progress_counter
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import is_named
 from hoptree.training.questions import TrainingQuestion
+
+if TYPE_CHECKING:
+    from hoptree.training.formats import SetSpec
 
 _CLOSED_ANSWERS = ("yes", "no")
 
@@ -64,7 +69,8 @@ class PassageFinder:
         return self._retriever.identity
 
     async def search(self, text: str) -> tuple[Passage, ...]:
-        return (await self._calls.search(self._retriever, text, k=self.k, where=None, on_retry=_ignore)).reply
+        call = await self._calls.search(self._retriever, text, k=self.k, where=None, on_retry=lambda error, wait: None)
+        return call.reply
 
     def _gold(self, ids: Sequence[str]) -> dict[str, Passage]:
         if self._index is None or not ids:
@@ -74,17 +80,16 @@ class PassageFinder:
     async def judge(self, example: Example) -> JudgedPassages:
         """Judge passages for a question: gold ones are relevant, found or not; others among the first `k` are not.
 
-        Another passage that says an accepted answer is unclear, as data sets mark only some of the relevant ones. Gold
-        is known by ids, or else by the titles of what was found.
+        Other passages that say an accepted answer are unclear. Gold is known by ids, or else by titles.
         """
-        found = await self.search(example.question)
+        results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
-        gold = {passage.id: passage for passage in found if passage.id in ids} | self._gold(ids)
-        by_title = [passage for passage in found if spaced(passage.title) in titles]
+        gold = {passage.id: passage for passage in results if passage.id in ids} | self._gold(ids)
+        by_title = [passage for passage in results if spaced(passage.title) in titles]
         relevant = [gold[name] for name in ids if name in gold] or by_title
         relevant_ids = {passage.id for passage in relevant}
-        others = [passage for passage in found if passage.id not in relevant_ids]
+        others = [passage for passage in results if passage.id not in relevant_ids]
         answers = [answer for answer in example.answers if normalise(answer) not in _CLOSED_ANSWERS]
         unclear = [passage for passage in others if contains(f"{passage.title} | {passage.text}", answers)]
         return JudgedPassages(
@@ -104,11 +109,11 @@ class PassageFinder:
         telling = [passage for passage in ordered if _says(passage, step.answer)]
         if not telling:
             return None
-        found = await self.search(step.asked)
+        results = await self.search(step.asked)
         telling_ids = {passage.id for passage in telling}
-        if gold := next((passage for passage in found if passage.id in telling_ids), None):
-            return gold, found
-        shown = list(found[: self.k - 1])
+        if gold := next((passage for passage in results if passage.id in telling_ids), None):
+            return gold, results
+        shown = list(results[: self.k - 1])
         shown.insert(drawn(key) % (len(shown) + 1), telling[0])
         return telling[0], tuple(shown)
 
@@ -139,10 +144,6 @@ def _says(passage: Passage, answer: str) -> bool:
     """Whether all words of the answer are in the passage, in any order: dates are written in several."""
     words = set(normalise(f"{passage.title} {passage.text}").split())
     return set(normalise(answer).split()) <= words
-
-
-def _ignore(error: ModelError, wait: float) -> None:
-    """A search that is retried needs no mention."""
 
 
 T = TypeVar("T")
@@ -190,11 +191,38 @@ def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[Traini
     return answerable
 
 
-def open_memory(model: str, *, method: str, base_url: str, cache: str | None, concurrency: int | None) -> Engine:
-    """Open an engine that answers from memory, with the prompt that the method uses for that."""
-    engine = Engine(method="direct", model=model, base_url=base_url, cache=cache, concurrency=concurrency)
-    engine.method = Method(method, "Answers from memory", _from_memory, ())
-    return engine
+@dataclass(frozen=True, slots=True)
+class MemoryAnswers:
+    """A model's answers from memory, the ids of questions without one, and counts of those left out."""
+
+    model: str
+    identity: str
+    answered: list[tuple[TrainingQuestion, str]]
+    failed: list[str]
+    left_out: Counter[str]
+
+
+async def answer_from_memory(
+    questions: Sequence[TrainingQuestion], spec: SetSpec, method: str, on_progress: Progress
+) -> MemoryAnswers:
+    """Ask the model of a set every question that has an answer, with the prompt of a method for that."""
+    asked = with_answers(questions, "labels come from them")
+
+    async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
+        result = await engine.ask(question.example.as_question())
+        return (result.answer if result.failure is None else None), result.failure
+
+    async with Engine(
+        method="direct", model=spec.model, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
+    ) as engine:
+        engine.method = Method(method, "Answers from memory", _from_memory, ())
+        name, identity = engine.model.name, engine.model.identity
+        answers = await ask_all(engine, asked, ask, progress_counter(len(asked), on_progress))
+    pairs = list(zip(asked, answers, strict=True))
+    failed = [question.example.id for question, answer in pairs if answer is None]
+    left_out = {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
+    answered = [(question, answer) for question, answer in pairs if answer is not None]
+    return MemoryAnswers(name, identity, answered, failed, Counter(left_out))
 
 
 async def _from_memory(question: Question, ctx: Context) -> Answer:
@@ -202,25 +230,10 @@ async def _from_memory(question: Question, ctx: Context) -> Answer:
     return replace(answer, status="answered")  # what reads like a refusal may be right
 
 
-async def answer_from_memory(
-    engine: Engine, questions: Sequence[TrainingQuestion], on_done: Callable[[], None]
-) -> list[str | None]:
-    """Return the model's answer to every question, greedily decoded; None if it failed.
-
-    Replies are cached, so that a second call costs nothing. If the first ones all fail, their failure is raised.
-    """
-
-    async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
-        result = await engine.ask(question.example.as_question())
-        return (result.answer if result.failure is None else None), result.failure
-
-    return await ask_all(engine, questions, ask, on_done)
-
-
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:
     """Whether an answer equals an accepted one in normal form, or its F1 with one is at least `f1`.
 
-    For yes-or-no questions the first word decides. With an `f1` of 1, the words must be the same.
+    For yes-or-no questions the first word decides.
     """
     verdict = yes_no(answer, golds)
     if verdict is not None:

@@ -68,9 +68,9 @@ ALLOW_OPTION = "--allow-evaluation-questions"
 class Excluded:
     """The questions of evaluation files and runs, which a training question can equal by its id or by its words.
 
-    By its id: within the same data set. By its words: in normal form (lower case, no punctuation, no articles) they
-    are the same, or overlap by at least `OVERLAP`. One that is none of them may share a step with one, and so an answer
-    (see `steps_within`); of the questions of a run only the ids and words are known.
+    By its id: within the same data set. By its words: in normal form they are the same, or overlap by at least
+    `OVERLAP`. Another question may share a step with one, and so an answer (see `steps_within`); of the questions of a
+    run only the ids and words are known.
     """
 
     def __init__(
@@ -154,10 +154,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The questions a training set may be made from, and how many were left out by reason.
-
-    `evaluation` gives the reason, by key, why allowed questions are evaluation questions.
-    """
+    """The questions that may be trained on, counts of the others, and why allowed ones are evaluation questions."""
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
@@ -203,7 +200,9 @@ def admit(
     if not allow:
         if not any_split:
             _refuse_names(doubtful, excluded)
-        left_out.update(_reason(why) for _, why in judged if why)
+        for by in (why.partition(" ")[0] for _, why in judged if why):
+            reason = "shares a step with an evaluation question" if by == "step" else f"evaluation question by {by}"
+            left_out[reason] += 1
         judged = [(question, why) for question, why in judged if not why]
     admitted, evaluation = _without_repeats(judged, doubtful)
     left_out["of the same id or words as one before"] = len(judged) - len(admitted)
@@ -238,11 +237,6 @@ def _named_for_evaluation(judged: Sequence[tuple[TrainingQuestion, str]]) -> dic
     files = dict.fromkeys(question.file for question, _ in judged if question.split == TRAIN)
     splits = {file: split_of_path(Path(file)) for file in files if file not in known}
     return {file: split for file, split in splits.items() if is_evaluation(split)}
-
-
-def _reason(why: str) -> str:
-    by = why.partition(" ")[0]
-    return "shares a step with an evaluation question" if by == "step" else f"evaluation question by {by}"
 
 
 def _evaluation_questions(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQuestion]]]:

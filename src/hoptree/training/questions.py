@@ -12,7 +12,7 @@ from typing import Any
 from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.datasets.rows import Aliases, Fields, read_question_rows
+from hoptree.evaluation.datasets.rows import Fields, read_question_rows
 from hoptree.evaluation.datasets.single_hop import find_beir
 
 TRAIN = "train"
@@ -29,9 +29,8 @@ Fact = tuple[str, str, str]
 class TrainingQuestion:
     """An example of a file that may be trained on.
 
-    `split` is what the row says (`source_split` or `split`), or else the name of its file or folder: train, or a word
-    for evaluation; "" if nothing says. `facts` are its gold facts, each a subject, a property and a value, or all
-    values if there are several.
+    `split` is that of the row (`source_split` or `split`), or else of its file or folder: train, or a word for
+    evaluation; "" if unknown. `facts` are gold facts: a subject, a property, and all its values.
     """
 
     example: Example
@@ -115,7 +114,7 @@ def _split_and_facts(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, 
     by_id = {}
     for position, (line, row) in enumerate(read_question_rows(path)):
         fields = Fields(row, f"Line {line} of {path.name}", form)
-        for example in FORMS[form].read(fields, position, Aliases()):
+        for example in FORMS[form].read(fields, position):
             by_id[example.id] = (_split(fields.row), _facts(fields.row))
     return by_id
 
@@ -136,8 +135,8 @@ def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:
     values: dict[tuple[str, str], dict[str, None]] = {}
     for subject, name, value in given:
         values.setdefault((subject.strip(), name.strip()), {})[value.strip()] = None
-    return tuple((subject, name, _enumerated(list(found))) for (subject, name), found in values.items())
-
-
-def _enumerated(values: list[str]) -> str:
-    return values[0] if len(values) == 1 else f"{', '.join(values[:-1])} and {values[-1]}"
+    facts = []
+    for (subject, name), by_value in values.items():
+        *others, last = by_value
+        facts.append((subject, name, f"{', '.join(others)} and {last}" if others else last))
+    return tuple(facts)

@@ -128,10 +128,10 @@ class _RowMaker:
         return [self._row("decompose", rehearsal, "decompose", source)]
 
     async def _read(self, step: GoldStep, finder: PassageFinder) -> list[ChatRow]:
-        found = await finder.find(self._question.example, step, f"{self._question.key}/{step.id}")
-        if found is None:
+        reading = await finder.find(self._question.example, step, f"{self._question.key}/{step.id}")
+        if reading is None:
             return self._leave_out("no reading, as no gold passage of the corpus says the answer")
-        gold, passages = found
+        gold, passages = reading
         self._gold_passages[step.id] = gold
 
         async def read(ctx: Context) -> Answer:
@@ -167,7 +167,8 @@ class _RowMaker:
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
         if not answer or (normalise(answer) not in ("yes", "no") and not contains(known, [answer])):
             return self._leave_out("no last reading, as the steps do not give the answer")
-        chains = [_verbatim(path) if robust else _sentence(path) for path in tree.paths]
+        verbatim = [" ".join(f"{step.asked} {step.answer}." for step in path) for path in tree.paths]
+        chains = verbatim if robust else [_sentence(path) for path in tree.paths]
         if not all(chains):
             return self._leave_out("no last reading, as a chain makes no good sentence")
         passages = await self._passages_behind(tree) if robust else []
@@ -188,8 +189,8 @@ class _RowMaker:
         if self._finder is None:
             return []
         cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]
-        found = await self._finder.search(self._text)
-        by_id = {passage.id: passage for passage in (*cited[: self._finder.k], *found)}
+        results = await self._finder.search(self._text)
+        by_id = {passage.id: passage for passage in (*cited[: self._finder.k], *results)}
         return list(by_id.values())[: self._finder.k + MAX_FURTHER_PASSAGES]
 
     async def _summarise(self, path: Sequence[GoldStep]) -> list[ChatRow]:
@@ -208,10 +209,6 @@ class _RowMaker:
 def _is_understood(rehearsal: Rehearsal[Answer]) -> bool:
     """Whether the step took the target for an answer; some titles read like a refusal."""
     return rehearsal.read.known and exact_match(rehearsal.read.text, [rehearsal.target])
-
-
-def _verbatim(path: Sequence[GoldStep]) -> str:
-    return " ".join(f"{step.asked} {step.answer}." for step in path)
 
 
 def _sentence(path: Sequence[GoldStep]) -> str:

@@ -36,7 +36,7 @@ from hoptree.training.chat_rows import (
     rehearse,
 )
 from hoptree.training.formats import SetSpec
-from hoptree.training.labelled_passages import answer_from_memory, ask_all, open_memory, with_answers
+from hoptree.training.labelled_passages import answer_from_memory, ask_all, with_answers
 from hoptree.training.plans.gold_trees import carried_out, written
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.questions import TrainingQuestion
@@ -103,9 +103,8 @@ class _Outcome:
 async def make_instructions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make rows of the questions that the teacher solved with an F1 of 1: decompositions, readings and summaries.
 
-    Answers from memory are left out, so that only the steps are learnt. So are plans that had to be repaired and
-    summaries without the result of their chain, as a right answer may come of those, too. Targets are written as
-    the steps read them, without words around them.
+    Left out are answers from memory, plans that had to be repaired, and summaries without the result of their chain.
+    Targets are written as the steps read them.
     """
     asked = with_answers(questions, "only right ones are kept")
     unfit: Counter[str] = Counter()
@@ -183,7 +182,9 @@ def _instruction_rows(
         if best_overlap(answer, question.example.answers).f1 >= 1:
             yield row("final", "read", exchange, answer)
     for number, exchange in enumerate(of_step("summarise"), 1):
-        if contains(exchange.reply, [_last_answer(exchange)]):
+        # In the nested JSON of a chain, the innermost answer is its result.
+        answers = _ANSWER.findall(exchange.messages[-1].content)
+        if contains(exchange.reply, [str(json.loads(answers[-1])) if answers else ""]):
             yield row(f"summary/{number}", "summary", exchange, " ".join(exchange.reply.split()))
         else:
             unfit["no summary, as it does not say what its chain came to"] += 1
@@ -202,12 +203,6 @@ def _plan(exchanges: Sequence[Exchange], question: str) -> tuple[Exchange, str]:
             else:
                 return exchanges[0], written(plan)
     raise why
-
-
-def _last_answer(summary: Exchange) -> str:
-    """Return the result of the chain to be summarised: in its nested JSON the innermost answer is the last."""
-    answers = _ANSWER.findall(summary.messages[-1].content)
-    return str(json.loads(answers[-1])) if answers else ""
 
 
 REFUSAL = "RAG_REQUIRED"
@@ -232,20 +227,12 @@ async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on
 
     It is right by exact match or, if there is a judge, by its verdict; both are in the row.
     """
-    asked = with_answers(questions, "labels come from them")
-    async with open_memory(
-        spec.model, method=TAIKC, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
-    ) as engine:
-        meta: dict[str, Any] = {"model": engine.model.name, "labels_of": labels_of(engine.model.identity)}
-        replies = await answer_from_memory(engine, asked, progress_counter(len(asked), on_progress))
-    answered = [(question, answer) for question, answer in zip(asked, replies, strict=True) if answer is not None]
-    failed = [question.example.id for question, answer in zip(asked, replies, strict=True) if answer is None]
-    verdicts = await _judge(answered, spec)
-    left_out = Counter(
-        {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
-    )
+    replies = await answer_from_memory(questions, spec, TAIKC, on_progress)
+    meta: dict[str, Any] = {"model": replies.model, "labels_of": labels_of(replies.identity)}
+    failed, left_out = replies.failed, replies.left_out
+    verdicts = await _judge(replies.answered, spec)
     rows: list[ChatRow] = []
-    for question, answer in answered:
+    for question, answer in replies.answered:
         verdict = verdicts.get(question.key)
         if verdict is not None and verdict.error:
             left_out["not judged"] += 1

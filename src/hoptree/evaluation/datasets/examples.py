@@ -24,11 +24,9 @@ class Example:
     """A question with its accepted answers (the main one first) and the gold passages behind them.
 
     `supporting_ids` are ids of passages: the file's own, or those that an index of the same file gives to the passages
-    that come with its questions. `supporting_facts` are gold sentences, each a title and the number of the sentence
-    from 0 on; None where the data set does not tell. `hop_ids` and `hop_titles` name the gold passages of each step
-    in order, and are empty where it is not known which passage belongs to which step. `wanted` are the names of a list
-    that the answer is, all of them, each with what else it may be called; empty where the answer is no list. A question
-    that is not `answerable` has no accepted answer: right is who gives none.
+    of its questions. `supporting_facts` are gold sentences, each a title and a number from 0 on; None if unknown.
+    `hop_ids` and `hop_titles` name the gold passages of each step; empty if unknown. `wanted` are the names of an
+    answer that is a list, each with its aliases. Where a question is not `answerable`, abstaining is correct.
     """
 
     id: str
@@ -56,10 +54,9 @@ _FIELDS = tuple(field.name for field in fields(Example) if field.name not in ("w
 
 
 def digest_of(examples: Iterable[Example]) -> str:
-    """SHA-256 of all that is known about the examples, in their order; how the file spells it does not count.
+    """Return the SHA-256 of the examples, in their order and whatever the format of their file.
 
-    Names of a list count where there are any, and that there is no answer where it is said: without them a set has the
-    digest it had before they were known.
+    `wanted` and `answerable` count only where they are set, so that older sets keep their digests.
     """
     digest = hashlib.sha256()
     for example in examples:
@@ -72,11 +69,10 @@ def digest_of(examples: Iterable[Example]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The examples that were asked for; `digest` stands for all examples of the file, chosen or not.
+    """The examples that were chosen; `digest` is that of all examples of the file, `form` the file's format.
 
-    `form` is the form the file was read in. `left_out` are the ids of questions that nothing could be scored of: those
-    for which the data set itself gives no answer, as some of WebQSP, QALD-10 and IIRC, and those whose answers are
-    `taken_apart`, the characters of a printed list.
+    `left_out` are the ids of questions that cannot be scored: those without an answer, as some of WebQSP, QALD-10 and
+    IIRC, and those whose answers are `taken_apart`, the characters of a printed list.
     """
 
     examples: tuple[Example, ...]
@@ -91,8 +87,8 @@ class DataSet:
         """Why questions of the file were left out, and which, where there are any."""
         broken = set(self.taken_apart)
         unanswered = tuple(key for key in self.left_out if key not in broken)
-        found = {"without an accepted answer": unanswered, TAKEN_APART: self.taken_apart}
-        return {why: keys for why, keys in found.items() if keys}
+        reasons = {"without an accepted answer": unanswered, TAKEN_APART: self.taken_apart}
+        return {why: keys for why, keys in reasons.items() if keys}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,9 +145,9 @@ def passage_name(title: str, text: str) -> str:
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The gold title of each fact's subject, once each in the order of the facts; several facts of a page are one step.
+    """Return the gold title of each fact's subject, in the order of the facts; several facts of a page are one step.
 
-    Nothing unless every fact has just one such title and no title is left over.
+    Empty unless every fact has just one such title and no title is left over.
     """
     by_name: dict[str, list[str]] = {}
     for title in titles:

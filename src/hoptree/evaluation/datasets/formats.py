@@ -9,7 +9,7 @@ from typing import Any
 
 from hoptree.corpus.records import context_passages
 from hoptree.evaluation.datasets.examples import Example, gold_facts, hops_by_subject, passage_name
-from hoptree.evaluation.datasets.rows import Aliases, Fields, distinct, spaced
+from hoptree.evaluation.datasets.rows import Fields, distinct, spaced
 from hoptree.evaluation.datasets.single_hop import (
     bamboogle,
     nq,
@@ -22,19 +22,19 @@ from hoptree.evaluation.datasets.single_hop import (
 )
 
 
-def hotpotqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
-    """HotpotQA: `supporting_facts` name sentences of `context`; both also as the objects of lists some copies hold."""
+def hotpotqa(row: Fields, position: int) -> Iterator[Example]:
+    """HotpotQA: `supporting_facts` name sentences of `context`; both may also be objects of lists."""
     yield _with_facts(row, position, "hotpotqa", hops=2)
 
 
-def two_wiki(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def two_wiki(row: Fields, position: int) -> Iterator[Example]:
     """2WikiMultihopQA: as HotpotQA, with `evidences`; other names of the answer lie in a file, by its `answer_id`."""
     triples = [tuple(str(value) for value in triple[:3]) for triple in row.rows("evidences", 3)]
-    further = aliases.of(row.text("answer_id"))
+    further = row.aliases(row.text("answer_id"))
     yield _with_facts(row, position, "2wikimultihopqa", further=further, triples=triples)
 
 
-def advhotpotqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def advhotpotqa(row: Fields, position: int) -> Iterator[Example]:
     """AdvHotpotQA: `paragraphs` with `is_supp`; other accepted answers lie in a file, by the question's id."""
     key = row.text("qas_id", "id") or f"advhotpotqa-{position}"
     gold = [part for part in row.parts("paragraphs") if part.get("is_supp", "is_supporting") is True]
@@ -43,7 +43,7 @@ def advhotpotqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Exampl
     yield Example(
         id=key,
         question=row.question("question"),
-        answers=distinct(answers, aliases.of(key) if answers else ()),
+        answers=distinct(answers, row.aliases(key) if answers else ()),
         type=row.text("type"),
         hops=2,
         dataset="advhotpotqa",
@@ -86,7 +86,7 @@ _KIND = re.compile(r"(\d{1,2})hop\d*(?=_)")
 _PARAGRAPH = re.compile(r"(.+)-\d+")
 
 
-def musique(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def musique(row: Fields, position: int) -> Iterator[Example]:
     """MuSiQue: each step of `question_decomposition` says which of the `paragraphs` it rests on."""
     if row.get("answerable") is False:
         raise row.wrong("is a question that its paragraphs do not answer; use the file of answerable ones")
@@ -124,7 +124,7 @@ def _paragraph(part: Fields) -> tuple[str, str]:
     return spaced(title), passage_name(title, text)
 
 
-def strategyqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def strategyqa(row: Fields, position: int) -> Iterator[Example]:
     """StrategyQA: `answer` is true or false; the evidence is that of the first annotator who gave any.
 
     Paragraphs are named by their page and a number ("Depression (mood)-12"), as in the file of paragraphs.
@@ -133,7 +133,7 @@ def strategyqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example
     if answer is not None and not isinstance(answer, bool):
         raise row.wrong(': "answer" is neither true nor false')
     steps = row.texts("decomposition")
-    hops = next((found for given in row.items("evidence") if any(found := _evidence(given))), ())
+    hops = next((passages for given in row.items("evidence") if any(passages := _evidence(given))), ())
     ids = distinct(name for hop in hops for name in hop)
     yield Example(
         id=row.text("qid", "id") or f"strategyqa-{position}",
@@ -164,32 +164,29 @@ def _page(paragraph: str) -> str:
     return spaced(match[1] if match else paragraph)
 
 
-def iirc(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def iirc(row: Fields, position: int) -> Iterator[Example]:
     """IIRC: a page with `questions`; the context of each names the page itself ("main") or pages it links to.
 
     A question that nothing answers has no answers.
     """
     page = spaced(row.text("title"))
-    for place, asked in enumerate(row.parts("questions")):
-        given = asked.part("answer")
-        pages = [part.text("passage") for part in asked.parts("context")]
+    for place, question in enumerate(row.parts("questions")):
+        given = question.part("answer")
+        answer = f"{given.text('answer_value')} {given.text('answer_unit')}".strip()
+        if given.text("type") == "span":
+            answer = ", ".join(span.text("text") for span in given.parts("answer_spans"))
+        pages = [part.text("passage") for part in question.parts("context")]
         yield Example(
-            id=asked.text("qid") or f"iirc-{position}-{place}",
-            question=asked.question("question"),
-            answers=_iirc_answers(given),
+            id=question.text("qid") or f"iirc-{position}-{place}",
+            question=question.question("question"),
+            answers=distinct([answer]),
             type=given.text("type"),
             dataset="iirc",
             supporting_titles=distinct(page if name == "main" else spaced(name) for name in pages),
         )
 
 
-def _iirc_answers(given: Fields) -> tuple[str, ...]:
-    if given.text("type") == "span":
-        return distinct([", ".join(span.text("text") for span in given.parts("answer_spans"))])
-    return distinct([f"{given.text('answer_value')} {given.text('answer_unit')}".strip()])
-
-
-def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def own(row: Fields, position: int) -> Iterator[Example]:
     """A question with `answers` (or one `answer`) and, as far as known, the other fields under their own names.
 
     `wanted` is for answers that are lists: for each name a list of it and what else it may be called. A row with
@@ -197,12 +194,16 @@ def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     """
     question = row.question("question")
     answerable = row.row.get("answerable") is not False
-    named = row.texts("supporting_ids", of="names")
-    titled = [spaced(title) for title in row.texts("supporting_titles", of="names")]
-    ids, titles = distinct(named), distinct(titled)
+    all_ids = row.texts("supporting_ids", of="names")
+    all_titles = [spaced(title) for title in row.texts("supporting_titles", of="names")]
+    ids, titles = distinct(all_ids), distinct(all_titles)
     triples = [tuple(str(value) for value in triple[:3]) for triple in row.rows("evidence_triples", 3)]
     hop_titles = hops_by_subject(triples, titles)
-    id_of = dict(zip(titles, ids, strict=False)) if len(titled) == len(titles) == len(ids) == len(named) else {}
+    paired = len(all_titles) == len(titles) == len(ids) == len(all_ids)
+    id_of = dict(zip(titles, ids, strict=True)) if paired else {}
+    wanted = row.rows("wanted", 1)
+    if not all(isinstance(name, str) and name.strip() for names in wanted for name in names):
+        raise row.wrong(': "wanted" is no list of lists of names')
     yield Example(
         id=row.text("id", "_id", "ID", "qid") or question,
         question=question,
@@ -218,15 +219,8 @@ def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
         decomposition_answers=row.texts("decomposition_answers"),
         hop_ids=tuple(tuple(id_of[title] for title in hop) for hop in hop_titles) if id_of else (),
         hop_titles=hop_titles,
-        wanted=_wanted(row),
+        wanted=tuple(distinct(name.strip() for name in names) for names in wanted),
     )
-
-
-def _wanted(row: Fields) -> tuple[tuple[str, ...], ...]:
-    names = row.rows("wanted", 1)
-    if not all(isinstance(name, str) and name.strip() for called in names for name in called):
-        raise row.wrong(': "wanted" is no list of lists of names')
-    return tuple(distinct(name.strip() for name in called) for called in names)
 
 
 def _answers(row: Fields) -> tuple[str, ...]:
@@ -240,7 +234,7 @@ def _answers(row: Fields) -> tuple[str, ...]:
     )
 
 
-def flashrag(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def flashrag(row: Fields, position: int) -> Iterator[Example]:
     """FlashRAG: `golden_answers`, and in `metadata` what it kept of the original row."""
     kept = row.part("metadata")
     facts = gold_facts(kept)
@@ -254,7 +248,7 @@ def flashrag(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def beir(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def beir(row: Fields, position: int) -> Iterator[Example]:
     """BEIR: a query; which passages are relevant to it stands in another file."""
     kept = row.part("metadata")
     answer = kept.get("answer")
@@ -270,13 +264,13 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are read (`read` gets the row, its number and known aliases), and which rows are taken for its own.
+    """How rows are read (`read` gets the row and its number), and which rows it `fits`.
 
     `may_lack_answers`: the data set has questions without an answer beside others. `aliased`: a file of aliases adds
     to the answers.
     """
 
-    read: Callable[[Fields, int, Aliases], Iterator[Example]]
+    read: Callable[[Fields, int], Iterator[Example]]
     fits: Callable[[Row], bool]
     may_lack_answers: bool = False
     aliased: bool = False
@@ -319,6 +313,4 @@ FORMS: dict[str, Form] = {
 
 def form_of(row: object) -> str:
     """Return the name of a row's format; `own` if it is of no other."""
-    if not isinstance(row, dict):
-        return "own"
-    return next((name for name, form in FORMS.items() if form.fits(row)), "own")
+    return next((name for name, form in FORMS.items() if isinstance(row, dict) and form.fits(row)), "own")

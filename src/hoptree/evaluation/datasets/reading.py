@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,20 +17,17 @@ from hoptree.corpus.files import open_bytes
 from hoptree.corpus.json_rows import read_lines
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
 from hoptree.evaluation.datasets.formats import FORMS, Form, form_of
-from hoptree.evaluation.datasets.rows import Aliases, Fields, read_aliases, read_question_rows
-from hoptree.evaluation.datasets.single_hop import BeirFiles, find_beir, with_relevant
+from hoptree.evaluation.datasets.rows import Fields, read_aliases, read_question_rows
+from hoptree.evaluation.datasets.single_hop import find_beir, with_relevant
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 
-_FEWEST = 4
+_MIN_CHARACTERS = 4
 
 
-def is_taken_apart(answers: Sequence[str]) -> bool:
-    """Whether answers are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …].
-
-    What was printed cannot be had back: of such rows in some copies of TriviaQA each character is there but once.
-    """
-    return len(answers) >= _FEWEST and answers[0] == "[" and all(len(answer) == 1 for answer in answers)
+def _is_taken_apart(answers: Sequence[str]) -> bool:
+    """Tell whether answers are the characters of a printed list, each once: "[", "'", "A", "p", … for ['Apple', …]."""
+    return len(answers) >= _MIN_CHARACTERS and answers[0] == "[" and all(len(answer) == 1 for answer in answers)
 
 
 HALVES = ("first", "second")
@@ -41,10 +38,14 @@ def half_of(key: str) -> str:
     return HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
 
 
+def check_half(name: str) -> None:
+    if name not in HALVES:
+        raise ConfigError(f"'{name}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+
+
 def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
     """Return the examples of one half: choose settings on one, report the other."""
-    if which not in HALVES:
-        raise ConfigError(f"'{which}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+    check_half(which)
     return tuple(example for example in examples if half_of(example.id) == which)
 
 
@@ -57,24 +58,24 @@ def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Exam
         raise InputError(
             f"{count:,} questions cannot be drawn from {len(examples):,}.", "Ask for as many as there are, or fewer."
         )
-    return tuple(sorted(examples, key=lambda example: (_drawn(seed, example.id), example.id))[:count])
+    return tuple(sorted(examples, key=lambda example: (seeded_rank(seed, example.id), example.id))[:count])
 
 
-def _drawn(seed: int, key: str) -> bytes:
+def seeded_rank(seed: int, key: str) -> bytes:
+    """Return what a sample is sorted by: it depends on the seed and a key alone."""
     return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest()
 
 
 def write_ids(path: Path, ids: Iterable[str]) -> None:
     """Write ids, one a line; an id that a line cannot hold is written as JSON."""
-    lines = [key if _is_plain(key) else json.dumps(key) for key in ids]
+    lines = []
+    for key in ids:
+        plain = key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
+        lines.append(f"{key if plain else json.dumps(key)}\n")
     try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        path.write_text("".join(lines), encoding="utf-8", newline="\n")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Name a file that can.") from error
-
-
-def _is_plain(key: str) -> bool:
-    return key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
@@ -126,32 +127,37 @@ def read_examples(
     of_half: str = "",
     aliases: Path | None = None,
 ) -> DataSet:
-    """The examples of a file of questions, or of a folder in BEIR's form: all of them, or those that are chosen.
+    """Read the examples of a file of questions, or of a folder in BEIR's form.
 
-    The path `sample`, where nothing has that name, stands for the questions of the packaged sample.
+    The path `sample`, where nothing has that name, stands for the questions of the packaged sample. `ids`, or a file of
+    them, chooses and orders; `of_half`, first or second, chooses. `limit` takes the first of what is left, or with a
+    `seed` as many drawn by it. `aliases` is a file of further names for answers: see `read_aliases`.
 
-    `ids`, or a file of them, chooses and orders; so does `of_half`, first or second, which leaves the order. `limit`
-    takes the first of what is left, or with a `seed` as many drawn by it.
-
-    The form is told from the first row unless it is given. A file in which anything is broken is refused, as a score
-    over the rest would not be comparable; so are ids that come twice, and questions without answers beside others
-    that have them. Questions whose answers are the characters of a printed list are left out, and the set tells of it
-    (`notes`). `aliases` is a file of further names for answers: see `read_aliases`.
+    The form is recognised by the first row unless it is given. Broken rows, repeated ids, and questions without answers
+    beside others that have them are errors. Questions whose answers are the characters of a printed list are left out.
     """
     _check(form, limit)
-    found = find_beir(path) if form in ("auto", "beir") else None
-    with _file(found.queries if found else path) as file:
-        name, placed = _read(file, form, read_aliases(aliases) if aliases else None)
-    if found:
-        placed = _judged(placed, found)
+    beir = find_beir(path) if form in ("auto", "beir") else None
+    file: AbstractContextManager[Path] = nullcontext(beir.queries if beir else path)
+    if path == _SAMPLE and not path.exists():
+        from hoptree.sample import sample_questions_file  # which imports all that builds an index
+
+        file = sample_questions_file()
+    with file as source:
+        name, placed = _read(source, form, read_aliases(aliases) if aliases else None)
+    if beir:
+        places = {example.id: where for where, example in placed}
+        judged = with_relevant([example for _, example in placed], beir)
+        placed = [(places[example.id], example) for example in judged]
     _refuse_repeated(placed)
-    taken_apart = tuple(example.id for _, example in placed if is_taken_apart(example.answers))
+    taken_apart = tuple(example.id for _, example in placed if _is_taken_apart(example.answers))
     kept = _answered(_sound(placed, taken_apart, path), FORMS[name])
     if not kept:
         raise InputError(
             f"{path} holds no questions.", "Each row holds a question, its answers, or what names gold passages."
         )
-    examples = _named(kept, path if found is None else found.folder)
+    stem = _stem(beir.folder if beir else path)
+    examples = tuple(example if example.dataset else replace(example, dataset=stem) for example in kept)
     chosen = {example.id for example in examples}
     data = DataSet(
         examples,
@@ -181,47 +187,33 @@ def _check(form: str, limit: int | None) -> None:
         raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
 
 
-def _file(path: Path) -> AbstractContextManager[Path]:
-    """Return the file that a path means."""
-    if path != _SAMPLE or path.exists():
-        return nullcontext(path)
-    from hoptree.sample import sample_questions_file  # which brings all that makes an index
-
-    return sample_questions_file()
-
-
-def _read(path: Path, told: str, aliases: Aliases | None) -> tuple[str, list[Placed]]:
+def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None) -> tuple[str, list[Placed]]:
     """Return the name of the format, and all examples."""
     placed: list[Placed] = []
-    name = "" if told == "auto" else told
+    name = "" if wanted == "auto" else wanted
     for position, (line, row) in enumerate(read_question_rows(path)):
         where = f"Line {line} of {path.name}"
-        if told == "auto":
+        if wanted == "auto":
             name = _same_form(row, name, where)
         if aliases is not None and not FORMS[name].aliased:
             known = ", ".join(known for known, form in FORMS.items() if form.aliased)
             raise ConfigError(
                 f"{path.name} is in the form of {name}, which takes no aliases.", f"They go with {known}."
             )
-        read = FORMS[name].read(Fields(row, where, name), position, aliases or Aliases())
+        read = FORMS[name].read(Fields(row, where, name, aliases), position)
         placed += [(where, example) for example in read]
     return name or "own", placed
 
 
 def _same_form(row: object, name: str, where: str) -> str:
     """Check that every row is of the format of the first."""
-    found = form_of(row)
-    if not name or found in (name, "own") or (name, found) == ("own", "nq"):  # both have a question and its answers
-        return name or found
+    form = form_of(row)
+    if not name or form in (name, "own") or (name, form) == ("own", "nq"):  # both have a question and its answers
+        return name or form
     raise InputError(
-        f"{where} is in the form of {found}, while the first row is in that of {name}.",
+        f"{where} is in the form of {form}, while the first row is in that of {name}.",
         "Give a file with rows of one form, or tell the form.",
     )
-
-
-def _judged(placed: list[Placed], found: BeirFiles) -> list[Placed]:
-    places = {example.id: where for where, example in placed}
-    return [(places[example.id], example) for example in with_relevant([example for _, example in placed], found)]
 
 
 def _refuse_repeated(placed: list[Placed]) -> None:
@@ -259,12 +251,6 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
     return kept
 
 
-def _named(examples: list[Example], path: Path) -> tuple[Example, ...]:
-    """Name the examples' data set, after the file where nothing else tells."""
-    stem = _stem(path)
-    return tuple(example if example.dataset else replace(example, dataset=stem) for example in examples)
-
-
 def _stem(path: Path) -> str:
     """Return the file's name without endings, or its folder's where it only names a split."""
     stem = path.name.partition(".")[0]
@@ -273,9 +259,9 @@ def _stem(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilteredAnswers:
-    """The set with the answers that are left, how many were left out, and the questions all of whose would have been.
+    """The set with the answers that are left, how many were left out, and the questions that keep all answers.
 
-    Those keep all they had: a question without answers could not be scored, and must not vanish.
+    The `untouched` ones would have lost all: a question without answers could not be scored.
     """
 
     data: DataSet
@@ -283,9 +269,7 @@ class FilteredAnswers:
     untouched: tuple[str, ...]
 
 
-async def filter_answers(
-    data: DataSet, retriever: Retriever, *, k: int = 1000, on_done: Callable[[], None] = lambda: None
-) -> FilteredAnswers:
+async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> FilteredAnswers:
     """Keep the answers that occur, as whole words, in the first `k` passages for the question.
 
     The digest becomes that of the remaining examples.
@@ -298,16 +282,11 @@ async def filter_answers(
         for passage in passages:
             if passage.id not in normal:
                 normal[passage.id] = f" {normalise(f'{passage.title} {passage.text}')} "
-        said = " | ".join(normal[passage.id] for passage in passages)
-        answers = tuple(answer for answer in example.answers if _occurs(answer, said))
+        text = " | ".join(normal[passage.id] for passage in passages)
+        forms = {answer: normalise(answer) for answer in example.answers}
+        answers = tuple(answer for answer, form in forms.items() if form and f" {form} " in text)
         if not answers:
             untouched.append(example.id)
         kept.append(replace(example, answers=answers or example.answers))
-        on_done()
     left_out = sum(len(before.answers) - len(after.answers) for before, after in zip(data.examples, kept, strict=True))
     return FilteredAnswers(replace(data, examples=tuple(kept), digest=digest_of(kept)), left_out, tuple(untouched))
-
-
-def _occurs(answer: str, said: str) -> bool:
-    normal = normalise(answer)
-    return bool(normal) and f" {normal} " in said

@@ -8,7 +8,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,10 @@ _PYTHON_TEXT = re.compile(r"""\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*(,|
 class Fields:
     """A row of a file, or an object inside one."""
 
-    def __init__(self, row: object, where: str, form: str) -> None:
-        self._where, self._form = where, form
+    def __init__(
+        self, row: object, where: str, form: str, aliases: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self._where, self._form, self._aliases = where, form, aliases or {}
         if not isinstance(row, dict):
             raise self.wrong("holds no question")
         self.row: dict[str, Any] = row
@@ -38,6 +42,10 @@ class Fields:
         else:
             remedy = f"The file was read in the form of {self._form}: all of its rows must be of it."
         return InputError(f"{self._where}{'' if what.startswith(':') else ' '}{what}.", remedy)
+
+    def aliases(self, key: str) -> tuple[str, ...]:
+        """Return the other names of an entity, or of a question's answer, by its id."""
+        return self._aliases.get(key, ())
 
     def question(self, *names: str) -> str:
         """Return the question in the first of these fields."""
@@ -61,16 +69,11 @@ class Fields:
             value = _unpacked(value)
         if value is None:
             return ()
-        if not isinstance(value, list):
+        texts = ["" if item is None else _text(item) for item in value] if isinstance(value, list) else [None]
+        if None in texts:
             raise self.wrong(f': "{self._present(names)}" is no list of {of}')
-        texts: list[str] = []
-        for item in value:
-            text = "" if item is None else _text(item)
-            if text is None:
-                raise self.wrong(f': "{self._present(names)}" is no list of {of}')
-            if text:
-                texts.append(item if of == "names" and isinstance(item, str) else text)
-        return tuple(texts)
+        pairs = zip(value, texts, strict=True)
+        return tuple(item if of == "names" and isinstance(item, str) else text for item, text in pairs if text)
 
     def whole(self, name: str) -> int:
         """Return a whole number from 0 on; 0 if there is none."""
@@ -103,10 +106,10 @@ class Fields:
 
     def rows(self, name: str, width: int) -> list[tuple[Any, ...]]:
         """Return the items of a list of lists, each with at least this many items."""
-        found = self.items(name)
-        if not all(isinstance(item, list) and len(item) >= width for item in found):
+        items = self.items(name)
+        if not all(isinstance(item, list) and len(item) >= width for item in items):
             raise self.wrong(f': "{name}" is no list of lists of {width} values')
-        return [tuple(item) for item in found]
+        return [tuple(item) for item in items]
 
     def get(self, *names: str) -> Any:
         """Return the first of these fields that holds anything."""
@@ -118,7 +121,7 @@ class Fields:
     def _inside(self, name: str, value: object) -> Fields:
         if not isinstance(value, dict):
             raise self.wrong(f': "{name}" holds something that is no JSON object')
-        return Fields(value, self._where, self._form)
+        return Fields(value, self._where, self._form, self._aliases)
 
 
 def distinct(*groups: Iterable[str]) -> tuple[str, ...]:
@@ -152,17 +155,17 @@ def _unpacked(text: str) -> Any:
     if inside[:1] != "[" or inside[-1:] != "]":
         return text
     inside, at = inside[1:-1], 0
-    found: list[str] = []
+    items: list[str] = []
     while at < len(inside):
         match = _PYTHON_TEXT.match(inside, at)
         if match is None:
             return text
-        found.append(_ESCAPED.sub(_meant, match[1][1:-1]))
+        items.append(_ESCAPED.sub(_unescape, match[1][1:-1]))
         at = match.end()
-    return found
+    return items
 
 
-def _meant(escaped: re.Match[str]) -> str:
+def _unescape(escaped: re.Match[str]) -> str:
     """Return the character of an escape in a Python literal."""
     if digits := escaped[1] or escaped[2]:
         character = chr(int(digits, 16))
@@ -187,27 +190,22 @@ def read_question_rows(path: Path) -> Iterator[Row]:
     A score over the rest of a broken file would not be comparable.
     """
     problems = Problems(limit=sys.maxsize)
-    for row in _rows(_file(path), problems):
-        _refuse(problems)
-        yield row
-    _refuse(problems)
-
-
-def _refuse(problems: Problems) -> None:
-    if problems.sentences:
-        raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
+    for row in chain(_rows(_file(path), problems), (None,)):
+        if problems.sentences:
+            raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
+        if row is not None:
+            yield row
 
 
 def _file(path: Path) -> SourceFile:
-    try:
+    exists = False
+    with suppress(OSError, ValueError):
         if path.is_file():
             return SourceFile(path, path.name, path.stat().st_size, 0)
-        there = path.exists()
-    except (OSError, ValueError):
-        there = False
-    cause = f"{path} is no file." if there else f"There is no {path}."
+        exists = path.exists()
     raise InputError(
-        cause, "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels."
+        f"{path} is no file." if exists else f"There is no {path}.",
+        "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels.",
     )
 
 
@@ -223,8 +221,8 @@ def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:
                 yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
                 return
     except OSError as error:
-        said = error if isinstance(error, Damaged) else error.strerror or error
-        problems.add("unreadable files", f"{file.name} cannot be read: {said}.")
+        cause = error if isinstance(error, Damaged) else error.strerror or error
+        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.")
         return
     yield from read_rows(file, problems=problems)
 
@@ -275,8 +273,8 @@ def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
                 continue
             names = _HEADLESS.get(len(fields), ())
             if not names:
-                said = f"Line {line} of {name} has {len(fields)} {'field' if len(fields) == 1 else 'fields'}"
-                problems.add("broken lines", f"{said} and no known names for them.")
+                count = f"{len(fields)} {'field' if len(fields) == 1 else 'fields'}"
+                problems.add("broken lines", f"Line {line} of {name} has {count} and no known names for them.")
                 return
         if len(fields) != len(names):
             problems.add("broken lines", f"Line {line} of {name} has {len(fields)} fields, not {len(names)}.")
@@ -294,7 +292,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
     def lines() -> Iterator[str]:
         nonlocal last
-        for last, text in read_lines(stream, name, problems):  # noqa: B007 - what was read last is told outside
+        for last, text in read_lines(stream, name, problems):  # noqa: B007 - the last line read is used outside
             yield text
 
     try:
@@ -312,19 +310,8 @@ def _unquoted(field: str) -> str:
     return inside.replace('""', '"')
 
 
-class Aliases:
-    """Names by the id of what they name, or by the id of the question they answer."""
-
-    def __init__(self, names: dict[str, tuple[str, ...]] | None = None) -> None:
-        self._names = names or {}
-
-    def of(self, key: str) -> tuple[str, ...]:
-        """Return the names of one thing."""
-        return self._names.get(key, ())
-
-
-def read_aliases(path: Path) -> Aliases:
-    """Aliases from 2WikiMultihopQA's id_aliases.json, AdvHotpotQA's alt_answers.jsonlines, or a file of entities.
+def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
+    """Read other names by id: 2WikiMultihopQA's id_aliases.json, AdvHotpotQA's alt_answers.jsonlines, or own rows.
 
     A row names a thing (`Q_id`, `qas_id` or `id`) and gives some of `label`, `answer`, `aliases` and `demonyms`. Rows
     about the same thing add up.
@@ -339,4 +326,4 @@ def read_aliases(path: Path) -> Aliases:
         names[key] = distinct(names.get(key, ()), *given)
     if not names:
         raise InputError(f"{path} holds no aliases.", 'Each row has a "Q_id" and a list "aliases".')
-    return Aliases(names)
+    return names

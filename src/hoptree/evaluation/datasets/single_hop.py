@@ -1,4 +1,4 @@
-"""Natural Questions, TriviaQA, PopQA, WebQuestions and Bamboogle as they are given out: questions with answers."""
+"""Formats of single-hop data sets, and BEIR's folders."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.datasets.rows import Aliases, Fields, distinct, read_question_rows, spaced
+from hoptree.evaluation.datasets.rows import Fields, distinct, read_question_rows, spaced
 
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^"()]+))\)')
 _ESCAPED = re.compile(r"\\(.)")
 
 
-def nq(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def nq(row: Fields, position: int) -> Iterator[Example]:
     """Natural Questions in the open form: a question and a list of answers, as JSON Lines or a table."""
     yield Example(
         id=row.text("id", "_id") or f"nq-{position}",
@@ -27,7 +26,7 @@ def nq(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def triviaqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def triviaqa(row: Fields, position: int) -> Iterator[Example]:
     """TriviaQA: the answer's `Value` first, then its aliases, as written and in TriviaQA's normal form."""
     answer = row.part("Answer")
     value = [answer.text("Value")]
@@ -40,7 +39,7 @@ def triviaqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def popqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def popqa(row: Fields, position: int) -> Iterator[Example]:
     """PopQA: `possible_answers` is a list, in JSON within a text; the subject's page is the one to find."""
     accepted = row.texts("possible_answers")
     main = row.text("obj")
@@ -55,21 +54,21 @@ def popqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def webquestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def webquestions(row: Fields, position: int) -> Iterator[Example]:
     """WebQuestions: the answers stand in `targetValue` as (list (description "…") (description …))."""
     target = row.text("targetValue")
-    found = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
+    answers = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
     if target and "".join(_DESCRIPTION.sub("", target).split()) != "(list)":
         raise row.wrong(': "targetValue" is no list of descriptions')
     yield Example(
         id=row.text("id") or f"webquestions-{position}",
         question=row.question("utterance"),
-        answers=distinct(text.strip() for text in found),
+        answers=distinct(text.strip() for text in answers),
         dataset="webquestions",
     )
 
 
-def bamboogle(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def bamboogle(row: Fields, position: int) -> Iterator[Example]:
     """Bamboogle: columns Question and Answer."""
     yield Example(
         id=row.text("id", "ID") or f"bamboogle-{position}",
@@ -80,10 +79,16 @@ def bamboogle(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]
     )
 
 
-def webqsp(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def webqsp(row: Fields, position: int) -> Iterator[Example]:
     """WebQSP: the answers of all `Parses` that the annotators call good and complete, where they say so."""
-    parses = [parse for parse in row.parts("Parses") if _is_good(parse.part("AnnotationStatus"))]
-    answers = [_webqsp_answer(answer, aliases) for parse in parses for answer in parse.parts("Answers")]
+    parses, answers = [], []
+    for parse in row.parts("Parses"):
+        status = parse.part("AnnotationStatus")
+        if (status.text("QuestionQuality"), status.text("ParseQuality")) in (("Good", "Complete"), ("", "")):
+            parses.append(parse)
+            for answer in parse.parts("Answers"):
+                argument = answer.text("AnswerArgument")
+                answers.append(distinct([answer.text("EntityName") or argument], row.aliases(argument)))
     yield Example(
         id=row.text("QuestionId") or f"webqsp-{position}",
         question=row.question("RawQuestion", "ProcessedQuestion"),
@@ -93,16 +98,7 @@ def webqsp(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def _is_good(status: Fields) -> bool:
-    return (status.text("QuestionQuality"), status.text("ParseQuality")) in (("Good", "Complete"), ("", ""))
-
-
-def _webqsp_answer(answer: Fields, aliases: Aliases) -> tuple[str, ...]:
-    argument = answer.text("AnswerArgument")
-    return distinct([answer.text("EntityName") or argument], aliases.of(argument))
-
-
-def qald10(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def qald10(row: Fields, position: int) -> Iterator[Example]:
     """QALD-10: the English question, and the values bound in `answers`.
 
     Answers that are entities have only ids there: give a file of aliases to have their names instead.
@@ -110,7 +106,7 @@ def qald10(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
     if not any(asked):
         raise row.wrong("holds no question in English")
-    answers = [text for part in row.parts("answers") for text in _bound(part, aliases)]
+    answers = [text for part in row.parts("answers") for text in _bindings(part)]
     yield Example(
         id=row.text("id") or f"qald10-{position}",
         question=next(filter(None, asked)),
@@ -119,22 +115,22 @@ def qald10(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     )
 
 
-def _bound(part: Fields, aliases: Aliases) -> Iterator[str]:
-    said: Any = part.get("boolean")
-    if isinstance(said, bool):
-        yield "yes" if said else "no"
+def _bindings(part: Fields) -> Iterator[str]:
+    value = part.get("boolean")
+    if isinstance(value, bool):
+        yield "yes" if value else "no"
     for binding in part.part("results").parts("bindings"):
         for name in binding.row:
-            value = binding.part(name)
-            text = value.text("value")
-            if value.text("type") == "uri":
+            bound = binding.part(name)
+            text = bound.text("value")
+            if bound.text("type") == "uri":
                 text = text.rstrip("/").rpartition("/")[2]
-                yield from aliases.of(text) or (text,)
+                yield from part.aliases(text) or (text,)
             else:
                 yield text
 
 
-def simplequestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+def simplequestions(row: Fields, position: int) -> Iterator[Example]:
     """SimpleQuestions, on Freebase or Wikidata: subject, relation, object, question; the object is the answer.
 
     It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
@@ -144,7 +140,7 @@ def simplequestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Ex
     yield Example(
         id=row.text("id") or f"simplequestions-{position}",
         question=row.question("question"),
-        answers=distinct(aliases.of(answer) or (answer,)),
+        answers=distinct(row.aliases(answer) or (answer,)),
         type=_short(row.text("relation")),
         hops=1,
         dataset="simplequestions",
@@ -152,7 +148,7 @@ def simplequestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Ex
 
 
 def _short(name: str) -> str:
-    """A Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    """Return a Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
     host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
     return path.replace("/", ".") if slash and "freebase" in host else name
 
@@ -173,7 +169,7 @@ class BeirFiles:
 
 
 def find_beir(path: Path) -> BeirFiles | None:
-    """The files that belong together, if `path` is such a folder, its queries or one of its tables in qrels.
+    """Return the files that belong together, if `path` is such a folder, its queries or one of its qrels.
 
     A folder stands for its test split, else for dev or train.
     """
@@ -202,7 +198,7 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Example]:
-    """The examples that were judged, with the passages relevant to them; others belong to another split."""
+    """Yield the examples that were judged, with the passages relevant to them; others belong to another split."""
     relevant: dict[str, dict[str, None]] = {}
     places: dict[str, str] = {}
     for line, row in read_question_rows(files.judgements):
@@ -212,9 +208,9 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
         if not query or not passage or not _SCORE.fullmatch(score):
             raise fields.wrong("is no judgement with query-id, corpus-id and a whole score")
         places.setdefault(query, where)
-        found = relevant.setdefault(query, {})
+        passages = relevant.setdefault(query, {})
         if int(score) > 0:
-            found[passage] = None
+            passages[passage] = None
     known = {example.id for example in examples}
     if unknown := [query for query in relevant if query not in known]:
         raise InputError(

@@ -34,6 +34,7 @@ from hoptree.evaluation.report.run_tables import (
     warnings_table,
 )
 from hoptree.evaluation.report.tables import NOTES, Number, Table, TableRow, count, make_table, percent
+from hoptree.evaluation.statistics import mean_of
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
 _FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
@@ -73,12 +74,8 @@ def _workload(events: Sequence[Event]) -> Workload | None:
                 return Workload(None, 0, 0)
             if event.id == 0:
                 module = event.module[:_MAX_MODULE_CHARS]
-    return Workload(module, len(nodes), max(map(_level, nodes))) if nodes else None
-
-
-def _level(node: int) -> int:
-    """Return how deep a node is: its number has a digit for each level."""
-    return len(str(node)) if node else 0
+    # The number of a node has a digit for each level.
+    return Workload(module, len(nodes), max(len(str(node)) if node else 0 for node in nodes)) if nodes else None
 
 
 def modules_of(run: Run) -> dict[str, list[str]]:
@@ -233,7 +230,7 @@ def _overall(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]
         scores = [[mean_score(run, name) for run in runs] for name in known]
         flat = [score for by_data in scores for score in by_data]
         name = label if all(run.finished for run in runs) else f"{label} (not finished)"
-        rows.append(row_of_runs(name, runs, (mean_of(flat), *map(mean_of, scores), *flat)))
+        rows.append(row_of_runs(name, runs, (mean_number(flat), *map(mean_number, scores), *flat)))
     means = [f"Mean {TITLES[name]}" for name in known]
     columns = ("Average", *means, *(f"{group.name} {TITLES[name]}" for name in known for group in groups))
     note = "Each data set counts the same in the means. Average: of all the scores to the right of the means."
@@ -247,10 +244,10 @@ def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
     return {label: [runs[label] for runs in by_label] for label in labels} if len(groups) > 1 else {}
 
 
-def mean_of(cells: Sequence[Number | None]) -> Number | None:
+def mean_number(cells: Sequence[Number | None]) -> Number | None:
     """Return the mean of data sets, each counting the same; None if one of them has no figure."""
-    values = [cell.value for cell in cells if cell is not None]
-    return Number(sum(values) / len(values)) if values and len(values) == len(cells) else None
+    mean = mean_of([None if cell is None else cell.value for cell in cells])
+    return None if mean is None else Number(mean)
 
 
 def runs_table(groups: Sequence[DataGroup]) -> Table:
@@ -259,12 +256,13 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
     for group in groups:
         for run in group.runs:
             rests_on, experiment = run.about["rests_on"], run.about["experiment"]
+            retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
             cells = (
                 group.name,
                 run.method,
                 ", ".join(f"{name}={value}" for name, value in run.options.items()),
                 str(experiment.get("model", "")),
-                _retriever(experiment) if rests_on.get("corpus") else "none",
+                retriever if rests_on.get("corpus") else "none",
                 str(rests_on.get("graph") or "none"),
                 str(run.about.get("fidelity", "")),
                 str(rests_on.get("prompts", "")),
@@ -284,7 +282,3 @@ def _changes(run: Run) -> str:
         (first, number), *others = times.items()
         return ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
     return f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
-
-
-def _retriever(experiment: Mapping[str, object]) -> str:
-    return " + ".join(str(name) for name in (experiment.get("retriever"), experiment.get("rerank")) if name)

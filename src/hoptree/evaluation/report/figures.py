@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hoptree.engine.events import GUESS
-from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, modules_of, runs_on_all
+from hoptree.evaluation.report.contents import PARTS, groups_by, mean_number, modules_of, runs_on_all
 from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of
 from hoptree.evaluation.report.lookups import DRAW
 from hoptree.evaluation.report.measures import (
@@ -21,8 +21,8 @@ from hoptree.evaluation.report.measures import (
     shared_name,
 )
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
-from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, mean_over, measured_on_all, read_boundary
-from hoptree.evaluation.report.tables import Number
+from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on_all, read_boundary
+from hoptree.evaluation.statistics import mean_of
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
 _TOKENS, _SECONDS = "tokens a question", "seconds a question, on its critical path"
@@ -68,7 +68,11 @@ def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], n
         _attempts(group, attempts, f"{name}-it"),
         _modules(group, f"{name}-modules"),
         _errors(group, f"{name}-errors"),
-        *_sweep_figures(group, name),
+        *(
+            _sweep_figure(group, option, sweeps, metric, f"{name}-{metric}{place}")
+            for place, (option, sweeps) in enumerate(sweeps_of(group).items())
+            for metric in _SWEPT_METRICS
+        ),
     ]
     return [figure for figure in figures if figure is not None]
 
@@ -84,8 +88,8 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
     for cost, label in (("tokens", _TOKENS), ("critical", _SECONDS)):
         points = []
         for place, (name, runs) in enumerate(everywhere.items()):
-            score = mean_of([mean_score(run, "f1") for run in runs])
-            spent = mean_of([mean_cost(run, COSTS[cost]) for run in runs])
+            score = mean_number([mean_score(run, "f1") for run in runs])
+            spent = mean_number([mean_cost(run, COSTS[cost]) for run in runs])
             if score is not None and spent is not None:
                 points.append(Dot(place, name, spent.value, score.value, None, None))
         if points:
@@ -127,14 +131,11 @@ def _score_by(group: DataGroup, part: str, name: str) -> Figure | None:
     for member, ids in members.items():
         label = member if part == "type" else f"{member} hops"
         means = [mean_score(run, "f1", ids) for run in group.runs]
-        rows.append((f"{label} (n={len(ids):,})", [_bar_of(mean) for mean in means]))
+        values: list[BarValue] = [None if mean is None else (mean.value, mean.low, mean.high) for mean in means]
+        rows.append((f"{label} (n={len(ids):,})", values))
     title = f"{group.name}: F1 by {part}"
     svg = bars(name, title, "F1", [run.label for run in group.runs], rows)
     return Figure(title, "Lines are 95 % intervals.", svg, _legend_of(group.runs), group.runs)
-
-
-def _bar_of(mean: Number | None) -> BarValue:
-    return None if mean is None else (mean.value, mean.low, mean.high)
 
 
 def _sources(run: Run, place: int, name: str) -> Figure | None:
@@ -226,7 +227,10 @@ def boundary_figures(groups: Iterable[DataGroup]) -> list[Figure]:
     if models := measured_on_all(known):
         sets = len(next(iter(models.values())))
         title = f"Accuracy by the model's own word, mean of {sets} data sets"
-        rows = [(label, [_bar(mean_over(measured, name)) for name in DOMAINS]) for label, measured in models.items()]
+        rows = [
+            (label, [_bar(mean_of([part.measures[name] for part in measured])) for name in DOMAINS])
+            for label, measured in models.items()
+        ]
         caption = f"{_SETTINGS} Accuracy is F1; each data set counts the same."
         figures.append(bar_figure("mean", title, caption, list(DOMAINS.values()), rows))
     labels = list(dict.fromkeys(run.label for run in runs))
@@ -316,15 +320,6 @@ def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{run.method}, as {run.label}" for run in firsts]
-
-
-def _sweep_figures(group: DataGroup, name: str) -> list[Figure | None]:
-    """Return one plot an option that is swept and score."""
-    return [
-        _sweep_figure(group, option, sweeps, metric, f"{name}-{metric}{place}")
-        for place, (option, sweeps) in enumerate(sweeps_of(group).items())
-        for metric in _SWEPT_METRICS
-    ]
 
 
 def _sweep_figure(group: DataGroup, option: str, sweeps: Sequence[Sweep], metric: str, name: str) -> Figure | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from hoptree.evaluation.judge import Judgements, Verdict, read_judgements
+from hoptree.evaluation.judge import Verdict, read_judgements
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.evaluation.report.hypothesis_trees import (
     STAGES,
@@ -51,14 +51,10 @@ def errors_of(run: Run) -> dict[str, list[str]]:
     ids: dict[str, list[str]] = {name: [] for name in CLASSES}
     for row in run.rows:
         if row.id not in right:
-            ids[_error_class(row, trees.get(row.id), _verdicts(judges, row))].append(row.id)
+            verdicts = [judgements.on(row) for judgements in judges]
+            asked = [verdict for verdict in verdicts if verdict is not None and verdict.asked]
+            ids[_error_class(row, trees.get(row.id), asked)].append(row.id)
     return ids
-
-
-def _verdicts(judges: Iterable[Judgements], row: Row) -> list[Verdict]:
-    """Return the verdicts on an answer, the last judge's at the end; blank answers have none."""
-    verdicts = [judgements.on(row) for judgements in judges]
-    return [verdict for verdict in verdicts if verdict is not None and verdict.asked]
 
 
 def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdict]) -> str:
@@ -76,7 +72,10 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
         return "retrieval"
     if _is_misplaced(row, tree):
         return "tree structure"
-    return "ambiguous" if _is_undecided(verdicts) or _are_unlike(row.answers) else "model"
+    undecided = any(not verdict.clear for verdict in verdicts) or len({verdict.correct for verdict in verdicts}) > 1
+    words = [set(normalise(answer).split()) for answer in row.answers]
+    unlike = any(first.isdisjoint(second) for first, second in combinations(words, 2))
+    return "ambiguous" if undecided or unlike else "model"
 
 
 def _has_same_words(row: Row) -> bool:
@@ -100,15 +99,6 @@ def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
             if plain_name(struck) and not named([struck], [row.question]) and named([struck], others):
                 return True
     return False
-
-
-def _is_undecided(verdicts: Sequence[Verdict]) -> bool:
-    return any(not verdict.clear for verdict in verdicts) or len({verdict.correct for verdict in verdicts}) > 1
-
-
-def _are_unlike(answers: Sequence[str]) -> bool:
-    words = [set(normalise(answer).split()) for answer in answers]
-    return any(first.isdisjoint(second) for first, second in combinations(words, 2))
 
 
 def errors_table(group: DataGroup) -> Table | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
+from operator import add
 from typing import Any
 
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
@@ -47,12 +48,7 @@ class Spent:
     seconds: float = 0.0
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            self.calls + other.calls,
-            self.tokens + other.tokens,
-            self.look_ups + other.look_ups,
-            self.seconds + other.seconds,
-        )
+        return Spent(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +71,8 @@ class HypothesisTree:
     """The tree of one question.
 
     `planned` are the questions and hypotheses of all nodes below the root, also of replaced ones. `passages` (title
-    and text by id) and `facts` are what hypotheses were checked against, and what was found for the question itself.
-    `updates` are rebuilt sub-trees. `begun` says that something was to be validated, even if a budget ended that
-    before the first verdict.
+    and text by id) and `facts` are what was shown. `updates` are rebuilt sub-trees. `begun`: something was to be
+    validated, even if a budget ended that before the first verdict.
     """
 
     nodes: tuple[CheckedNode, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import mean, stdev
@@ -100,22 +100,20 @@ def _look_ups(events: Sequence[Event]) -> LookUps | None:
     judged = [decision for decision in judged if decision.get("rewritten") is not True]
     memory: Mapping[str, Any] = next((decision for decision in reversed(decisions) if decision["kind"] == "memory"), {})
     facts, conflicts = memory.get("facts"), memory.get("conflicts")
+    filterings = []
+    for decision in decisions:
+        if decision["kind"] == "filtered":
+            with suppress(KeyError, TypeError, ValueError, AttributeError):
+                filterings.append(_filtering(decision))
     return LookUps(
         judged=len(judged),
         triggers=sum(decision["value"] is True for decision in judged),
-        filterings=tuple(_filterings(decisions)),
+        filterings=tuple(filterings),
         unread=sum(event.ok is not True for event in replies),
         skipped=sum(decision["kind"] == "skipped" and decision["value"] is True for decision in decisions),
         facts=facts if type(facts) is int and 0 <= facts < _MAX_FACTS else None,
         conflicts=len(conflicts) if isinstance(conflicts, list) else 0,
     )
-
-
-def _filterings(decisions: Iterable[Mapping[str, Any]]) -> Iterator[Filtering]:
-    for decision in decisions:
-        if decision["kind"] == "filtered":
-            with suppress(KeyError, TypeError, ValueError, AttributeError):
-                yield _filtering(decision)
 
 
 def _filtering(decision: Mapping[str, Any]) -> Filtering:

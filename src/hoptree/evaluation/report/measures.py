@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from hoptree.core.errors import InputError
@@ -18,7 +19,7 @@ from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
 from hoptree.evaluation.report.tables import Cell, Number, TableRow
-from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
 _USAGE = tuple(field.name for field in fields(Usage))
@@ -84,7 +85,10 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     """Return the run folders among the paths and below them, each once."""
     folders: dict[Path, Path] = {}
     for path in paths:
-        runs = [path] if (path / RUN).exists() else _runs_below(path)
+        runs = [path]
+        if not (path / RUN).exists():  # reproductions are left out, as they are compared with their originals only
+            below = sorted(file.parent for file in path.rglob(RUN))
+            runs = [run for run in below if not read_run(run).get("reproduces")]
         if not runs:
             raise InputError(f"{path} holds no run.", "Make one: hoptree run --data … --method … --out FOLDER")
         for folder in runs:
@@ -92,12 +96,6 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     if not folders:
         raise InputError("There is no run to report on.", "Name the folder of one or more.")
     return list(folders.values())
-
-
-def _runs_below(folder: Path) -> list[Path]:
-    """Return the runs below a folder; reproductions are left out, as they are compared with their originals only."""
-    runs = sorted(file.parent for file in folder.rglob(RUN))
-    return [run for run in runs if not read_run(run).get("reproduces")]
 
 
 def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
@@ -284,7 +282,9 @@ def best_run(runs: Sequence[Run], metric: str) -> Run | None:
     scored = [(run, scores) for run, scores in scored if any(score is not None for score in scores.values())]
     if len(scored) < 2:
         return None
-    (best, scores), *others = sorted(scored, key=lambda pair: -_mean(pair[1].values()))
+    (best, scores), *others = sorted(
+        scored, key=lambda pair: -fmean(score for score in pair[1].values() if score is not None)
+    )
     p_values = []
     for _, other_scores in others:
         pairs = [(a, b) for key, b in other_scores.items() if b is not None and (a := scores.get(key)) is not None]
@@ -302,11 +302,6 @@ def _interval(values: tuple[float, ...], samples: int) -> Interval:
 @lru_cache(_CACHED_STATISTICS)
 def _compare(pairs: tuple[tuple[float, float], ...]) -> Comparison:
     return compare([a for a, _ in pairs], [b for _, b in pairs])
-
-
-def _mean(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known)
 
 
 def settings_without(run: Run, option: str) -> str:
@@ -353,16 +348,6 @@ def _fold_file(
             if chosen and (result := fold(chosen)) is not None:
                 results[chosen[0].run] = result
     return results
-
-
-def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events of each question as soon as it is done; questions asked together are interleaved."""
-    unfinished: dict[str, list[Event]] = {}
-    for event in events:
-        unfinished.setdefault(event.run, []).append(event)
-        if isinstance(event, Finished):
-            yield unfinished.pop(event.run)
-    yield from unfinished.values()
 
 
 def _read_types(path: Path, types: Iterable[type[Event]]) -> Iterator[Event]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, combinations
 from typing import Any
 
@@ -18,6 +18,7 @@ from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, fold_traces, mean_cost, mean_score, row_of_runs
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
+from hoptree.evaluation.statistics import mean_of
 
 _ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")
 """Decisions that say how a question was answered; the first kind that a question has counts."""
@@ -51,15 +52,12 @@ def routes_of(run: Run) -> dict[str, set[str]]:
 def _route(events: Sequence[Event]) -> str | None:
     decisions = [event.as_dict() for event in events]
     for kind in _ROUTE_DECISIONS:
-        values = [_route_name(kind, decision["value"]) for decision in decisions if decision["kind"] == kind]
-        if values:
-            return " → ".join(dict.fromkeys(values))
+        yes, no = _ROUTE_NAMES.get(kind, ("yes", "no"))
+        values = [decision["value"] for decision in decisions if decision["kind"] == kind]
+        names = [(yes if value else no) if isinstance(value, bool) else str(value) for value in values]
+        if names:
+            return " → ".join(dict.fromkeys(name[:_MAX_ROUTE_CHARS] for name in names))
     return None
-
-
-def _route_name(kind: str, value: Any) -> str:
-    yes, no = _ROUTE_NAMES.get(kind, ("yes", "no"))
-    return (yes if value else no) if isinstance(value, bool) else str(value)[:_MAX_ROUTE_CHARS]
 
 
 def judges_table(group: DataGroup) -> Table | None:
@@ -132,13 +130,8 @@ class Replies:
     remembered: int = 0
 
     def __add__(self, other: Replies) -> Replies:
-        return Replies(
-            self.parsed + other.parsed,
-            self.unread + other.unread,
-            self.mended + other.mended,
-            self.calls + other.calls,
-            self.remembered + other.remembered,
-        )
+        names = [part.name for part in fields(self)]
+        return Replies(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
     def worst(self) -> str:
@@ -289,12 +282,6 @@ def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
     return complete if len(sets) > 1 else {}
 
 
-def mean_over(known: Sequence[Awareness], name: str) -> float | None:
-    """Return the mean of data sets, each counting the same; None if one of them has no figure."""
-    values = [value for awareness in known if (value := awareness.measures[name]) is not None]
-    return math.fsum(values) / len(values) if values and len(values) == len(known) else None
-
-
 def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
     """Return the tables of awareness; none if no run was measured."""
     known = read_boundary(groups)
@@ -327,26 +314,23 @@ def _main_cells(sets: Sequence[Awareness]) -> tuple[Cell, ...]:
 
 
 def _sum(sets: Sequence[Awareness], name: str) -> Number | None:
-    mean = mean_over(sets, name)
+    mean = mean_of([awareness.measures[name] for awareness in sets])
     return None if mean is None else count(round(mean * len(sets)))
 
 
 def _points(sets: Sequence[Awareness], names: Iterable[str]) -> tuple[Number | None, ...]:
-    return tuple(points(mean_over(sets, name)) for name in names)
+    return tuple(points(mean_of([awareness.measures[name] for awareness in sets])) for name in names)
 
 
 def _flips(known: Sequence[Awareness]) -> Table | None:
     """TAIKC's Figure 7, with all answers that changed."""
-    rows = [
-        TableRow(awareness.label, awareness.run.id, (*(flip[name] for name in _FLIP_TEXTS), _right_setting(flip)))
-        for awareness in known
-        for flip in awareness.flips[:_MAX_FLIPS]
-    ]
+    rows = []
+    for awareness in known:
+        for flip in awareness.flips[:_MAX_FLIPS]:
+            right = "Confident QA" if flip["confident_correct"] else "neither"
+            cells = (*(flip[name] for name in _FLIP_TEXTS), "Direct QA" if flip["direct_correct"] else right)
+            rows.append(TableRow(awareness.label, awareness.run.id, cells))
     left_out = sum(max(0, len(awareness.flips) - _MAX_FLIPS) for awareness in known)
     notes = (f"{left_out:,} more are in the runs' folders.",) if left_out else ()
     columns = ("Question", "Direct QA", "Confident QA", "Right")
     return make_table("Answers that changed with the setting", columns, rows, *notes)
-
-
-def _right_setting(flip: Mapping[str, Any]) -> str:
-    return "Direct QA" if flip["direct_correct"] else "Confident QA" if flip["confident_correct"] else "neither"

@@ -13,8 +13,8 @@ from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, SentenceView, WordView
 from hoptree.engine.trace import Retrieved, read_events
-from hoptree.evaluation.report.measures import Run, by_question
-from hoptree.evaluation.run_folder import TRACES
+from hoptree.evaluation.report.measures import Run
+from hoptree.evaluation.run_folder import TRACES, by_question
 
 MAX_PASSAGE_CHARS = 1_500
 _MAX_CHARS = 2_000
@@ -80,13 +80,13 @@ def view_writing(writing: Writing) -> dict[str, Any]:
 
 
 def _view_part(part: Part) -> dict[str, Any]:
-    said, again = part.said, part.again
+    sentence, again = part.said, part.again
     return _filled(
         {
-            "said": _view_sentence(said),
-            "compared": said.compared,
-            "doubted": said.triggered,
-            "samples": _names(said.samples[:_MAX_LISTED]) if said.triggered else [],
+            "said": _view_sentence(sentence),
+            "compared": sentence.compared,
+            "doubted": sentence.triggered,
+            "samples": _names(sentence.samples[:_MAX_LISTED]) if sentence.triggered else [],
             "names": [
                 [cut(name.name, _MAX_NAME_CHARS), _label(name.kind), _round(name.confidence), _label(name.dropped_by)]
                 for name in part.names[: 2 * _MAX_LISTED]
@@ -107,9 +107,9 @@ def _view_part(part: Part) -> dict[str, Any]:
     )
 
 
-def _view_sentence(said: SentenceView) -> list[str | list[Any]]:
+def _view_sentence(sentence: SentenceView) -> list[str | list[Any]]:
     pieces: list[str | list[Any]] = []
-    for text, word in said.pieces:
+    for text, word in sentence.pieces:
         if len(pieces) >= _MAX_WORDS:
             return [*pieces, " …"]
         pieces.append(cut(text, _MAX_NAME_CHARS) if word is None else _view_word(text, word))

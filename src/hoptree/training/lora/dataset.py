@@ -101,7 +101,7 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
 def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
     """Count the rows with the prompt of an earlier one, by whether the reply is the same.
 
-    Another reply may be meant, as where an answer is written in two ways. So these are reported and not refused.
+    Another reply may be intended, so these are reported and not refused.
     """
     first_rows: dict[tuple[Message, ...], TrainingRow] = {}
     counts = {"same_reply": 0, "other_reply": 0}
@@ -182,15 +182,12 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
         return "its label says what a model knows, and not which: labels_of is missing"
     if not labels_of and not meta.get("kind") and any(REFUSAL in turn["content"] for turn in value["messages"]):
         return f"it is about {REFUSAL}, which says what a model knows, and not which: meta.labels_of is missing"
-    if labels_of and not _are_of(labels_of, base):
+    # Labels are of these weights without an adapter.
+    same = labels_of == base or (base in _NO_WORD.split(labels_of) and "adapter=" not in labels_of)
+    if labels_of and not same:
         whose = meta.get("model") or "another model"
         return f"its label says what {whose} knows ({shorten(labels_of)}), and the base is {shorten(base)}"
     return ""
-
-
-def _are_of(labels_of: str, base: str) -> bool:
-    """Whether labels are of these weights without an adapter."""
-    return labels_of == base or (base in _NO_WORD.split(labels_of) and "adapter=" not in labels_of)
 
 
 def _turns_fault(turns: Any) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, InputError, MissingExtra
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.lazy import import_optional
 from hoptree.models.catalogue import ADAPTER_FILES
 
 _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
@@ -37,7 +38,7 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
 
     Every layer must be in that file and have the same shape; the base may be quantised differently.
     """
-    gguf = _library()
+    gguf = import_optional("gguf", "A LoRA file for llama.cpp", "train")
     settings = _settings(adapter)
     known = _read_base(gguf, base)
     pairs = _pairs(adapter)
@@ -59,17 +60,13 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
                 "Give --base the model that the adapter is for.",
             )
         if name.endswith(_PERMUTED[known.kind]):
-            outward = _permute(outward, known.heads if name.endswith("attn_q.weight") else known.key_heads)
+            # The rows of each head in llama.cpp's order: the two halves of transformers alternate.
+            heads = known.heads if name.endswith("attn_q.weight") else known.key_heads
+            rows, columns = outward.shape
+            outward = outward.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
         tensors[f"{name}.lora_a"], tensors[f"{name}.lora_b"] = inward, outward
     _write(gguf, out, known.kind, float(settings["lora_alpha"]), tensors)
     return {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("gguf")
-    except ImportError as error:
-        raise MissingExtra("A LoRA file for llama.cpp", "train") from error
 
 
 def _settings(adapter: Path) -> dict[str, Any]:
@@ -136,11 +133,6 @@ def _read_base(gguf: Any, base: Path) -> _Base:
             f"Adapters for {' and '.join(_PERMUTED)} are converted; others are used as hf/NAME?adapter=FOLDER.",
         )
     return _Base(kind, blocks, heads, int(fields.get(f"{kind}.attention.head_count_kv", heads)), shapes)
-
-
-def _permute(rows: Any, heads: int) -> Any:
-    """Return the rows of each head in llama.cpp's order: the two halves of transformers alternate."""
-    return rows.reshape(heads, 2, rows.shape[0] // heads // 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def _write(gguf: Any, out: Path, kind: str, alpha: float, tensors: Mapping[str, Any]) -> None:

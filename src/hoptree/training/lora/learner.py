@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
+from hoptree.core.lazy import import_optional
 from hoptree.models.batching.kv_cache import is_out_of_memory
 from hoptree.models.hf_text import DecoderPrompts
 from hoptree.models.hf_weights import Loaded, end_tokens
@@ -36,10 +37,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PackedSequence:
-    """Examples one after another in a sequence, each with positions from 0.
-
-    `kept` are the places whose next token is learnt, and `targets` these next tokens.
-    """
+    """Examples with positions from 0 each; `kept` are the places whose next token is learnt, `targets` these tokens."""
 
     tokens: list[int]
     positions: list[int]
@@ -169,10 +167,7 @@ def start_processes(device: str) -> Processes:
     """Return this process among those started with it; an empty `device` is an accelerator if there is one."""
     torch: Any = importlib.import_module("torch")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        try:
-            accelerate: Any = importlib.import_module("accelerate")
-        except ImportError as error:
-            raise MissingExtra("Training by several processes", "train") from error
+        accelerate = import_optional("accelerate", "Training by several processes", "train")
         state = accelerate.PartialState(cpu=device == "cpu")
         return Processes(str(state.device), state.process_index, state.num_processes)
     if not device:
@@ -192,10 +187,7 @@ _WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter on it; only the adapter learns, in 32 bits whatever the base has.
-
-    Without `packing` every example is a sequence of its own.
-    """
+    """The base with an adapter that learns in 32 bits; without `packing` every example is a sequence of its own."""
 
     def __init__(
         self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
@@ -224,7 +216,7 @@ class Learner:
     def step(self, examples: Sequence[Example], number: int, steps: int) -> float:
         """Learn from the examples of one step, counted from 0; return the mean loss over all tokens of their replies.
 
-        The generator (of dropout) is seeded at each step, so that a resumed training needs no earlier state.
+        The generator is seeded at each step, so that a resumed training needs no earlier state.
         """
         self._torch.manual_seed(self._recipe.seed + number)
         with _explain_out_of_memory(self._recipe):

@@ -111,8 +111,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
     """Return the steps as nested JSON, numbered from top to bottom, and the place of each entry among the steps.
 
-    A step stands under the one it refers to; if it refers to several, under the last one, so that all are asked
-    before it.
+    A step stands under the last one that it refers to, so that all are asked before it.
     """
     below: dict[int | None, list[int]] = {None: []}
     for place, step in enumerate(steps):

@@ -180,7 +180,7 @@ class LeftOut(Exception):
 class Step:
     """A step as a question and, if there is one, as a name for its answer; both may refer to earlier steps.
 
-    `relation` and `subject` are what it was made from; "" if it was a question already.
+    `relation` and `subject` are what it was made from, if anything.
     """
 
     question: str
@@ -193,9 +193,8 @@ def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
     """Return the sub-questions of a question, or raise `LeftOut`.
 
     Each is self-contained: a reference to an earlier step becomes the name of what that one asks for ("the director of
-    X"), and that step is not asked itself. With `linked`, steps that cannot be put so are kept, one depending on the
-    other: a reference becomes "that person". In both forms a last yes-or-no step that only combines answers is left
-    to the method, which answers the question from its sub-answers.
+    X"), and that step is not asked itself. With `linked`, steps that cannot be put so are kept, and a reference becomes
+    "that person".
     """
     steps, source = steps_of(question)
     parent = question.example.question
@@ -208,10 +207,7 @@ def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
 
 
 def steps_of(question: TrainingQuestion) -> tuple[list[Step], Source]:
-    """Return the steps that a data set gives for a question, in words, and what they were made from.
-
-    A last yes-or-no step that only combines two or more answers is dropped.
-    """
+    """Return the steps of a question in words and their source, without a last step that only combines answers."""
     steps, source = _in_words(question)
     for place, step in enumerate(steps):
         if any(not 1 <= number <= place for number in references(step.question)):
