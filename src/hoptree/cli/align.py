@@ -41,7 +41,6 @@ Exclude = Annotated[
     typer.Option(
         metavar="EVAL",
         help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
-        show_default=False,
     ),
 ]
 
@@ -70,47 +69,30 @@ def build(
     ] = False,
     half: Annotated[
         str,
-        typer.Option(
-            help="Only the first or second half of each file; ids decide. The other half counts as excluded.",
-            show_default=False,
-        ),
+        typer.Option(help="Only the first or second half of each file; ids decide. The other half counts as excluded."),
     ] = "",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.", show_default=False)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.")] = None,
     balance: Annotated[
         float | None,
         typer.Option(
             min=1.0,
             help="kbae, know, relevance: a label at most so many times as often as the other.  [default: all rows]",
-            show_default=False,
         ),
     ] = None,
     model: Model = "",
     judge: Annotated[
         str,
-        typer.Option(
-            metavar="MODEL",
-            help="kbae: a model that says which answers are right.  [default: exact match]",
-            show_default=False,
-        ),
+        typer.Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]"),
     ] = "",
     right_f1: Annotated[
         float | None,
-        typer.Option(
-            help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]",
-            show_default=False,
-        ),
+        typer.Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]"),
     ] = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
-    corpus: Annotated[
-        str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.", show_default=False)
-    ] = "",
+    corpus: Annotated[str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
@@ -266,8 +248,7 @@ def _shares(labels: Mapping[str, int]) -> str:
 @app.command()
 def plans(
     data: Annotated[
-        list[Path],
-        typer.Option(help="Questions that the plans are for; several times for several files.", show_default=False),
+        list[Path], typer.Option(help="Questions that the plans are for; several times for several files.")
     ] = [],  # noqa: B006 - typer copies it
     exclude: Exclude = [],  # noqa: B006 - typer copies it
     as_json: AsJson = False,
@@ -324,8 +305,7 @@ def skr(
     metric: Annotated[str, typer.Option(help="The score that says which answer is better.")] = "em",
     exclude: Exclude = [],  # noqa: B006 - typer copies it
     allow_evaluation_questions: Annotated[
-        bool,
-        typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so."),
+        bool, typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

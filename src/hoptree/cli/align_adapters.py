@@ -50,9 +50,7 @@ _CHANGES = {
 
 @stoppable("Steps up to the last save are kept: the same command goes on from there.")
 def train(
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
-    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.")],
     data: Annotated[list[Path], typer.Option(help="A set of hoptree align build; several times for several sets.")],
     out: Annotated[Path, typer.Option(help="The folder of the adapter; the same command goes on in it.")],
     rank: Annotated[int, typer.Option(help="Of the adapter.")] = 16,
@@ -74,12 +72,8 @@ def train(
         int, typer.Option(help="Tokens of a packed sequence; a longer example is refused. A processor packs none.")
     ] = 2048,
     seed: Annotated[int, typer.Option(help="Of the first weights, the order and dropout.")] = 0,
-    dtype: Annotated[
-        str, typer.Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]", show_default=False)
-    ] = "",
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:0 or mps.  [default: an accelerator, if any]", show_default=False)
-    ] = "",
+    dtype: Annotated[str, typer.Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]")] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0 or mps.  [default: an accelerator, if any]")] = "",
     save_every: Annotated[int, typer.Option(help="Steps between saves.")] = 50,
     checkpointing: Annotated[
         bool, typer.Option("--checkpointing", help="Compute more and need less memory; changes nothing else.")
@@ -208,25 +202,20 @@ def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["wo
 
 def evaluate(
     experiments: Annotated[list[Path], typer.Argument(help="Files of runs (YAML), of methods or method: boundary.")],
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
-    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.")],
     out: Annotated[Path, typer.Option(help="The folder of all runs; the same command goes on with it.")],
     adapter: Annotated[
         list[Path],
         typer.Option(
             metavar="FOLDER",
             help="An adapter of hoptree align train; several times for several. Tables name it by its folder.",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     data: Annotated[
-        Path | None,
-        typer.Option(help="The folder that the files' paths are relative to.  [default: theirs]", show_default=False),
+        Path | None, typer.Option(help="The folder that the files' paths are relative to.  [default: theirs]")
     ] = None,
     only: Annotated[
-        list[str],
-        typer.Option(metavar="NAME", help="Only this data set or this run; several times.", show_default=False),
+        list[str], typer.Option(metavar="NAME", help="Only this data set or this run; several times.")
     ] = [],  # noqa: B006 - typer copies it
     limit: Limit = None,
     judge: Judge = "",

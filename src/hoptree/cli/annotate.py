@@ -68,7 +68,6 @@ def ratings(
             "--model",
             "-m",
             help="A model that rates the same decisions: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
-            show_default=False,
         ),
     ] = "",
     base_url: BaseURL = "",

@@ -38,13 +38,7 @@ def eval_linking(
     ],
     graph: Graph,
     k: Annotated[
-        str,
-        typer.Option(
-            "--k",
-            metavar="K,K…",
-            help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]",
-            show_default=False,
-        ),
+        str, typer.Option("--k", metavar="K,K…", help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]")
     ] = "",
     model: Annotated[
         str,
@@ -53,7 +47,6 @@ def eval_linking(
             "-m",
             metavar="MODEL",
             help="A model that reads names out of questions and keeps the best: openai/NAME, local/NAME, …",
-            show_default=False,
         ),
     ] = "",
     linker: Annotated[
@@ -62,26 +55,20 @@ def eval_linking(
             metavar="KIND:NAME_OR_FOLDER",
             help="Names marked by a model instead of all words of a question: gliner:… or relik:…, loaded by the "
             "package of that name from a folder or the Hugging Face hub.",
-            show_default=False,
         ),
     ] = "",
     relations: Annotated[
         list[str],
-        typer.Option(
-            metavar="words|dense|llm",
-            help="How relations are ranked; several times for several ways.",
-        ),
+        typer.Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways."),
     ] = ["words"],  # noqa: B006 - typer copies it
     among: Annotated[
-        str,
-        typer.Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph."),
+        str, typer.Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
     ] = "entity",
     encoder: Annotated[
         str, typer.Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")
     ] = "minilm",
     half: Annotated[
-        str,
-        typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.", show_default=False),
+        str, typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.")
     ] = "",
     limit: Limit = None,
     per_question: PerQuestion = None,

@@ -56,9 +56,7 @@ def eval_retrieval(
     compare: Annotated[
         str,
         typer.Option(
-            metavar="RETRIEVER",
-            help="Test the difference in recall@5 to this one (without --rerank), and run it too.",
-            show_default=False,
+            metavar="RETRIEVER", help="Test the difference in recall@5 to this one (without --rerank), and run it too."
         ),
     ] = "",
     gold: Annotated[
@@ -73,7 +71,6 @@ def eval_retrieval(
             metavar="first|second",
             help="Only the first or second half of the questions, split by their ids: choose settings on one half, "
             "show them on the other.",
-            show_default=False,
         ),
     ] = "",
     limit: Limit = None,

@@ -27,13 +27,10 @@ def extract(
     ],
     out: Annotated[Path, typer.Option(help="The folder of the extraction; the same command goes on with it.")],
     into: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="GRAPH", help="Load the facts into this graph afterwards, as the source OUT.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="GRAPH", help="Load the facts into this graph afterwards, as the source OUT.")
     ] = None,
     model: Model = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N passages.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N passages.")] = None,
     budget: Annotated[
         str,
         typer.Option(

@@ -50,8 +50,7 @@ Graph = Annotated[
 ]
 Seconds = Annotated[float, typer.Option(min=0.1, max=600, help="How long a query may take.")]
 Languages = Annotated[
-    list[str],
-    typer.Option("--language", metavar="TAG", help="Languages of names, best first, such as en.", show_default=False),
+    list[str], typer.Option("--language", metavar="TAG", help="Languages of names, best first, such as en.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
 
@@ -68,12 +67,8 @@ def _what_stays(options: Mapping[str, Any]) -> str:
 def load(
     files: Annotated[list[Path], typer.Argument(help="Files of triples; .gz and .bz2 are unpacked on the way.")],
     out: Out,
-    source: Annotated[
-        str, typer.Option(help="The name under which the facts are kept.  [default: the file's]", show_default=False)
-    ] = "",
-    form: Annotated[
-        str, typer.Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]", show_default=False)
-    ] = "",
+    source: Annotated[str, typer.Option(help="The name under which the facts are kept.  [default: the file's]")] = "",
+    form: Annotated[str, typer.Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]")] = "",
     language: Languages = [],  # noqa: B006 - typer copies it
     append: Annotated[bool, typer.Option("--append", help="Add to a source of this name, do not replace it.")] = False,
     empty: Annotated[
@@ -165,9 +160,7 @@ def entity(
     name: Annotated[str, typer.Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
     graph: Graph,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
-    relation: Annotated[
-        str, typer.Option(help="Only facts with this property: P57 or name:NAME.", show_default=False)
-    ] = "",
+    relation: Annotated[str, typer.Option(help="Only facts with this property: P57 or name:NAME.")] = "",
     direction: Annotated[str, typer.Option(help="out (it is the subject), in (the object) or both.")] = "both",
     seconds: Seconds = 10.0,
     language: Languages = [],  # noqa: B006 - typer copies it

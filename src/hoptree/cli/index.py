@@ -84,8 +84,7 @@ def _source(name: str) -> Path:
 Sources = Annotated[list[Path], typer.Argument(parser=_source, help="Folders or files of documents.")]
 SkipBroken = Annotated[int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")]
 SkipBrokenNow = Annotated[
-    int | None,
-    typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
+    int | None, typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.")
 ]
 _CHANGED = "of documents are new or changed"
 
@@ -103,9 +102,7 @@ def build(
             help="How documents are cut: words:200:20, tokens:256:32, sections; auto keeps rows of JSONL whole.",
         ),
     ] = "auto",
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json, for --chunk tokens.", show_default=False)
-    ] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json, for --chunk tokens.")] = None,
     links: Annotated[bool, typer.Option(help="Find out who mentions whom, for --retriever linked.")] = True,
     encoder: Annotated[
         str, typer.Option(help="Also make vectors: minilm, onnx/FOLDER, static/FOLDER, openai/NAME, st/NAME.")
@@ -186,7 +183,7 @@ def remove(
         list[str],
         typer.Argument(help="Ids of passages or documents, names or paths of files, or sources of the index."),
     ] = [],  # noqa: B006 - typer copies it
-    ids: Annotated[Path | None, typer.Option(help="A file with an id a line.", show_default=False)] = None,
+    ids: Annotated[Path | None, typer.Option(help="A file with an id a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take passages, documents or whole sources out of an index.
@@ -256,8 +253,7 @@ def facts(
         str | None,
         typer.Option(
             help="What finds facts, and phrases that mean the same: minilm, onnx/FOLDER, …; none for words alone.  "
-            "[default: the one of the index]",
-            show_default=False,
+            "[default: the one of the index]"
         ),
     ] = None,
     as_json: AsJson = False,

@@ -34,12 +34,7 @@ def judge(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
     model: Annotated[
         str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
-            show_default=False,
-        ),
+        typer.Option("--model", "-m", help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE."),
     ],
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
@@ -116,17 +111,11 @@ _MAX_LISTED = 5
 
 def reproduce(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The folder of the new run.  [default: RUN-again]", show_default=False)
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="If the model has another name now.", show_default=False)
-    ] = "",
-    base_url: Annotated[str, typer.Option(help="If the endpoint moved.", show_default=False)] = "",
-    data: Annotated[
-        Path | None, typer.Option(help="If the file of questions is somewhere else now.", show_default=False)
-    ] = None,
-    corpus: Annotated[str, typer.Option(help="If the index is somewhere else now.", show_default=False)] = "",
+    out: Annotated[Path | None, typer.Option(help="The folder of the new run.  [default: RUN-again]")] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="If the model has another name now.")] = "",
+    base_url: Annotated[str, typer.Option(help="If the endpoint moved.")] = "",
+    data: Annotated[Path | None, typer.Option(help="If the file of questions is somewhere else now.")] = None,
+    corpus: Annotated[str, typer.Option(help="If the index is somewhere else now.")] = "",
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -135,7 +124,6 @@ def reproduce(
             metavar="SHARE",
             help="The share of the answers that may differ.  [default: 0.05 for a model on this machine, 1 at an "
             "endpoint]",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -231,18 +219,17 @@ _JUDGED = {
 def boundary(
     out: Annotated[Path, typer.Option(help="The folder of the measurement; the same command goes on with it.")],
     experiment: Annotated[
-        Path | None, typer.Argument(help="A file of measurements (YAML), with method: boundary.", show_default=False)
+        Path | None, typer.Argument(help="A file of measurements (YAML), with method: boundary.")
     ] = None,
     data: Annotated[
         list[Path],
         typer.Option(
             help="Questions with answers, best of one hop; several times for several files. With an experiment file: "
-            "the folder its paths are relative to.",
-            show_default=False,
+            "the folder its paths are relative to."
         ),
     ] = [],  # noqa: B006 - typer copies it
     model: Model = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.")] = None,
     seed: Seed = None,
     judge: Judge = "",
     judge_base_url: JudgeBaseURL = "",

@@ -59,19 +59,15 @@ Models = Annotated[
         "-m",
         help="A model to tell the fidelity with; may be repeated. It is not loaded.  [env: HOPTREE_MODEL]  "
         "[default: the embedded model]",
-        show_default=False,
     ),
 ]
-Costs = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.", show_default=False),
-]
+Costs = Annotated[Path | None, typer.Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 @app.command("list")
 def list_all(
-    name: Annotated[str | None, typer.Argument(help="Only this one, as show does.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="Only this one, as show does.")] = None,
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
     as_json: AsJson = False,
@@ -128,7 +124,7 @@ def _gather(
 @app.command()
 @stoppable(AS_BEFORE)
 def measure(
-    names: Annotated[list[str] | None, typer.Argument(help="Methods; all by default.", show_default=False)] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Methods; all by default.")] = None,
     model: Model = "",
     graph: Graph = None,
     limit: Annotated[int, typer.Option(min=1, help="So many of the sample's 20 questions.")] = 20,
@@ -141,7 +137,6 @@ def measure(
             "--from",
             metavar="FOLDER",
             help="Ask nothing; take the figures of runs of the sample with default options that are in it.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go; those of other methods in it stay.")] = Path(
@@ -229,9 +224,7 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 
 @app.command()
 def docs(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
     ] = False,

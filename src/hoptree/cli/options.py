@@ -33,22 +33,15 @@ Model = Annotated[
         "-m",
         envvar="HOPTREE_MODEL",
         help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
-        show_default=False,
     ),
 ]
-Corpus = Annotated[str | None, typer.Option(help=CORPUS_HELP, show_default=False)]
+Corpus = Annotated[str | None, typer.Option(help=CORPUS_HELP)]
 Graph = Annotated[
-    str | None,
-    typer.Option(
-        help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.", show_default=False
-    ),
+    str | None, typer.Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
 ]
 RetrieverKind = Annotated[str, typer.Option("--retriever", help=RETRIEVER_HELP)]
 Rerank = Annotated[
-    str,
-    typer.Option(
-        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.", show_default=False
-    ),
+    str, typer.Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")
 ]
 Settings = Annotated[
     list[str],
@@ -57,9 +50,7 @@ Settings = Annotated[
 Roles = Annotated[
     list[str],
     typer.Option(
-        "--role",
-        metavar="ROLE=MODEL",
-        help="A model for a part of the method: see hoptree methods show NAME.",
+        "--role", metavar="ROLE=MODEL", help="A model for a part of the method: see hoptree methods show NAME."
     ),
 ]
 QuestionBudget = Annotated[
@@ -68,25 +59,17 @@ QuestionBudget = Annotated[
 PricesText = Annotated[
     str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
 ]
-BaseURL = Annotated[
-    str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
-]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)]
-Seed = Annotated[int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)]
-Ids = Annotated[Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)]
-Judge = Annotated[str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.", show_default=False)]
-JudgeBaseURL = Annotated[
-    str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.", show_default=False)
-]
+BaseURL = Annotated[str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]")]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")]
+Seed = Annotated[int | None, typer.Option(help="With --limit: N questions drawn by this number.")]
+Ids = Annotated[Path | None, typer.Option(help="Only the questions whose ids stand in this file.")]
+Judge = Annotated[str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.")]
+JudgeBaseURL = Annotated[str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.")]
 RetryFailed = Annotated[bool, typer.Option(help="Ask questions that failed again.")]
 Anyway = Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")]
-PerQuestion = Annotated[
-    Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
-]
-Trace = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
-]
+PerQuestion = Annotated[Path | None, typer.Option(help="Write what each question got to this JSON Lines file.")]
+Trace = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained page.", show_default=False)] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.", show_default=False)] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write the tables as LaTeX.", show_default=False)] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write every figure, one a line.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write the tables as LaTeX.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every figure, one a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report on runs: tables with intervals, plots, and a browser for single questions with their trees.

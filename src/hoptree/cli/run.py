@@ -128,50 +128,39 @@ _SAMPLE_QUESTIONS = 5
 
 
 def run(
-    experiment: Annotated[
-        Path | None, typer.Argument(help="A file of several runs (YAML).", show_default=False)
-    ] = None,
+    experiment: Annotated[Path | None, typer.Argument(help="A file of several runs (YAML).")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of the run; the same command goes on with it. Without one, --dry-run leaves none behind.",
-            show_default=False,
+            help="The folder of the run; the same command goes on with it. Without one, --dry-run leaves none behind."
         ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'. With an experiment "
-            "file: the folder its paths are relative to.",
-            show_default=False,
+            "file: the folder its paths are relative to."
         ),
     ] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
             help="An index made by hoptree index, 'sample', or an engine's address. With an experiment file: in the "
-            "place of all that it names.",
-            show_default=False,
+            "place of all that it names."
         ),
     ] = None,
     only: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME",
-            help="Of an experiment file, only this data set or this run; several times for several.",
-            show_default=False,
+            metavar="NAME", help="Of an experiment file, only this data set or this run; several times for several."
         ),
     ] = [],  # noqa: B006 - typer copies it
     graph: Graph = None,
-    retriever: Annotated[
-        str, typer.Option(help=f"{RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]", show_default=False)
-    ] = "",
+    retriever: Annotated[str, typer.Option(help=f"{RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[
-        str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]", show_default=False)
-    ] = "",
+    method: Annotated[str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
     settings: Settings = [],  # noqa: B006 - typer copies it
     limit: Limit = None,
     seed: Seed = None,
@@ -179,16 +168,10 @@ def run(
     budget: QuestionBudget = "",
     prices: PricesText = "",
     max_cost: Annotated[
-        float | None,
-        typer.Option(min=0, help="Begin no question once this much was spent by all runs.", show_default=False),
+        float | None, typer.Option(min=0, help="Begin no question once this much was spent by all runs.")
     ] = None,
     judge: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="Have the answers judged by this model, as hoptree eval judge does.",
-            show_default=False,
-        ),
+        str, typer.Option(metavar="MODEL", help="Have the answers judged by this model, as hoptree eval judge does.")
     ] = "",
     judge_base_url: JudgeBaseURL = "",
     filter_answers: Annotated[
@@ -197,7 +180,6 @@ def run(
             metavar="PASSAGES",
             min=1,
             help="Leave out accepted answers that are not in the question's first so many passages (TriviaQA: 1000).",
-            show_default=False,
         ),
     ] = None,
     base_url: BaseURL = "",
@@ -212,13 +194,9 @@ def run(
     ] = 1,
     ray: Annotated[
         str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.",
-            show_default=False,
-        ),
+        typer.Option(metavar="ADDRESS", help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here."),
     ] = "",
-    name: Annotated[str, typer.Option(help="What tables call the run.", show_default=False)] = "",
+    name: Annotated[str, typer.Option(help="What tables call the run.")] = "",
     retry_failed: RetryFailed = False,
     anyway: Anyway = False,
     dry_run: Annotated[

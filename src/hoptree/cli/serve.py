@@ -33,7 +33,6 @@ def serve(
             metavar="[NAME=]SPEC",
             envvar="HOPTREE_MODEL",
             help="A model clients may choose; the first is the default.  [default: the embedded model]",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     base_urls: Annotated[
@@ -46,12 +45,10 @@ def serve(
             "--corpus",
             metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
-            show_default=False,
         ),
     ] = [],  # noqa: B006
     corpora_folder: Annotated[
-        Path | None,
-        typer.Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.", show_default=False),
+        Path | None, typer.Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.")
     ] = None,
     graphs: Annotated[
         list[str], typer.Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
@@ -59,9 +56,7 @@ def serve(
     rerankers: Annotated[
         list[str], typer.Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
     ] = [],  # noqa: B006
-    runs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.", show_default=False)
-    ] = None,
+    runs: Annotated[Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
     method: Annotated[str, typer.Option(help="The default method.")] = DEFAULT_METHOD,
     retriever: Annotated[str, typer.Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
@@ -72,9 +67,7 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
-    keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients, as above.", show_default=False)
-    ] = None,
+    keys: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients, as above.")] = None,
     limits: Annotated[
         str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
     ] = "",
@@ -86,8 +79,7 @@ def serve(
         typer.Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS)."),
     ] = [],  # noqa: B006
     journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.")
     ] = None,
     workers: Annotated[
         int,

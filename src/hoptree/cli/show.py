@@ -48,12 +48,8 @@ def show(
     name: Annotated[
         str, typer.Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
     ] = "",
-    svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it as a web page.", show_default=False)
-    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it as a web page.")] = None,
     golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -58,13 +58,11 @@ def tune(
         typer.Option(
             metavar="OPTION=VALUES",
             help="An option and its values: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     method: Annotated[str, typer.Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
-        str | None,
-        typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
+        str | None, typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.")
     ] = None,
     graph: Graph = None,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
@@ -73,17 +71,11 @@ def tune(
     roles: Roles = [],  # noqa: B006 - typer copies it
     settings: Settings = [],  # noqa: B006 - typer copies it
     questions: Annotated[
-        str,
-        typer.Option(
-            metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.", show_default=False
-        ),
+        str, typer.Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",
     limit: Limit = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            help="With --limit: N questions drawn by this number. It draws --max-trials, too.", show_default=False
-        ),
+        int | None, typer.Option(help="With --limit: N questions drawn by this number. It draws --max-trials, too.")
     ] = None,
     ids: Ids = None,
     metric: Annotated[str, typer.Option(help="The score that decides.")] = "f1",
@@ -95,14 +87,12 @@ def tune(
         ),
     ] = "grid",
     max_trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="Try so many of the combinations, drawn at random.", show_default=False),
+        int | None, typer.Option(min=1, help="Try so many of the combinations, drawn at random.")
     ] = None,
     budget: QuestionBudget = "",
     prices: PricesText = "",
     max_cost: Annotated[
-        float | None,
-        typer.Option(min=0, help="Begin no question once this much was spent by all trials.", show_default=False),
+        float | None, typer.Option(min=0, help="Begin no question once this much was spent by all trials.")
     ] = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
