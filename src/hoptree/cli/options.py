@@ -149,6 +149,8 @@ def open_engine(
     from hoptree.models import DEFAULT_MODEL
 
     limits = Budget.parse(budget)
+    if trace and not trace.parent.is_dir():
+        raise InputError(f"There is no folder {trace.parent} for the trace.", f"Make it: mkdir -p {trace.parent}")
     writer = TraceFile(trace) if trace else None
     try:
         engine = Engine(

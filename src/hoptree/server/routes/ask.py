@@ -35,7 +35,7 @@ from hoptree.server.streaming import (
     question_updates,
     server_sent,
 )
-from hoptree.server.views import Json, event_view, result_view, tree_view
+from hoptree.server.views import Json, event_view, page_view, result_view, tree_view
 
 _ABOUT_REPLY = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
@@ -146,7 +146,7 @@ async def _stream(
             case Idle():
                 yield KEEP_ALIVE
             case Result():
-                view = result_view(update, prepared.model_name)
+                view = page_view(update, prepared.model_name)
                 if update.failure:
                     error = error_body(refusal_of(update.failure))["error"]
                     yield server_sent("error", {**error, "result": view})
