@@ -9,20 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
 from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
-from hoptree.cli.options import (
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Model,
-    NoCache,
-    Rerank,
-    RetrieverKind,
-    Settings,
-    given,
-    read_settings,
-)
 from hoptree.cli.progress import shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -80,7 +69,7 @@ def build(
             help="kbae, know, relevance: a label at most so many times as often as the other.  [default: all rows]",
         ),
     ] = None,
-    model: Model = "",
+    model: options.Model = "",
     judge: Annotated[
         str,
         typer.Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]"),
@@ -89,18 +78,18 @@ def build(
         float | None,
         typer.Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]"),
     ] = None,
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    no_cache: NoCache = False,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
     corpus: Annotated[str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
     titles: Annotated[
         bool, typer.Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
     robust: Annotated[bool, typer.Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
     linked: Annotated[
         bool,
         typer.Option(
@@ -110,7 +99,7 @@ def build(
         ),
     ] = False,
     form: Annotated[str, typer.Option("--format", help="chat, trl or llama-factory.")] = "chat",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
 
@@ -172,10 +161,10 @@ def build(
         titles=titles,
         linked=linked,
         judge=judge,
-        options=read_settings(settings),
+        options=options.read_settings(settings),
         robust=robust,
         form=read_format(form),
-        **given(model=model, right_f1=right_f1),
+        **options.given(model=model, right_f1=right_f1),
     )
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
@@ -251,7 +240,7 @@ def plans(
         list[Path], typer.Option(help="Questions that the plans are for; several times for several files.")
     ] = [],  # noqa: B006 - typer copies it
     exclude: Exclude = [],  # noqa: B006 - typer copies it
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count the plans that `align build gold` trains on, by data set and by how many sub-questions they have.
 
@@ -273,7 +262,7 @@ def plans(
     by_set = {name: dict(sorted(counts.items())) for name, counts in sorted(sizes.items())}
     checked = check_plans(plans, read_training_questions(data), Excluded(exclude)) if data else None
     if as_json:
-        print_json({"plans": len(plans), "sub_questions": by_set, **given(check=checked)})
+        print_json({"plans": len(plans), "sub_questions": by_set, **options.given(check=checked)})
     else:
         echo(f"{len(plans):,} plans, by the number of their sub-questions:")
         for name, counts in by_set.items():
@@ -307,7 +296,7 @@ def skr(
     allow_evaluation_questions: Annotated[
         bool, typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Label questions by whether documents made their answer better or worse, for the method skr with how=knn.
 

@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, percent, print_json, print_table, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import (
-    Anyway,
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Judge,
-    JudgeBaseURL,
-    Model,
-    NoCache,
-    RetryFailed,
-    Seed,
-    given,
-)
 from hoptree.cli.progress import describe_judge, describe_run, run_bars, shown
 from hoptree.core.errors import InputError
 
@@ -36,10 +24,10 @@ def judge(
         str,
         typer.Option("--model", "-m", help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE."),
     ],
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Have the answers of runs judged: does each imply an accepted answer?
 
@@ -126,7 +114,7 @@ def reproduce(
             "endpoint]",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask the same questions again, without remembered replies, and compare answers and scores.
 
@@ -228,17 +216,17 @@ def boundary(
             "the folder its paths are relative to."
         ),
     ] = [],  # noqa: B006 - typer copies it
-    model: Model = "",
+    model: options.Model = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.")] = None,
-    seed: Seed = None,
-    judge: Judge = "",
-    judge_base_url: JudgeBaseURL = "",
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    retry_failed: RetryFailed = False,
-    anyway: Anyway = False,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    seed: options.Seed = None,
+    judge: options.Judge = "",
+    judge_base_url: options.JudgeBaseURL = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    retry_failed: options.RetryFailed = False,
+    anyway: options.Anyway = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
@@ -258,7 +246,9 @@ def boundary(
     from hoptree.evaluation.plan import read_plan
     from hoptree.evaluation.running import RunOptions
 
-    settings = given(model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url)
+    settings = options.given(
+        model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url
+    )
     if experiment is not None:
         if len(data) > 1:
             raise InputError("An experiment file takes one folder of data.", "Give --data FOLDER once.")

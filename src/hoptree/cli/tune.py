@@ -8,31 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, print_json, print_table, warn, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import (
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Graph,
-    Ids,
-    Limit,
-    Model,
-    NoCache,
-    PricesText,
-    QuestionBudget,
-    Rerank,
-    RetrieverKind,
-    RetryFailed,
-    Roles,
-    Settings,
-    check_prices,
-    read_prices,
-    read_roles,
-    read_settings,
-    warn_without_graph,
-    warn_without_links,
-)
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import ConfigError
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -64,20 +42,20 @@ def tune(
     corpus: Annotated[
         str | None, typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.")
     ] = None,
-    graph: Graph = None,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
-    model: Model = "",
-    roles: Roles = [],  # noqa: B006 - typer copies it
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    graph: options.Graph = None,
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
     questions: Annotated[
         str, typer.Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",
-    limit: Limit = None,
+    limit: options.Limit = None,
     seed: Annotated[
         int | None, typer.Option(help="With --limit: N questions drawn by this number. It draws --max-trials, too.")
     ] = None,
-    ids: Ids = None,
+    ids: options.Ids = None,
     metric: Annotated[str, typer.Option(help="The score that decides.")] = "f1",
     search: Annotated[
         str,
@@ -89,16 +67,16 @@ def tune(
     max_trials: Annotated[
         int | None, typer.Option(min=1, help="Try so many of the combinations, drawn at random.")
     ] = None,
-    budget: QuestionBudget = "",
-    prices: PricesText = "",
+    budget: options.QuestionBudget = "",
+    prices: options.PricesText = "",
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Begin no question once this much was spent by all trials.")
     ] = None,
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    retry_failed: RetryFailed = False,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    retry_failed: options.RetryFailed = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Try values of a method's options on some questions, beside its defaults, and say which do best.
 
@@ -124,8 +102,8 @@ def tune(
 
     if search not in _SEARCHES:
         raise ConfigError(f"There is no search '{search}'.", f"Choose --search {' or '.join(_SEARCHES)}.")
-    check_prices(max_cost, prices)
-    fixed = read_settings(settings)
+    options.check_prices(max_cost, prices)
+    fixed = options.read_settings(settings)
     trials = read_trials(find_method(method), vary, fixed, max_trials=max_trials, seed=seed or 0)
     experiment = Experiment(
         data=data,
@@ -136,17 +114,17 @@ def tune(
         retriever=retriever,
         rerank=rerank,
         options=fixed,
-        roles=read_roles(roles),
+        roles=options.read_roles(roles),
         base_url=base_url,
         limit=limit,
         seed=seed,
         ids=ids,
         budget=Budget.parse(budget),
-        prices=read_prices(prices),
+        prices=options.read_prices(prices),
     )
     tuning = Tuning.prepare(experiment, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
-    warn_without_graph(method, graph)
-    warn_without_links(corpus, retriever)
+    options.warn_without_graph(method, graph)
+    options.warn_without_links(corpus, retriever)
     ways = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
