@@ -6,24 +6,21 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from hoptree import __version__
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.context import Budget
-from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
-from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method
-from hoptree.engine.result import Result
-from hoptree.engine.schedule import together
 from hoptree.engine.trace import ModelCalled, read_events
-from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.sample import sample_questions
@@ -111,63 +108,38 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all methods are measured with; `command` is how to do it again."""
+    """What all methods are measured with, on the sample's first questions; `command` is how to do it again."""
 
     model: Model
-    questions: Sequence[Mapping[str, Any]]
+    questions: int
     command: str
     graph: str | None = None
-    budget: Budget | None = None
+    budget: Budget = field(default_factory=Budget)
     cached: bool = True
 
 
 async def measure(
-    method: Method, setting: Setting, on_done: Callable[[], None] = lambda: None
+    method: Method, setting: Setting, on_progress: Callable[[Progress], None]
 ) -> tuple[Cost, Mapping[str, Warned]]:
-    """Ask the questions with a method's default options; return the cost and the warnings by kind.
-
-    Raises the first failure if all questions failed.
-    """
-    calls: list[tuple[str, str]] = []
-    warnings: list[Event] = []
-    results: list[tuple[str, Result]] = []
-    model = setting.model
-
-    async def ask(question: Mapping[str, Any]) -> None:
-        heard: list[Event] = []
-        result = await engine.ask(question["question"], listeners=(heard.append,))
-        results.append((question["id"], result))
-        calls.extend((question["id"], event.step) for event in heard if isinstance(event, ModelCalled))
-        warnings.extend(event for event in heard if isinstance(event, WarningEvent))
-        on_done()
-
-    async with Engine(
+    """Run the sample with a method's default options; return the cost and the warnings by kind."""
+    experiment = Experiment(
+        Path("sample"),
         method=method.name,
-        model=model,
+        model=setting.model.name,
         corpus="sample",
         graph=setting.graph if "graph" in method.needs else None,
+        limit=setting.questions,
         budget=setting.budget,
-        cache="default" if setting.cached else None,
-    ) as engine:
-        if model.slots == 1 or model.name.startswith("local/"):
-            for question in setting.questions:  # each prompt's beginning stays in the model's memory
-                await ask(question)
-        else:
-            await together(ask(question) for question in setting.questions)
-    failures = [result.failure for _, result in results if result.failure]
-    if len(failures) == len(results):
-        raise failures[0]
-    cost = Cost(
-        model=short_name(model.name),
-        command=setting.command,
-        version=__version__,
-        made_from=made_from(method),
-        questions=len(results),
-        failed=len(failures),
-        stopped=sum(bool(result.stopped_by) for _, result in results),
-        **_means({name: result.usage.as_dict() for name, result in results if not result.failure}, calls),
     )
-    return cost, warned_of(warnings)
+    options = RunOptions(cache="default" if setting.cached else None)
+    with TemporaryDirectory(prefix="hoptree-measure-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        summary = await run_experiment(experiment, folder, options, model=setting.model, on_progress=on_progress)
+        rows = read_rows(folder)
+        if all(row.error for row in rows):
+            raise HoptreeError(rows[0].error_message)
+        cost = replace(_cost_of_run(folder, read_run(folder), rows, method), command=setting.command)
+    return cost, {kind: Warned(**warned) for kind, warned in summary["warned"].items()}
 
 
 def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str, str]]) -> dict[str, Any]:

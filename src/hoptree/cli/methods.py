@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hoptree.cli.method_costs import Cost, Setting
     from hoptree.cli.method_facts import MethodFacts
     from hoptree.engine.registry import Method
+    from hoptree.evaluation.running import Progress
 
 
 class _ShowOrList(TyperGroup):
@@ -160,7 +161,6 @@ def measure(
     from hoptree.engine.context import Budget
     from hoptree.engine.registry import find_method, list_methods
     from hoptree.models import DEFAULT_MODEL, open_model
-    from hoptree.sample import sample_questions
 
     chosen = tuple(find_method(name) for name in names) if names else list_methods()
     costs = read_costs(out) if out.exists() else {}
@@ -173,7 +173,7 @@ def measure(
     parts.append(f"--budget {budget}" if budget else "")
     setting = Setting(
         open_model(spec, base_url=base_url),
-        sample_questions()[:limit],
+        limit,
         " ".join(["hoptree methods measure", *filter(None, parts)]),
         graph,
         Budget.parse(budget),
@@ -198,18 +198,16 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
     """Measure method after method, and return how many could be."""
     from hoptree.cli.method_costs import measure as measure_one
 
-    done, measured, total = 0, 0, len(methods) * len(setting.questions)
+    measured = 0
     try:
         with shown(quiet=False) as show_progress:
             for method in methods:
 
-                def on_done(name: str = method.name) -> None:
-                    nonlocal done
-                    done += 1
-                    show_progress(done, total, lambda: name)
+                def on_progress(now: Progress, name: str = method.name) -> None:
+                    show_progress(len(now.rows), now.total, lambda: name)
 
                 try:
-                    cost, warnings = await measure_one(method, setting, on_done)
+                    cost, warnings = await measure_one(method, setting, on_progress)
                 except HoptreeError as error:
                     warn(f"{method.name} could not be measured: {error}")
                     continue
