@@ -11,7 +11,7 @@ import typer
 
 from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
-from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
+from hoptree.cli.console import counted, echo, fail, print_json, print_report, run, warn, what_stays
 from hoptree.cli.progress import shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -169,10 +169,7 @@ def build(
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
         summary = run(work, stays=what_stays(cached=not no_cache))
-    if as_json:
-        print_json(summary)
-    else:
-        _report(summary)
+    print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
         them = "it" if failed == 1 else "them"
         fail(

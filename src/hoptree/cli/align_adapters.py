@@ -15,6 +15,7 @@ from hoptree.cli.console import (
     interval,
     percent,
     print_json,
+    print_report,
     print_table,
     run,
     stoppable,
@@ -128,10 +129,7 @@ def train(
         raise typer.Exit(error.exit_code) from None  # the first process reports it for all
     if not is_first_process():
         return
-    if as_json:
-        print_json(summary)
-    else:
-        _report_training(summary)
+    print_report(summary, _report_training, as_json=as_json)
 
 
 def _report_training(summary: Mapping[str, Any]) -> None:
@@ -255,10 +253,7 @@ def evaluate(
         "runs": run_gains(measured),
         "boundaries": boundary_gains(measured),
     }
-    if as_json:
-        print_json(summary)
-    else:
-        report_gains(summary)
+    print_report(summary, report_gains, as_json=as_json)
 
 
 def report_gains(summary: Mapping[str, Any]) -> None:

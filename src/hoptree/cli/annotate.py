@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import echo, percent, print_json, what_stays
+from hoptree.cli.console import echo, percent, print_json, print_report, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.progress import shown
@@ -95,10 +96,7 @@ def ratings(
         work = _rate(read, model, base_url, concurrency, cached=not no_cache, quiet=as_json)
         by_model = run_to_end(work, stays=what_stays(cached=not no_cache))
     summary = sum_up(read, by_model)
-    if as_json:
-        print_json(summary)
-    else:
-        _report(summary)
+    print_report(summary, _report, as_json=as_json)
 
 
 async def _rate(
@@ -108,8 +106,7 @@ async def _rate(
     from hoptree.models import open_model
 
     decisions = list({key: one for sheet in sheets for key, one in sheet.decisions.items()}.values())
-    model = open_model(spec, base_url=base_url)
-    try:
+    async with aclosing(open_model(spec, base_url=base_url)) as model:
         with shown(quiet) as show:
             return await rate_decisions(
                 decisions,
@@ -118,8 +115,6 @@ async def _rate(
                 concurrency=concurrency,
                 on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
             )
-    finally:
-        await model.aclose()
 
 
 def _report(summary: Mapping[str, Any]) -> None:

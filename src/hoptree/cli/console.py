@@ -56,6 +56,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2) if _CONTROL.search(text) else text)  # noqa: T201
 
 
+def print_report(summary: T, report: Callable[[T], None], *, as_json: bool) -> None:
+    """Print a summary as JSON, or have it reported in words."""
+    if as_json:
+        print_json(summary)
+    else:
+        report(summary)
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:
     """Print aligned columns: those named in `left` to the left, all others to the right."""
     lines = [[clean(cell) for cell in line] for line in (heads, *rows)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import echo, percent, print_json, print_table, run_at_once, stoppable, warn, what_stays
+from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Limit, NoCache, PerQuestion
@@ -115,10 +115,7 @@ def eval_linking(
         first = next(linked.error for linked in result.linked if linked.error)
         warn(f"{result.failed:,} of {len(result.linked):,} questions failed and count as missed. The first: {first}")
     figures = {"graph": graph, "model": model or None, "linker": linker or None, "among": among, **result.as_dict()}
-    if as_json:
-        print_json(figures)
-    else:
-        _report(figures)
+    print_report(figures, _report, as_json=as_json)
 
 
 def _read_depths(text: str) -> tuple[int, ...]:

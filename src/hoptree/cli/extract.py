@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,14 +100,11 @@ async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> 
     from hoptree.extraction.run import extract as extract_facts
     from hoptree.models import DEFAULT_MODEL, open_model
 
-    model = open_model(spec or DEFAULT_MODEL, base_url=base_url)
-    try:
+    async with aclosing(open_model(spec or DEFAULT_MODEL, base_url=base_url)) as model:
         with shown(quiet) as show:
             return await extract_facts(
                 wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
             )
-    finally:
-        await model.aclose()
 
 
 def _describe(progress: Progress) -> str:

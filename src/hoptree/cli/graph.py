@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -301,11 +301,9 @@ def _with_graph(
     from hoptree.graph import open_graph
 
     async def open_and_work() -> T:
-        opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
-        try:
+        knowledge = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
+        async with aclosing(knowledge) as opened:
             return await work(opened)
-        finally:
-            await opened.aclose()
 
     return run(open_and_work(), stays=what_stays(cached=not no_cache))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,22 +57,18 @@ async def _judge_all(
     from hoptree.evaluation.judge_run import judge_run
     from hoptree.models import open_model
 
-    model = open_model(spec, base_url=base_url)
-    summaries = []
-    try:
-        for folder in folders:
-            with shown(quiet) as show:
-                summary = await judge_run(
-                    folder,
-                    model,
-                    cache="default" if cached else None,
-                    concurrency=concurrency,
-                    on_progress=lambda now, show=show: show(now.done, now.total, lambda: describe_judge(now)),  # type: ignore[misc]
-                )
-            summaries.append(summary)
-    finally:
-        await model.aclose()
-    return summaries
+    async def judge_one(folder: Path) -> dict[str, Any]:
+        with shown(quiet) as show:
+            return await judge_run(
+                folder,
+                model,
+                cache="default" if cached else None,
+                concurrency=concurrency,
+                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+            )
+
+    async with aclosing(open_model(spec, base_url=base_url)) as model:
+        return [await judge_one(folder) for folder in folders]
 
 
 def _report(summary: dict[str, Any]) -> None:

@@ -92,17 +92,20 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 def read_roles(roles: list[str]) -> dict[str, str]:
     """Read ROLE=MODEL texts."""
-    models: dict[str, str] = {}
-    for text in roles:
-        role, sign, spec = (part.strip() for part in text.partition("="))
-        if not sign or not role or not spec:
-            raise InputError(
-                f"--role {text} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
-            )
-        if role in models:
-            raise InputError(f"--role {role} was given twice: {models[role]} and {spec}.", "Name one model for a role.")
-        models[role] = spec
-    return models
+    return read_named(roles, "--role", "ROLE=MODEL: --role decompose=openai/NAME")
+
+
+def read_named(texts: list[str], option: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Read NAME=VALUE texts; each name may be given once."""
+    named: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not name or not value:
+            raise InputError(f"{option} {text} is not possible.", f"Write {option} {form}.")
+        if name in named:
+            raise InputError(f"{option} {name} was given twice: {named[name]} and {value}.", "Give each name once.")
+        named[name] = value
+    return named
 
 
 def read_prices(text: str) -> Prices | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,7 +41,12 @@ def search(
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
     conditions = _read_conditions(where)
-    passages = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
+
+    async def find() -> tuple[Passage, ...]:
+        async with aclosing(open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
+            return await opened.search(query, k=k, where=conditions)
+
+    passages = run(find())
     if as_json:
         print_json([_row(passage, explain) for passage in passages])
         return
@@ -70,13 +76,6 @@ def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = Fa
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
     warn_without_links(corpus, kind)
     return opened
-
-
-async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:
-    try:
-        return await retriever.search(query, k=k, where=where)
-    finally:
-        await retriever.aclose()
 
 
 def _read_conditions(texts: list[str]) -> dict[str, str]:

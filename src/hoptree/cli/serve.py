@@ -6,19 +6,15 @@ import logging
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from hoptree.cli.console import warn
-from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
+from hoptree.cli.options import Concurrency, NoCache, PricesText, read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-if TYPE_CHECKING:
-    pass
-
 
 _CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHER_USERS_MODE = 0o077
@@ -144,9 +140,9 @@ def serve(
     server_settings = Settings(
         models=chosen,
         base_urls=_read_base_urls(base_urls, chosen),
-        corpora=_read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
-        graphs=_read_named(graphs, "--graph"),
-        rerankers=_read_named(rerankers, "--rerank"),
+        corpora=read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
+        graphs=read_named(graphs, "--graph"),
+        rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
         corpora_folder=corpora_folder,
         runs=runs,
@@ -203,19 +199,6 @@ def with_name(text: str) -> str:
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
     return f"{name}={text}"
-
-
-def _read_named(texts: list[str], option: str) -> dict[str, str]:
-    """Read NAME=VALUE texts."""
-    named: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = (part.strip() for part in text.partition("="))
-        if not sign or not name or not value:
-            raise InputError(f"{option} {text} is not possible.", f"Write {option} NAME=VALUE.")
-        if name in named:
-            raise InputError(f"{option} {name} was given twice.", "Give each name once.")
-        named[name] = value
-    return named
 
 
 def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
