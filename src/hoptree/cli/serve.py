@@ -168,7 +168,7 @@ def serve(
     app = create_app(server_settings)
     if trouble := raise_open_file_limit(server_settings.limits.connections):
         warn(trouble)
-    if cut_off := len(state_of(app).running.journal):
+    if cut_off := len(state_of(app).questions.running.journal):
         questions = "There is a question" if cut_off == 1 else f"There are {cut_off} questions"
         cost = "" if no_cache else "costs only what is missing, and "
         warn(

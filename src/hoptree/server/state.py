@@ -31,13 +31,6 @@ class ServerState:
 
     settings: Settings
     questions: QuestionService
-    running: RunningQuestions
-    metrics: Metrics
-    quotas: Quotas
-    models: Models
-    corpora: Corpora
-    retrievers: Retrievers
-    graphs: Graphs
     jobs: Jobs
     corpus_service: CorpusService
     runs: Runs
@@ -62,19 +55,13 @@ def open_state(settings: Settings) -> ServerState:
     _check_folders(settings)
     questions = open_question_service(settings)
     jobs = Jobs()
-    questions.metrics.watch_jobs(jobs.running)
+    watch = questions.metrics.watch
+    watch("hoptree_jobs_under_way", "Corpora being made or changed.", jobs.running)
     if questions.workers is not None:
-        questions.metrics.watch_workers(questions.workers.__len__)
+        watch("hoptree_workers", "Processes that answer beside the server's own.", questions.workers.__len__)
     return ServerState(
         settings=settings,
         questions=questions,
-        running=questions.running,
-        metrics=questions.metrics,
-        quotas=questions.quotas,
-        models=questions.models,
-        corpora=questions.corpora,
-        retrievers=questions.retrievers,
-        graphs=questions.graphs,
         jobs=jobs,
         corpus_service=CorpusService(questions.corpora, questions.forget, jobs, settings.limits),
         runs=Runs(settings.runs),

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from hoptree.core.errors import ConfigError, public_failure, redact
+from hoptree.core.values import Passage
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
@@ -61,11 +62,12 @@ def page_view(result: Result, model: str) -> AskReply:
     """Return a result with the passages that were read, where these are not its evidence."""
     view = result_view(result, model)
     if result.consulted != result.evidence:
-        view["consulted"] = [
-            PassageReply(id=passage.id, title=passage.title, text=passage.text, score=passage.score)
-            for passage in result.consulted
-        ]
+        view["consulted"] = [passage_view(passage) for passage in result.consulted]
     return view
+
+
+def passage_view(passage: Passage) -> PassageReply:
+    return PassageReply(id=passage.id, title=passage.title, text=passage.text, score=passage.score)
 
 
 def tree_view(events: Sequence[Event]) -> TreeEvent:

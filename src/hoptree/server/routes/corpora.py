@@ -63,7 +63,7 @@ def corpus_routes(state: ServerState) -> APIRouter:
     """Make the routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
     uploads = APIRouter(route_class=_upload_route(state.settings.limits.files))
-    corpora, corpus_service, jobs = state.corpora, state.corpus_service, state.jobs
+    corpora, corpus_service, jobs = state.questions.corpora, state.corpus_service, state.jobs
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
     async def list_corpora() -> Response:
