@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
@@ -27,7 +28,7 @@ app.command("eval")(evaluate)
 app.command("gguf")(gguf)
 Exclude = Annotated[
     list[Path],
-    typer.Option(
+    Option(
         metavar="EVAL",
         help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
     ),
@@ -36,69 +37,50 @@ Exclude = Annotated[
 
 @app.command()
 def build(
-    kind: Annotated[
-        str, typer.Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
-    ],
-    data: Annotated[list[Path], typer.Option(help="Train questions; several times for several files.")],
-    out: Annotated[Path, typer.Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
+    kind: Annotated[str, Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")],
+    data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
+    out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
     exclude: Exclude = [],  # noqa: B006 - typer copies it
-    only_train: Annotated[
-        bool, typer.Option("--only-train", help="Leave out rows that are of no train split.")
-    ] = False,
+    only_train: Annotated[bool, Option("--only-train", help="Leave out rows that are of no train split.")] = False,
     any_split: Annotated[
-        bool,
-        typer.Option(
-            "--any-split",
-            help="Take rows of any split, too; --exclude or --half must say what of their data set is measured on.",
-        ),
+        bool, Option("--any-split", help="Take rows of any split; --exclude or --half must name what is measured on.")
     ] = False,
     allow_evaluation_questions: Annotated[
-        bool,
-        typer.Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so."),
+        bool, Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so.")
     ] = False,
     half: Annotated[
-        str,
-        typer.Option(help="Only the first or second half of each file; ids decide. The other half counts as excluded."),
+        str, Option(help="Only the first or second half of each file; ids decide. The other half counts as excluded.")
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Only N questions: the first of each file in turn.")] = None,
+    seed: Annotated[int | None, Option(help="Draws the questions of --limit and the rows of --balance.")] = None,
     balance: Annotated[
         float | None,
-        typer.Option(
-            min=1.0,
-            help="kbae, know, relevance: a label at most so many times as often as the other.  [default: all rows]",
-        ),
+        Option(min=1.0, help="kbae, know, relevance: at most so many rows of one label for one of the other."),
     ] = None,
     model: options.Model = "",
     judge: Annotated[
-        str,
-        typer.Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]"),
+        str, Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]")
     ] = "",
     right_f1: Annotated[
-        float | None,
-        typer.Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]"),
+        float | None, Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]")
     ] = None,
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     no_cache: options.NoCache = False,
-    corpus: Annotated[str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
+    corpus: Annotated[str, Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
+    k: Annotated[int, Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
     titles: Annotated[
-        bool, typer.Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
+        bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
-    robust: Annotated[bool, typer.Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
+    robust: Annotated[bool, Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
     settings: options.Settings = [],  # noqa: B006 - typer copies it
     linked: Annotated[
         bool,
-        typer.Option(
-            "--linked",
-            help="decompose: also chains, whose sub-questions rest on each other ('that person'), for ra_isf with "
-            "--set link_siblings=on.",
-        ),
+        Option("--linked", help="decompose: also chains of sub-questions, for ra_isf with --set link_siblings=on."),
     ] = False,
-    form: Annotated[str, typer.Option("--format", help="chat, trl or llama-factory.")] = "chat",
+    form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: options.AsJson = False,
 ) -> None:
     """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
@@ -233,9 +215,7 @@ def _shares(labels: Mapping[str, int]) -> str:
 
 @app.command()
 def plans(
-    data: Annotated[
-        list[Path], typer.Option(help="Questions that the plans are for; several times for several files.")
-    ] = [],  # noqa: B006 - typer copies it
+    data: Annotated[list[Path], Option(help="Questions that the plans are for; several times for several files.")] = [],  # noqa: B006 - typer copies it
     exclude: Exclude = [],  # noqa: B006 - typer copies it
     as_json: options.AsJson = False,
 ) -> None:
@@ -285,13 +265,13 @@ def _report_checked(checked: Mapping[str, Any]) -> None:
 
 @app.command()
 def skr(
-    without: Annotated[Path, typer.Argument(help="The folder of a run without documents: cot.")],
-    with_documents: Annotated[Path, typer.Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
-    out: Annotated[Path, typer.Option(help="The file to write (JSON Lines).")],
-    metric: Annotated[str, typer.Option(help="The score that says which answer is better.")] = "em",
+    without: Annotated[Path, Argument(help="The folder of a run without documents: cot.")],
+    with_documents: Annotated[Path, Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
+    out: Annotated[Path, Option(help="The file to write (JSON Lines).")],
+    metric: Annotated[str, Option(help="The score that says which answer is better.")] = "em",
     exclude: Exclude = [],  # noqa: B006 - typer copies it
     allow_evaluation_questions: Annotated[
-        bool, typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
+        bool, Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

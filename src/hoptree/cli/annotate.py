@@ -7,11 +7,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import echo, percent, print_json, print_report, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache, OtherModel, RunFolders
 from hoptree.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ _MODEL = "the model"  # in tables, where names such as hf/FOLDER/FILE.gguf would
 
 
 def annotate(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of ra_isf, or folders that hold such folders.")],
-    out: Annotated[Path, typer.Option(help="The sheet to write (CSV); a copy of it for each annotator.")],
+    runs: RunFolders,
+    out: Annotated[Path, Option(help="The sheet to write (CSV); a copy of it for each annotator.")],
     sample: Annotated[
-        int, typer.Option(min=1, help="Decisions of each module from each run, each of another question.")
+        int, Option(min=1, help="Decisions of each module from each run, each of another question.")
     ] = 40,
-    seed: Annotated[int, typer.Option(help="Draws them.")] = 1,
-    everything: Annotated[bool, typer.Option("--all", help="Every decision, not a sample.")] = False,
+    seed: Annotated[int, Option(help="Draws them.")] = 1,
+    everything: Annotated[bool, Option("--all", help="Every decision, not a sample.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a sheet of what RA-ISF's modules decided, for people to rate: yes if it was right, no if it was not.
@@ -62,15 +62,8 @@ def annotate(
 
 
 def ratings(
-    sheets: Annotated[list[Path], typer.Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model that rates the same decisions: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
-        ),
-    ] = "",
+    sheets: Annotated[list[Path], Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
+    model: OtherModel = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,

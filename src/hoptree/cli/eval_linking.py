@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, Limit, NoCache, PerQuestion
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError
 
@@ -30,46 +30,28 @@ _RANKINGS = ("words", "dense", "llm")
 @stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")
 def eval_linking(
     data: Annotated[
-        Path,
-        typer.Option(
-            help="Questions whose entity and relation are known: SimpleQuestions as it is given out, or JSON Lines "
-            "with subject_qid and property, or with evidence_triples."
-        ),
+        Path, Option(help="SimpleQuestions, or JSON Lines with subject_qid and property or evidence_triples.")
     ],
     graph: Graph,
     k: Annotated[
-        str, typer.Option("--k", metavar="K,K…", help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]")
+        str, Option("--k", metavar="K,K…", help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]")
     ] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="A model that reads names out of questions and keeps the best: openai/NAME, local/NAME, …",
-        ),
-    ] = "",
+    model: OtherModel = "",
     linker: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="KIND:NAME_OR_FOLDER",
-            help="Names marked by a model instead of all words of a question: gliner:… or relik:…, loaded by the "
-            "package of that name from a folder or the Hugging Face hub.",
+            help="Have gliner:… or relik:… mark the names; those not here are fetched from the hub.",
         ),
     ] = "",
     relations: Annotated[
-        list[str],
-        typer.Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways."),
+        list[str], Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways.")
     ] = ["words"],  # noqa: B006 - typer copies it
     among: Annotated[
-        str, typer.Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
+        str, Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
     ] = "entity",
-    encoder: Annotated[
-        str, typer.Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")
-    ] = "minilm",
-    half: Annotated[
-        str, typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.")
-    ] = "",
+    encoder: Annotated[str, Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")] = "minilm",
+    half: Half = "",
     limit: Limit = None,
     per_question: PerQuestion = None,
     base_url: BaseURL = "",

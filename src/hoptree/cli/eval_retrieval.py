@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Option
 
 from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn
-from hoptree.cli.options import AsJson, Limit, PerQuestion, Rerank
+from hoptree.cli.options import AsJson, Half, Limit, PerQuestion, Rerank
 from hoptree.cli.progress import shown
 from hoptree.cli.search import open_corpus
 from hoptree.core.errors import ConfigError, InputError
@@ -40,41 +40,24 @@ class _Row(NamedTuple):
 def eval_retrieval(
     data: Annotated[
         Path,
-        typer.Option(
-            help="Questions with gold passages: JSON Lines, the files of HotpotQA, 2WikiMultihopQA, MuSiQue and others "
-            "as they are given out, or a folder in BEIR's form; gzip too."
-        ),
+        Option(help="Questions with gold passages: JSON Lines, a data set's own file, or BEIR's folder; gzip too."),
     ],
     corpus: Annotated[
-        str,
-        typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
+        str, Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses.")
     ],
     retriever: Annotated[
-        list[str], typer.Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
+        list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
     ] = ["bm25"],  # noqa: B006 - typer copies it
     rerank: Rerank = "",
     compare: Annotated[
-        str,
-        typer.Option(
-            metavar="RETRIEVER", help="Test the difference in recall@5 to this one (without --rerank), and run it too."
-        ),
+        str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
     ] = "",
     gold: Annotated[
-        str,
-        typer.Option(
-            metavar="ids|titles", help="What names gold passages: ids (supporting_ids) or titles (supporting_titles)."
-        ),
+        str, Option(metavar="ids|titles", help="What names gold passages: supporting_ids or supporting_titles.")
     ] = "ids",
-    half: Annotated[
-        str,
-        typer.Option(
-            metavar="first|second",
-            help="Only the first or second half of the questions, split by their ids: choose settings on one half, "
-            "show them on the other.",
-        ),
-    ] = "",
+    half: Half = "",
     limit: Limit = None,
-    k: Annotated[int, typer.Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
+    k: Annotated[int, Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
     per_question: PerQuestion = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, percent, print_json, print_table, what_stays
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
 
 
 def judge(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE."),
-    ],
+    runs: options.RunFolders,
+    model: options.OtherModel,
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     no_cache: options.NoCache = False,
@@ -95,20 +93,16 @@ _MAX_LISTED = 5
 
 
 def reproduce(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[Path | None, typer.Option(help="The folder of the new run.  [default: RUN-again]")] = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="If the model has another name now.")] = "",
-    base_url: Annotated[str, typer.Option(help="If the endpoint moved.")] = "",
-    data: Annotated[Path | None, typer.Option(help="If the file of questions is somewhere else now.")] = None,
-    corpus: Annotated[str, typer.Option(help="If the index is somewhere else now.")] = "",
+    run: Annotated[Path, Argument(help="The folder of a run.")],
+    out: Annotated[Path | None, Option(help="The folder of the new run.  [default: RUN-again]")] = None,
+    model: Annotated[str, Option("--model", "-m", help="If the model has another name now.")] = "",
+    base_url: Annotated[str, Option(help="If the endpoint moved.")] = "",
+    data: Annotated[Path | None, Option(help="If the file of questions is somewhere else now.")] = None,
+    corpus: Annotated[str, Option(help="If the index is somewhere else now.")] = "",
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="SHARE",
-            help="The share of the answers that may differ.  [default: 0.05 for a model on this machine, 1 at an "
-            "endpoint]",
+        Option(
+            min=0, max=1, metavar="SHARE", help="Share of answers that may differ.  [default: 0.05; 1 at an endpoint]"
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -202,19 +196,14 @@ _JUDGED = {
 
 
 def boundary(
-    out: Annotated[Path, typer.Option(help="The folder of the measurement; the same command goes on with it.")],
-    experiment: Annotated[
-        Path | None, typer.Argument(help="A file of measurements (YAML), with method: boundary.")
-    ] = None,
+    out: Annotated[Path, Option(help="The folder of the measurement; the same command goes on with it.")],
+    experiment: Annotated[Path | None, Argument(help="A file of measurements (YAML), with method: boundary.")] = None,
     data: Annotated[
         list[Path],
-        typer.Option(
-            help="Questions with answers, best of one hop; several times for several files. With an experiment file: "
-            "the folder its paths are relative to."
-        ),
+        Option(help="Questions with answers, best of one hop; several times. Of an experiment file: its data folder."),
     ] = [],  # noqa: B006 - typer copies it
     model: options.Model = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Only the first N of each file.")] = None,
     seed: options.Seed = None,
     judge: options.Judge = "",
     judge_base_url: options.JudgeBaseURL = "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from hoptree.cli import options
 from hoptree.cli.console import run, warn, what_stays
@@ -21,26 +21,17 @@ def mcp(
     rerank: options.Rerank = "",
     model: options.Model = "",
     roles: options.Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[
-        str, typer.Option(help="How questions are answered; hoptree methods lists them.")
-    ] = DEFAULT_METHOD,
+    method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: options.Settings = [],  # noqa: B006 - typer copies it
-    budget: Annotated[
-        str,
-        typer.Option(
-            metavar="LIMITS",
-            help="Stop every call at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count).",
-        ),
-    ] = "",
+    budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     http: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="[HOST:]PORT",
-            help="Serve over streamable HTTP on this port of this machine, in place of the standard streams. "
-            "Any other HOST needs a key of 16 characters or more in HOPTREE_MCP_KEY.",
+            help="Serve over HTTP. A HOST but this machine needs a key of 16 characters in HOPTREE_MCP_KEY.",
         ),
     ] = "",
     trace: options.Trace = None,

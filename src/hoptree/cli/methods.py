@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser
@@ -55,20 +56,20 @@ app.add_typer(chooser.app, name="chooser")
 
 Models = Annotated[
     list[str],
-    typer.Option(
+    Option(
         "--model",
         "-m",
         help="A model to tell the fidelity with; may be repeated. It is not loaded.  [env: HOPTREE_MODEL]  "
         "[default: the embedded model]",
     ),
 ]
-Costs = Annotated[Path | None, typer.Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 
 
 @app.command("list")
 def list_all(
-    name: Annotated[str | None, typer.Argument(help="Only this one, as show does.")] = None,
+    name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
     as_json: AsJson = False,
@@ -89,7 +90,7 @@ def list_all(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A method; hoptree methods lists them.")],
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
     as_json: AsJson = False,
@@ -125,22 +126,22 @@ def _gather(
 @app.command()
 @stoppable(AS_BEFORE)
 def measure(
-    names: Annotated[list[str] | None, typer.Argument(help="Methods; all by default.")] = None,
+    names: Annotated[list[str] | None, Argument(help="Methods; all by default.")] = None,
     model: Model = "",
     graph: Graph = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many of the sample's 20 questions.")] = 20,
+    limit: Annotated[int, Option(min=1, help="So many of the sample's 20 questions.")] = 20,
     budget: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
+        str, Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
     ] = "",
     runs: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--from",
             metavar="FOLDER",
-            help="Ask nothing; take the figures of runs of the sample with default options that are in it.",
+            help="Ask nothing: take the figures of runs of the sample with default options in it.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go; those of other methods in it stay.")] = Path(
+    out: Annotated[Path, Option(help="Where the figures go; those of other methods in it stay.")] = Path(
         "method-costs.json"
     ),
     base_url: BaseURL = "",
@@ -222,9 +223,9 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 
 @app.command()
 def docs(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
+        bool, Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
     ] = False,
 ) -> None:
     """Write the description of all methods of this package as Markdown, from their docstrings and signatures.

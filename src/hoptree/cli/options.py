@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import warn
 from hoptree.core.errors import ConfigError, InputError
@@ -28,50 +28,62 @@ RETRIEVER_HELP = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 
 
 Model = Annotated[
     str,
-    typer.Option(
+    Option(
         "--model",
         "-m",
         envvar="HOPTREE_MODEL",
         help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
     ),
 ]
-Corpus = Annotated[str | None, typer.Option(help=CORPUS_HELP)]
+Corpus = Annotated[str | None, Option(help=CORPUS_HELP)]
 Graph = Annotated[
-    str | None, typer.Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
+    str | None, Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
 ]
-RetrieverKind = Annotated[str, typer.Option("--retriever", help=RETRIEVER_HELP)]
-Rerank = Annotated[
-    str, typer.Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")
-]
+RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
+Rerank = Annotated[str, Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
+    Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
 ]
 Roles = Annotated[
     list[str],
-    typer.Option(
-        "--role", metavar="ROLE=MODEL", help="A model for a part of the method: see hoptree methods show NAME."
-    ),
+    Option("--role", metavar="ROLE=MODEL", help="A model for a part of the method: see hoptree methods show NAME."),
 ]
 QuestionBudget = Annotated[
-    str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
+    str, Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
 ]
 PricesText = Annotated[
-    str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+    str, Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
 ]
-BaseURL = Annotated[str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]")]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")]
-Seed = Annotated[int | None, typer.Option(help="With --limit: N questions drawn by this number.")]
-Ids = Annotated[Path | None, typer.Option(help="Only the questions whose ids stand in this file.")]
-Judge = Annotated[str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.")]
-JudgeBaseURL = Annotated[str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.")]
-RetryFailed = Annotated[bool, typer.Option(help="Ask questions that failed again.")]
-Anyway = Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")]
-PerQuestion = Annotated[Path | None, typer.Option(help="Write what each question got to this JSON Lines file.")]
-Trace = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
+BaseURL = Annotated[str, Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]")]
+Concurrency = Annotated[int | None, Option(min=1, help="Requests at once, at most.")]
+Limit = Annotated[int | None, Option(min=1, help="Only the first N questions.")]
+Seed = Annotated[int | None, Option(help="With --limit: N questions drawn by this number.")]
+Ids = Annotated[Path | None, Option(help="Only the questions whose ids stand in this file.")]
+Judge = Annotated[str, Option(metavar="MODEL", help="A model that judges the answers, too.")]
+JudgeBaseURL = Annotated[str, Option(help="Of the judge's endpoint, if it is another than the model's.")]
+Half = Annotated[
+    str,
+    Option(
+        metavar="first|second", help="Only one half of the questions, by their ids: choose on one, show on the other."
+    ),
+]
+Only = Annotated[
+    list[str],
+    Option(metavar="NAME", help="Of an experiment file, only this data set or run; several times for several."),
+]
+AtOnce = Annotated[
+    int, Option(metavar="RUNS", min=1, help="Runs at the same time; those of one hf/… model share its batch.")
+]
+MaxCost = Annotated[float | None, Option(min=0, help="Begin no question once this much was spent in all.")]
+RunFolders = Annotated[list[Path], Argument(help="Folders of runs, or folders that hold such folders.")]
+OtherModel = Annotated[str, Option("--model", "-m", help="openai/NAME, local/NAME, hf/NAME or scripted/FILE.")]
+RetryFailed = Annotated[bool, Option(help="Ask questions that failed again.")]
+Anyway = Annotated[bool, Option(help="Go on although data, index, prompts or model changed.")]
+PerQuestion = Annotated[Path | None, Option(help="Write what each question got to this JSON Lines file.")]
+Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object and nothing else.")]
+NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
 
 def given(**values: Any) -> dict[str, Any]:

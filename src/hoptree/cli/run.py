@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.console import echo, print_json, warn, what_stays
@@ -102,79 +102,55 @@ _SAMPLE_QUESTIONS = 5
 
 
 def run(
-    experiment: Annotated[Path | None, typer.Argument(help="A file of several runs (YAML).")] = None,
+    experiment: Annotated[Path | None, Argument(help="A file of several runs (YAML).")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of the run; the same command goes on with it. Without one, --dry-run leaves none behind."
-        ),
+        Path | None, Option(help="The folder of the run; the same command goes on with it. --dry-run needs none.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'. With an experiment "
-            "file: the folder its paths are relative to."
+        Option(
+            help="Questions with answers: JSON Lines, a data set's own file or 'sample'; an experiment's data folder."
         ),
     ] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(
-            help="An index made by hoptree index, 'sample', or an engine's address. With an experiment file: in the "
-            "place of all that it names."
-        ),
+        Option(help="An index, 'sample' or an engine's address; in the place of all that an experiment names."),
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME", help="Of an experiment file, only this data set or this run; several times for several."
-        ),
-    ] = [],  # noqa: B006 - typer copies it
+    only: options.Only = [],  # noqa: B006 - typer copies it
     graph: options.Graph = None,
-    retriever: Annotated[str, typer.Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
+    retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
     rerank: options.Rerank = "",
     model: options.Model = "",
     roles: options.Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
+    method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
     settings: options.Settings = [],  # noqa: B006 - typer copies it
     limit: options.Limit = None,
     seed: options.Seed = None,
     ids: options.Ids = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
-    max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Begin no question once this much was spent by all runs.")
-    ] = None,
+    max_cost: options.MaxCost = None,
     judge: Annotated[
-        str, typer.Option(metavar="MODEL", help="Have the answers judged by this model, as hoptree eval judge does.")
+        str, Option(metavar="MODEL", help="Have the answers judged by this model, as hoptree eval judge does.")
     ] = "",
     judge_base_url: options.JudgeBaseURL = "",
     filter_answers: Annotated[
         int | None,
-        typer.Option(
-            metavar="PASSAGES",
-            min=1,
-            help="Leave out accepted answers that are not in the question's first so many passages (TriviaQA: 1000).",
+        Option(
+            metavar="PASSAGES", min=1, help="Leave out answers that the first so many passages lack (TriviaQA: 1000)."
         ),
     ] = None,
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
-    at_once: Annotated[
-        int,
-        typer.Option(
-            metavar="RUNS",
-            min=1,
-            help="Runs of a file that are made at the same time; those of one hf/… model share its batch.",
-        ),
-    ] = 1,
+    at_once: options.AtOnce = 1,
     ray: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here."),
+        str, Option(metavar="ADDRESS", help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.")
     ] = "",
-    name: Annotated[str, typer.Option(help="What tables call the run.")] = "",
+    name: Annotated[str, Option(help="What tables call the run.")] = "",
     retry_failed: options.RetryFailed = False,
     anyway: options.Anyway = False,
     dry_run: Annotated[
-        bool, typer.Option(help=f"Ask {_SAMPLE_QUESTIONS} questions, and say what all of them would take.")
+        bool, Option(help=f"Ask {_SAMPLE_QUESTIONS} questions, and say what all of them would take.")
     ] = False,
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import echo, print_json, run
 from hoptree.cli.options import CORPUS_HELP, Rerank, RetrieverKind, warn_without_links
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
-    corpus: Annotated[str, typer.Option(help=CORPUS_HELP)],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
+    query: Annotated[str, Argument(help="What to look for.")],
+    corpus: Annotated[str, Option(help=CORPUS_HELP)],
+    k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
-    distinct: Annotated[bool, typer.Option("--distinct", help="Leave out near duplicates.")] = False,
+    distinct: Annotated[bool, Option("--distinct", help="Leave out near duplicates.")] = False,
     where: Annotated[
         list[str],
-        typer.Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
+        Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
     ] = [],  # noqa: B006 - typer copies it
-    explain: Annotated[bool, typer.Option("--explain", help="Show the score of each stage.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list and nothing else.")] = False,
+    explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a JSON list and nothing else.")] = False,
 ) -> None:
     """Show the best passages for a query, as a method would get them.
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from hoptree.cli.console import warn
 from hoptree.cli.options import Concurrency, NoCache, PricesText, read_named, read_prices
@@ -23,7 +23,7 @@ _OTHER_USERS_MODE = 0o077
 def serve(
     models: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--model",
             "-m",
             metavar="[NAME=]SPEC",
@@ -32,56 +32,49 @@ def serve(
         ),
     ] = [],  # noqa: B006 - typer copies it
     base_urls: Annotated[
-        list[str],
-        typer.Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name."),
+        list[str], Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name.")
     ] = [],  # noqa: B006
     corpora: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--corpus",
             metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
         ),
     ] = [],  # noqa: B006
     corpora_folder: Annotated[
-        Path | None, typer.Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.")
+        Path | None, Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.")
     ] = None,
     graphs: Annotated[
-        list[str], typer.Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
+        list[str], Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
     ] = [],  # noqa: B006
     rerankers: Annotated[
-        list[str], typer.Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
+        list[str], Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
     ] = [],  # noqa: B006
-    runs: Annotated[Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
-    method: Annotated[str, typer.Option(help="The default method.")] = DEFAULT_METHOD,
-    retriever: Annotated[str, typer.Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
+    runs: Annotated[Path | None, Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
+    method: Annotated[str, Option(help="The default method.")] = DEFAULT_METHOD,
+    retriever: Annotated[str, Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
-        list[str],
-        typer.Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change."),
+        list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
-    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
+    host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
-    keys: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients, as above.")] = None,
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    keys: Annotated[Path | None, Option(metavar="FILE", help="TOML with the keys of clients, as above.")] = None,
     limits: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
+        str, Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
     ] = "",
     hosts: Annotated[
-        list[str], typer.Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
+        list[str], Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
     ] = [],  # noqa: B006
     origins: Annotated[
-        list[str],
-        typer.Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS)."),
+        list[str], Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS).")
     ] = [],  # noqa: B006
-    journal: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.")
-    ] = None,
+    journal: Annotated[Path | None, Option(metavar="FILE", help="Where questions go that a stop cuts off.")] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own does, on one core."
-        ),
+        Option(min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own, on one core."),
     ] = 0,
     prices: PricesText = "",
     concurrency: Concurrency = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.ask import print_result
 from hoptree.cli.console import counted, echo, listed, print_json
@@ -44,13 +44,13 @@ class _Shown(NamedTuple):
 
 
 def show(
-    trace: Annotated[Path, typer.Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
+    trace: Annotated[Path, Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
     name: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
+        str, Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
     ] = "",
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it as a web page.")] = None,
-    golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a picture.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a web page.")] = None,
+    golden: Annotated[bool, Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the trees or texts of a trace or a run again, with evidence and verdicts.

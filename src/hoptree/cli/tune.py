@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, print_json, print_table, warn, what_stays
@@ -27,20 +27,20 @@ _MAX_ROWS = 20
 
 
 def tune(
-    out: Annotated[Path, typer.Option(help="The folder of the tuning; the same command goes on with it.")],
+    out: Annotated[Path, Option(help="The folder of the tuning; the same command goes on with it.")],
     data: Annotated[
-        Path, typer.Option(help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'.")
+        Path, Option(help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'.")
     ],
     vary: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="OPTION=VALUES",
-            help="An option and its values: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
+            help="Values to try: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
+    method: Annotated[str, Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
-        str | None, typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.")
+        str | None, Option(help="An index made by hoptree index, 'sample', or an engine's address.")
     ] = None,
     graph: options.Graph = None,
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
@@ -49,29 +49,25 @@ def tune(
     roles: options.Roles = [],  # noqa: B006 - typer copies it
     settings: options.Settings = [],  # noqa: B006 - typer copies it
     questions: Annotated[
-        str, typer.Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
+        str, Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",
     limit: options.Limit = None,
     seed: Annotated[
-        int | None, typer.Option(help="With --limit: N questions drawn by this number. It draws --max-trials, too.")
+        int | None, Option(help="With --limit: N questions drawn by this number. It draws --max-trials, too.")
     ] = None,
     ids: options.Ids = None,
-    metric: Annotated[str, typer.Option(help="The score that decides.")] = "f1",
+    metric: Annotated[str, Option(help="The score that decides.")] = "f1",
     search: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="grid|halving",
-            help="All combinations over all questions; or over few, and the better half over twice as many, and so on.",
+            help="All combinations; or all over few questions, the better half over more, and so on.",
         ),
     ] = "grid",
-    max_trials: Annotated[
-        int | None, typer.Option(min=1, help="Try so many of the combinations, drawn at random.")
-    ] = None,
+    max_trials: Annotated[int | None, Option(min=1, help="Try so many of the combinations, drawn at random.")] = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
-    max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Begin no question once this much was spent by all trials.")
-    ] = None,
+    max_cost: options.MaxCost = None,
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     retry_failed: options.RetryFailed = False,
