@@ -16,7 +16,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.server import sources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.sources import Retrievers
+from hoptree.server.resources import Retrievers
 
 
 class _Opened:

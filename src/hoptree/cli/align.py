@@ -83,24 +83,19 @@ def build(
     form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
+    """Make a training set for a part of TAIKC or RA-ISF, with the prompts that these methods send.
 
-    Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
-    for evaluation ("dev.jsonl") while none of its questions is excluded. --any-split takes those that --exclude does
-    not know. A question is excluded by its data set and id, or if 80 % of the different words in it and in an
-    evaluation question are in both. So is one that shares a step with an evaluation question: a single question that
-    both are put together from (MuSiQue's ids), a fact by its subject and property, or a sub-question. Of evaluation
-    questions that tell no steps, which are counted, only ids and words are compared. One that comes twice is taken
-    once.
+    Rows of a dev or test split are refused unless --any-split is given; so is a file that is excluded, or named for
+    evaluation ("dev.jsonl") while none of its questions is. A question is excluded by its data set and id, if it shares
+    80 % of its words with an evaluation question, or if it shares a step: a single question, a fact or a sub-question.
 
-    if has a teacher (-m) answer by taikc, with its options (--set), and keeps what it said on the way to right answers.
-    kbae asks the model itself each question, and learns to answer where it was right and to ask for documents where it
-    was wrong; such a set is for that model alone. gold needs no model: it takes plans that come with Hoptree for
-    questions of three data sets, the steps and facts that come with questions, and gold passages of --corpus.
-
-    know asks the model each question, and learns from whether it was right. relevance takes gold passages, and what
-    else a search finds. decompose takes the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) that come with the
-    questions. Replies are remembered, so that the same command goes on where it was ended.
+    \b
+    if         a teacher (-m) answers by taikc (--set); the steps to right answers are kept
+    kbae       the model answers; it learns to answer where it was right, else to ask for documents
+    gold       packaged plans, the steps and facts of questions, and gold passages of --corpus; no model
+    know       the model answers, and learns whether it was right
+    relevance  gold passages, and what else a search finds
+    decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions
 
     \b
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl

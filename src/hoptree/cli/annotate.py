@@ -69,12 +69,10 @@ def ratings(
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read sheets that people filled in, and say how often each module was right, and how far the raters agree.
+    """Read sheets that people filled in: how often each module was right, and how far the raters agree.
 
-    A cell that cannot be right is named by row and column, and nothing is reckoned before it is mended. With --model, a
-    model rates the same decisions: whether a question can be answered from memory and whether a passage helps, without
-    being told what was decided, and whether sub-questions keep to their question. What it says in other words than Yes
-    or No is no rating, and counted. Its replies are remembered; an empty sheet will do for it.
+    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions, without
+    being told what was decided; replies but Yes and No are counted, and are no ratings. An empty sheet will do for it.
 
     \b
     hoptree eval ratings first.csv second.csv

@@ -74,19 +74,17 @@ def load(
     skip_broken: Annotated[int, Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Load triples into a graph, which is made if there is none. The old one stays usable until the new one is whole.
+    """Load triples into a graph, which is made if there is none. The old one stays usable meanwhile.
 
-    N-Triples, N-Quads and Turtle are read as they are; of Wikidata's dumps, facts, names, kinds of properties and
-    Wikipedia titles are kept. Tables have the columns s, p, o (also subject/head, property/relation, object/tail), and
-    s_id, p_id, o_id, src and qualifiers where known. Rows of id, label and aliases are names of entities or properties.
+    N-Triples, N-Quads and Turtle are read; of Wikidata's dumps, facts, names, kinds of properties and Wikipedia titles.
+    Tables have the columns s, p, o (or subject/head, property/relation, object/tail), and s_id, p_id, o_id, src and
+    qualifiers where known. Rows of id, label and aliases name entities or properties. A file that was loaded before is
+    replaced, but never by nothing or by a packed file that breaks off.
 
     \b
     {"s": "Splendor in the Grass", "p": "director", "o": "Elia Kazan", "p_id": "P57", "src": ["my notes"]}
     {"s_id": "Q937", "p_id": "P69", "o_id": "Q11942", "qualifiers": {"end time": "1900"}}
     {"id": "P57", "label": "director", "aliases": ["directed by"]}
-
-    A file that was loaded before is replaced, but never by nothing or by a packed file that breaks off. A fact is kept
-    with the source that tells it.
     """
     from hoptree.graph.store.loading import load_graph
 

@@ -216,11 +216,9 @@ def boundary(
 ) -> None:
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
-    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if at least
-    half of what the model was sure of is right, and at least 15 points of F1 lie between that and its direct answers to
-    what it refused, both by more than chance (95 %) and over 10 or more questions it was sure of and 10 it refused. A
-    question that fails is wrong if asked directly, and neither sure nor refused: there is no verdict before it is asked
-    again (--retry-failed). hoptree eval report draws the folders of several models together.
+    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if half of what
+    the model was sure of is right, and 15 points of F1 lie between that and its direct answers to what it refused, both
+    by more than chance (95 %) over 10 questions each. A failed question leaves no verdict until --retry-failed.
 
     \b
     hoptree eval boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out runs/NAME

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
-from hoptree.cli.uncertainty import draw_writing, show_writing
+from hoptree.cli.render_writing import draw_writing, show_writing
 from hoptree.engine.events import GUESS, Event
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 from hoptree.engine.trace import ModelCalled, Retried

@@ -55,15 +55,9 @@ def show(
 ) -> None:
     """Draw the trees or texts of a trace or a run again, with evidence and verdicts.
 
-    Of a run, the id of each question, its right answers and its scores stand above its tree.
-
-    An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
-    held against is called one, and so is an answer that nothing read for it holds. Where a budget ended, a node tells
-    what it had come to so far.
-
-    Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
-    made it search, what it asked and found, what it wrote instead, and what its memory held. Of several questions, the
-    quantiles of what MIND's cut and SeaKR's theta are held against stand at the end.
+    Above the tree of a question of a run stand its id, its right answers and its scores. An answer that evidence struck
+    out stands before its replacement: old ⇒ new. Of methods that look up what they doubt, the text is drawn with its
+    words shaded by doubt; of several questions, the quantiles that MIND's cut and SeaKR's theta are set by come last.
 
     \b
     hoptree show run.jsonl --svg tree.svg

@@ -11,15 +11,15 @@ from hoptree.core.files import FolderLock
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.ask import QuestionService
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
+from hoptree.server.question_service import QuestionService
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.running_questions import Journal, RunningQuestions
 from hoptree.server.runs import Runs
 from hoptree.server.settings import Settings
-from hoptree.server.sources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.workers import Workers
 
 _AFTER_QUESTION_SECONDS = 60.0

@@ -26,8 +26,8 @@ from hoptree.engine.events import (
 )
 from hoptree.engine.result import Result
 from hoptree.engine.trace import EntitiesFound, FactsFound, Listener, ModelCalled, Retried, Retrieved, TitlesFound
-from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
+from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent
 from hoptree.server.views import to_json
 

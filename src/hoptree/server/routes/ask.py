@@ -19,8 +19,8 @@ from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Retrieved
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
+from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import QUESTION_ERRORS, AskFailure, AskReply, PassageReply, replies, reply
 from hoptree.server.request_schemas import AskBody, SearchBody, require_json
 from hoptree.server.settings import unknown

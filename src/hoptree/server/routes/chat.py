@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
-from hoptree.server.ask import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
+from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import CHAT_ERRORS, AskReply, replies, reply
 from hoptree.server.request_schemas import ChatBody, Choices, require_json
 from hoptree.server.settings import guess, unknown

@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
+from hoptree.server.resources import CorpusAbout
 from hoptree.server.settings import NAME
-from hoptree.server.sources import CorpusAbout
 from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json

@@ -21,10 +21,10 @@ from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.keys import Key, Quotas
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.running_questions import RunningQuestions
 from hoptree.server.settings import Settings, unknown
-from hoptree.server.sources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
 
