@@ -134,8 +134,8 @@ def train(
 def _report_training(summary: Mapping[str, Any]) -> None:
     tokens = summary["tokens"]
     echo(f"{summary['base']['name']}: {summary['examples']:,} examples, {summary['steps']:,} steps")
-    for one in summary["sets"]:
-        echo(f"  {one['file']}: {', '.join(f'{count:,} {kind}' for kind, count in one['kinds'].items())}")
+    for part in summary["sets"]:
+        echo(f"  {part['file']}: {', '.join(f'{count:,} {kind}' for kind, count in part['kinds'].items())}")
     echo(
         f"  tokens of an epoch: {tokens['prompt']:,} of prompts, {tokens['reply']:,} of replies; "
         f"{tokens['longest']:,} in the longest example"
@@ -285,7 +285,7 @@ def report_gains(summary: Mapping[str, Any]) -> None:
 def _report_version(version: Mapping[str, Any]) -> None:
     training = ""
     if version["examples"] is not None:
-        sets = ", ".join(str(one.get("file")) for one in version["sets"] or () if isinstance(one, Mapping))
+        sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
         training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
     echo(f"{version['name']}: {version['model']}{training}")
     if version["evaluation_questions"]:

@@ -49,10 +49,14 @@ def annotate(
     from hoptree.evaluation.report.measures import find_runs
 
     samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
-    chosen = [one for module in _TITLES for drawn in samples for one in drawn.decisions if one.module == module]
+    chosen = [
+        decision for module in _TITLES for drawn in samples for decision in drawn.decisions if decision.module == module
+    ]
     write_sheet(out, chosen)
     if as_json:
-        drawn_by_run = {one.data: {"folder": str(one.folder), "decisions": one.drawn, "of": one.of} for one in samples}
+        drawn_by_run = {
+            drawn.data: {"folder": str(drawn.folder), "decisions": drawn.drawn, "of": drawn.of} for drawn in samples
+        }
         print_json({"out": str(out), "rows": len(chosen), "runs": drawn_by_run})
         return
     echo(f"{len(chosen):,} decisions to rate, in {out}")
@@ -96,7 +100,7 @@ async def _rate(
     from hoptree.evaluation.ratings import rate_decisions
     from hoptree.models import open_model
 
-    decisions = list({key: one for sheet in sheets for key, one in sheet.decisions.items()}.values())
+    decisions = list({key: decision for sheet in sheets for key, decision in sheet.decisions.items()}.values())
     async with aclosing(open_model(spec, base_url=base_url)) as model:
         with shown(quiet) as show:
             return await rate_decisions(
@@ -124,9 +128,9 @@ def _report(summary: Mapping[str, Any]) -> None:
         if person["blank"] and person["rated"]:
             echo(f"  {person['name']} left {person['blank']:,} of {person['decisions']:,} without a rating")
     if len(people) > 1:
-        agreement = {_title(part): one for part, one in summary["agreement"].items()}
-        alphas = ", ".join(f"{title} {_figure(one['alpha'])}" for title, one in agreement.items())
-        counts = ", ".join(f"{one['decisions']:,} {title}" for title, one in agreement.items())
+        agreement = {_title(part): agreed for part, agreed in summary["agreement"].items()}
+        alphas = ", ".join(f"{title} {_figure(agreed['alpha'])}" for title, agreed in agreement.items())
+        counts = ", ".join(f"{agreed['decisions']:,} {title}" for title, agreed in agreement.items())
         echo(f"  people agree, by Krippendorff's alpha: {alphas}")
         echo(f"    over what two or more of them rated: {counts}")
     if model:
@@ -135,9 +139,9 @@ def _report(summary: Mapping[str, Any]) -> None:
 
 def _report_model(model: Mapping[str, Any]) -> None:
     parts = [
-        f"{_title(part)} {percent(one['rate'], ' %')}, kappa {_figure(one['kappa'])} ({one['questions']:,})"
-        for part, one in model["with_people"].items()
-        if one["questions"]
+        f"{_title(part)} {percent(agreed['rate'], ' %')}, kappa {_figure(agreed['kappa'])} ({agreed['questions']:,})"
+        for part, agreed in model["with_people"].items()
+        if agreed["questions"]
     ]
     if parts:
         echo(f"  {_MODEL} says what most people say: {'; '.join(parts)}")

@@ -76,9 +76,9 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Co
         typer.echo(f"  {'  '.join(cells)}".rstrip())
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """Return a number of things in words: 1 fact, 2,000 facts."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def listed(names: Sequence[str], most: int) -> str:

@@ -236,7 +236,13 @@ def _table(title: str, rows: Mapping[str, Mapping[str, Mapping[str, float]]], ov
     echo(f"{title}, {over}")
     depths = [depth.replace("recall", "R") for depth in next(iter(rows.values()))]
     cells = [
-        [way, *(f"{percent(one['recall'])} ({percent(one['low'])} to {percent(one['high'])})" for one in row.values())]
+        [
+            way,
+            *(
+                f"{percent(figure['recall'])} ({percent(figure['low'])} to {percent(figure['high'])})"
+                for figure in row.values()
+            ),
+        ]
         for way, row in rows.items()
     ]
     print_table(["", *depths], cells, left=("",))

@@ -89,7 +89,7 @@ def eval_retrieval(
     runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
     for row, run in runs.items():
         if run.failed:
-            first = next(found.error for found in run.found if found.error is not None)
+            first = next(search.error for search in run.found if search.error is not None)
             warn(
                 f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}"
             )

@@ -233,8 +233,8 @@ def encode(
     if as_json:
         _report(outcome, out, as_json)
     else:
-        made = outcome.manifest
-        echo(f"{counted(made.passages, 'passage')} in {out}: vectors by {made.settings.encoder}")
+        manifest = outcome.manifest
+        echo(f"{counted(manifest.passages, 'passage')} in {out}: vectors by {manifest.settings.encoder}")
 
 
 @app.command()

@@ -272,7 +272,7 @@ def _boundary_report(measured: Mapping[str, Any]) -> None:
         echo(f"  {_cut(flip['question'])}  {_answer(flip, 'direct')} -> {_answer(flip, 'confident')}")
     if (left := len(overall["flips"]) - _MAX_FLIPS) > 0:
         echo(f"  … and {left:,} more answers that changed (--json lists them)")
-    for warning in dict.fromkeys(warning for one in measured["sets"].values() for warning in one["warnings"]):
+    for warning in dict.fromkeys(warning for figures in measured["sets"].values() for warning in figures["warnings"]):
         echo(f"  {warning}")
     echo(f"  {overall['verdict']}")
 

@@ -155,25 +155,25 @@ def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str,
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
     """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
     known = {method.name: method for method in methods}
-    found: dict[str, tuple[Path, Cost]] = {}
+    costs: dict[str, tuple[Path, Cost]] = {}
     for folder in _runs(folders):
         run = read_run(folder)
         method = known.get(str(run["rests_on"].get("method")))
         rows = read_rows(folder)
         if method is None or not _is_default(run, method) or not _are_of_sample(rows):
             continue
-        if method.name in found:
+        if method.name in costs:
             raise ConfigError(
-                f"{found[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
+                f"{costs[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
                 "Give --from the folder of only one of them.",
             )
-        found[method.name] = (folder, _cost_of_run(folder, run, rows, method))
-    if not found:
+        costs[method.name] = (folder, _cost_of_run(folder, run, rows, method))
+    if not costs:
         raise InputError(
             "There is no run on the sample with default options.",
             "Make one: hoptree run --data sample --corpus sample --method … --out DIR",
         )
-    return {name: cost for name, (_, cost) in found.items()}
+    return {name: cost for name, (_, cost) in costs.items()}
 
 
 def _runs(folders: Sequence[Path]) -> Iterator[Path]:

@@ -63,8 +63,8 @@ def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
 
 
 def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
-    found = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
-    return BY_CORPUS.join(dict.fromkeys(found))
+    fidelities = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
+    return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
 _HOW = {
@@ -167,12 +167,12 @@ def notes_of(method: Method) -> tuple[str, ...]:
     always = [signal for signal in heard if _changes(method, signal, {})]
     if always:
         notes.append(f"approx unless the model that answers gives {_with_means(always, _MODELS_WITH)}")
-    if further := [one for one in heard if one not in always and _changes(method, one, {name: value})]:
+    if further := [signal for signal in heard if signal not in always and _changes(method, signal, {name: value})]:
         notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
     if held := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
     if method.beyond:
-        switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
+        switches = ", ".join(option if "=" in option else f"{option}=on" for option in method.beyond)
         notes.append(f"approx with {switches}, which goes beyond the paper")
     if method.trained:
         asked = ", but asked in other words than its training's: approx" if method.reworded else ""

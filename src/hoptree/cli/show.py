@@ -68,7 +68,7 @@ def show(
     if svg or html:
         from hoptree.cli.render import draw_svg
 
-        picture = draw_svg([one.result for one in shown], [one.heading for one in shown])
+        picture = draw_svg([entry.result for entry in shown], [entry.heading for entry in shown])
         if svg:
             _write(svg, picture, "--svg")
         if html:
@@ -76,15 +76,15 @@ def show(
     if golden or as_json:
         from hoptree.methods.treeqa.method import golden_tree
 
-        objects = [golden_tree(one.result) if golden else {**one.more, **one.result.as_dict()} for one in shown]
+        objects = [golden_tree(entry.result) if golden else {**entry.more, **entry.result.as_dict()} for entry in shown]
         print_json(objects if len(objects) > 1 else objects[0])
         return
-    for place, one in enumerate(shown):
+    for place, entry in enumerate(shown):
         if place:
             echo("")
-        print_result(one.result, one.heading)
+        print_result(entry.result, entry.heading)
     if len(shown) > 1:  # one question is too few to set a threshold by
-        for line in _quantile_lines([one.result for one in shown]):
+        for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
 
 
@@ -110,7 +110,7 @@ def _read_run(folder: Path, name: str) -> list[_Shown]:
     if not (folder / TRACES).exists() or not rows:
         lack = "no outcome yet" if not rows else "no traces"
         raise InputError(f"The run in {folder} has {lack}.", "Run it: hoptree run … --out FOLDER")
-    wanted = {rows[found].trace: rows[found] for found in _select(list(rows), name, folder)}
+    wanted = {rows[identifier].trace: rows[identifier] for identifier in _select(list(rows), name, folder)}
     events: dict[str, list[Event]] = {trace: [] for trace in wanted}
     for event in read_events(folder / TRACES):
         if event.run in events:
@@ -170,12 +170,12 @@ def _select(ids: list[str], name: str, path: Path) -> list[str]:
 def quantiles(values: Sequence[float]) -> tuple[float, ...]:
     """Return what 10, 25, 50, 75 and 90 % of the values lie below, interpolated between the two nearest."""
     ordered = sorted(values)
-    found = []
+    cuts = []
     for share in _SHARES:
         place, rest = divmod((len(ordered) - 1) * share, 100)
         above = ordered[min(place + 1, len(ordered) - 1)]
-        found.append(ordered[place] + (above - ordered[place]) * rest / 100)
-    return tuple(found)
+        cuts.append(ordered[place] + (above - ordered[place]) * rest / 100)
+    return tuple(cuts)
 
 
 def _quantile_lines(results: Sequence[Result]) -> Iterator[str]:
