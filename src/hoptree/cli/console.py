@@ -6,12 +6,16 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import HoptreeError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -62,6 +66,15 @@ def print_report(summary: T, report: Callable[[T], None], *, as_json: bool) -> N
         print_json(summary)
     else:
         report(summary)
+
+
+@contextmanager
+def written(path: Path, remedy: str) -> Iterator[None]:
+    """Turn a file that cannot be written into an error of the command."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.", remedy) from error
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:

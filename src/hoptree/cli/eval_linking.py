@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from hoptree.cli.console import echo, percent, print_report, print_table, run_at
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def eval_linking(
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
         write_rows(per_question, [], "a")
-    settings = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
-    settings["linker"] = linker
-    work = _evaluate(asked, depths, relations, settings, concurrency, cached=not no_cache, quiet=as_json)
-    result = run_at_once(work)
+    settings: dict[str, Any] = {"graph": graph, "model": model, "base_url": base_url, "linker": linker}
+    settings |= {"relations": relations, "among": among, "encoder": encoder}
+    settings |= {"concurrency": concurrency, "cached": not no_cache}
+    result = run_at_once(_evaluate(asked, depths, settings, quiet=as_json))
     if per_question is not None:
         write_rows(per_question, (linked.as_dict() for linked in result.linked), "w")
     if result.failed:
@@ -120,51 +121,20 @@ def _check(relations: Sequence[str], among: str, model: str) -> None:
 
 
 async def _evaluate(
-    asked: LinkingSet,
-    depths: tuple[int, ...],
-    relations: Sequence[str],
-    settings: Mapping[str, str],
-    concurrency: int | None,
-    *,
-    cached: bool,
-    quiet: bool,
+    asked: LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
 ) -> LinkingRun:
     from hoptree.evaluation.linking import ENTITY_KS, RELATION_KS, evaluate_linking
 
-    done, total = 0, len(asked.questions)
-
-    def on_done() -> None:
-        nonlocal done
-        done += 1
-        show(done, total, lambda: "linking")
-
+    total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
-            parts = await _open(
-                opened,
-                relations,
-                settings,
-                concurrency,
-                cached,
-                lambda names: show(0, total, lambda: f"indexing names: {names:,}"),
-            )
-            return await evaluate_linking(
-                asked,
-                parts,
-                entity_ks=depths or ENTITY_KS,
-                relation_ks=depths or RELATION_KS,
-                on_done=on_done,
-            )
+            parts = _open(opened, settings, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
+            entity_ks, relation_ks = depths or ENTITY_KS, depths or RELATION_KS
+            on_done = partial(counting(show, total), "linking")
+            return await evaluate_linking(asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done)
 
 
-async def _open(
-    opened: AsyncExitStack,
-    relations: Sequence[str],
-    settings: Mapping[str, str],
-    concurrency: int | None,
-    cached: bool,
-    on_progress: Callable[[int], None],
-) -> Parts:
+def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> Parts:
     """Open all parts, which are closed with the stack."""
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
@@ -173,22 +143,21 @@ async def _open(
     from hoptree.graph.mention_models import MentionModelCandidates
     from hoptree.models import open_model
 
-    graph = open_graph(settings["graph"], cached=cached)
+    graph = open_graph(settings["graph"], cached=settings["cached"])
     opened.push_async_callback(graph.aclose)
     reader = _open_reader(settings["linker"])
     model = open_model(settings["model"], base_url=settings["base_url"]) if settings["model"] else None
-    calls = open_calls("default" if cached and model is not None else None, concurrency=concurrency)
+    cache = "default" if settings["cached"] and model is not None else None
+    calls = open_calls(cache, concurrency=settings["concurrency"])
     opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
     if calls.cache_failure is not None:
         warn(f"{calls.cache_failure} Replies are not remembered in this run.")
-    rankings = await _open_rankings(opened, relations, settings["encoder"])
+    rankings = _open_rankings(opened, settings["relations"], settings["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
-    among: Any = settings["among"]
-    return Parts(
-        graph, candidates, rankings, model, calls, among, MentionModelCandidates(reader, candidates) if reader else None
-    )
+    marked = MentionModelCandidates(reader, candidates) if reader else None
+    return Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
 
 
 def _open_reader(spec: str) -> MentionModel | None:
@@ -203,7 +172,7 @@ def _open_reader(spec: str) -> MentionModel | None:
     return open_mention_model(spec)
 
 
-async def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
+def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
     from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords
 
     rankings: dict[str, RelationRanking] = {}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Option
 
-from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn, written
 from hoptree.cli.options import AsJson, Half, Limit, PerQuestion, Rerank
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import counting, shown
 from hoptree.cli.search import open_corpus
 from hoptree.core.errors import ConfigError, InputError
 
@@ -110,19 +111,13 @@ async def _run_all(
 
     runs: dict[_Row, RetrievalRun] = {}
     opened: dict[_Row, Retriever] = {}
-    done, total = 0, len(rows) * len(asked.questions)
     try:
         for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
             opened[row] = open_corpus(corpus, row.kind, row.rerank)
         with shown(quiet) as show:
+            on_done = counting(show, len(rows) * len(asked.questions))
             for row, retriever in opened.items():
-
-                def on_done(label: str = row.label) -> None:
-                    nonlocal done
-                    done += 1
-                    show(done, total, lambda: label)
-
-                runs[row] = await evaluate(retriever, asked, k=k, on_done=on_done)
+                runs[row] = await evaluate(retriever, asked, k=k, on_done=partial(on_done, row.label))
     finally:
         for retriever in opened.values():
             await retriever.aclose()
@@ -165,12 +160,8 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], mode: str) -> None:
     """Write a JSON object a line to the file of --per-question."""
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror or error}."
-        raise InputError(cause, "Give --per-question a file that can.") from error
+    with written(path, "Give --per-question a file that can."), path.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def _report(

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hoptree.cli.console import written
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.context import Budget
@@ -91,11 +92,8 @@ def _cost(row: Mapping[str, Any]) -> Cost:
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
     """Write the costs of known methods atomically; those of methods that are gone are left out."""
     rows = {name: costs[name].as_dict() for name in known if name in costs}
-    try:
+    with written(path, "Give --out a file in a folder that can be written."):
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror or error}."
-        raise InputError(cause, "Give --out a file in a folder that can be written.") from error
 
 
 _FIGURES = {

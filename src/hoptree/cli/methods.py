@@ -16,10 +16,10 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
 from hoptree.cli.options import BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
-from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -247,12 +247,8 @@ def docs(
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        try:
+        with written(out, "Give --out a file in a folder that is there."):
             atomic_write(out, [text])
-        except OSError as error:
-            raise InputError(
-                f"{out} cannot be written: {error.strerror or error}.", "Give --out a file in a folder that is there."
-            ) from error
 
 
 _FILE_COLUMNS = 200

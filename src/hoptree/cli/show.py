@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from hoptree.cli.ask import print_result
-from hoptree.cli.console import counted, echo, listed, print_json
+from hoptree.cli.console import counted, echo, listed, print_json, written
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
@@ -69,10 +69,10 @@ def show(
         from hoptree.cli.render import draw_svg
 
         picture = draw_svg([entry.result for entry in shown], [entry.heading for entry in shown])
-        if svg:
-            _write(svg, picture, "--svg")
-        if html:
-            _write(html, _PAGE.format(picture), "--html")
+        for option, path, text in (("--svg", svg, picture), ("--html", html, _PAGE.format(picture))):
+            if path:
+                with written(path, f"Choose another {option}."):
+                    path.write_text(text, encoding="utf-8")
     if golden or as_json:
         from hoptree.methods.treeqa.method import golden_tree
 
@@ -86,14 +86,6 @@ def show(
     if len(shown) > 1:  # one question is too few to set a threshold by
         for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
-
-
-def _write(path: Path, picture: str, option: str) -> None:
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        cause = f"The picture cannot be written to {path}: {error.strerror}."
-        raise InputError(cause, f"Choose another {option}.") from error
 
 
 def _read_run(folder: Path, name: str) -> list[_Shown]:
