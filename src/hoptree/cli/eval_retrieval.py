@@ -178,17 +178,14 @@ def _report(
     first = next(iter(results.values()))
     figures = [name for name, value in first.items() if isinstance(value, float)]
     rows = [[row.label, *(_figure(name, result[name]) for name in figures)] for row, result in results.items()]
-    print_table(["retriever", *map(_heading, figures)], rows, left=("retriever",))
+    headings = [_HEADINGS.get(name, name.replace("recall@", "R@").replace("ndcg", "nDCG")) for name in figures]
+    print_table(["retriever", *headings], rows, left=("retriever",))
     echo(f"{first['questions']:,} questions; searched one at a time")
     for row, comparison in comparisons.items():
         echo(
             f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
             f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, the same on {comparison.same:,}"
         )
-
-
-def _heading(name: str) -> str:
-    return _HEADINGS.get(name, name.replace("recall@", "R@").replace("ndcg", "nDCG"))
 
 
 def _figure(name: str, value: float) -> str:

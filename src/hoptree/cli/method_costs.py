@@ -68,19 +68,14 @@ def made_from(method: Method) -> str:
 def read_costs(path: Path | None = None) -> dict[str, Cost]:
     """Read the costs by method of a file, or those of the package."""
     try:
-        text = path.read_text(encoding="utf-8") if path else _packaged()
-        data = json.loads(text)
+        file = path or files("hoptree.methods") / "costs.json"
+        data = json.loads(file.read_text(encoding="utf-8"))
         if data["format"] != _FORMAT:
             raise ValueError(f"its format is {data['format']}, not {_FORMAT}")
         return {str(name): _cost(row) for name, row in data["methods"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         cause = f"{path or 'The file of measured costs'} cannot be read: {error}."
         raise InputError(cause, "Make it with: hoptree methods measure --out FILE") from error
-
-
-def _packaged() -> str:
-    file = files("hoptree.methods") / "costs.json"
-    return file.read_text(encoding="utf-8") if file.is_file() else json.dumps({"format": _FORMAT, "methods": {}})
 
 
 def _cost(row: Mapping[str, Any]) -> Cost:

@@ -353,12 +353,8 @@ def _section(facts: MethodFacts) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in (heads, *rows)]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:], ""])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _anchor(name: str) -> str:
