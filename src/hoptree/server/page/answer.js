@@ -341,11 +341,11 @@ export class AnswerView extends EventTarget {
 
   #grounds(node) {
     const { evidence, read } = node.id === 0 && this.result ? this.#support : { evidence: node.evidence ?? [], read: [] };
-    const drawn = (ids) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, this.#used(node, id)]));
-    const grounds = drawn(evidence);
+    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]));
+    const grounds = drawn(evidence, (id) => this.#used(node, id));
     if (node.facts?.length) grounds.unshift(facts(node.facts));
     if (!grounds.length) grounds.push(make("p", { class: "note", text: this.#noGrounds(node) }));
-    if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: `Read, but no evidence: ${count(read.length, "passage")}` }), drawn(read)));
+    if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: `Read, but no evidence: ${count(read.length, "passage")}` }), drawn(read, () => ({}))));
     return grounds;
   }
 
