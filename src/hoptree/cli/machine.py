@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
+from hoptree.cli.options import AsJson
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 models_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="List the models that run inside Hoptree, and fetch them."
 )
-AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 
 
 @models_app.command("list")

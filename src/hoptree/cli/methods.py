@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from hoptree.cli import chooser
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
-from hoptree.cli.options import BaseURL, Graph, Model, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
 
@@ -64,7 +64,6 @@ Models = Annotated[
     ),
 ]
 Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
-AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 
 
 @app.command("list")

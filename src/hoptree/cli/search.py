@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from hoptree.cli.console import echo, print_json, run
-from hoptree.cli.options import CORPUS_HELP, Rerank, RetrieverKind, warn_without_links
+from hoptree.cli.options import CORPUS_HELP, AsJson, Rerank, RetrieverKind, warn_without_links
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -29,7 +29,7 @@ def search(
         Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
     ] = [],  # noqa: B006 - typer copies it
     explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print a JSON list and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the best passages for a query, as a method would get them.
 
