@@ -252,22 +252,30 @@ def as_markdown() -> str:
     return "\n".join(part for part in parts if part)
 
 
+def overview_cells(method: Method) -> dict[str, str]:
+    """Return the columns of TAIKC's Table 11, and needs."""
+    return {
+        "title": method.title,
+        "paper": method.paper,
+        "needs": ", ".join(method.needs),
+        "iterative": "yes" if method.iterative else "no",
+        "dynamic": "yes" if method.dynamic else "no",
+        "strategy": method.strategy,
+        "query": method.query,
+    }
+
+
+def cost_cells(cost: Cost) -> tuple[str, str, str]:
+    """Return the calls, tokens and searches of a question."""
+    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
+    return f"{cost.calls:.1f}", tokens, f"{cost.retrievals:.1f}"
+
+
 def _overview(methods: Sequence[Method]) -> str:
-    """The columns of TAIKC's Table 11, and needs."""
-    rows = [
-        (
-            f"[`{method.name}`](#{_anchor(method.name)})",
-            method.title,
-            method.paper or "–",
-            ", ".join(method.needs) or "–",
-            "yes" if method.iterative else "no",
-            "yes" if method.dynamic else "no",
-            method.strategy or "–",
-            method.query or "–",
-        )
-        for method in methods
-    ]
-    return _table(("method", "title", "paper", "needs", "iterative", "dynamic", "strategy", "query"), rows)
+    cells = [overview_cells(method) for method in methods]
+    links = [f"[`{method.name}`](#{_anchor(method.name)})" for method in methods]
+    rows = [(link, *(cell or "–" for cell in row.values())) for link, row in zip(links, cells, strict=True)]
+    return _table(("method", *cells[0]), rows)
 
 
 def _needs(methods: Sequence[Method]) -> str:
@@ -310,16 +318,8 @@ def _costs(facts: Sequence[MethodFacts]) -> str:
             continue
         asked = f"{cost.questions}" + (f", {cost.failed} failed" if cost.failed else "")
         asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
-        rows.append(
-            (
-                f"`{fact.method.name}`" + (_OLD if fact.cost_is_old else ""),
-                f"{cost.calls:.1f}",
-                f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}",
-                f"{cost.retrievals:.1f}",
-                asked,
-                f"`{cost.command}`",
-            )
-        )
+        name = f"`{fact.method.name}`{_OLD if fact.cost_is_old else ''}"
+        rows.append((name, *cost_cells(cost), asked, f"`{cost.command}`"))
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
     means = "Means on the packaged sample with default options."
     if any(fact.cost_is_old for fact in facts):

@@ -255,6 +255,7 @@ _MAX_TEXT_COLUMNS = 110
 _MIN_CELL_COLUMNS = 20
 _NOT_MEASURED = "not measured"
 _CHANGED = "*"
+_WRAPPED = ("title", "strategy", "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,16 +294,12 @@ def _fit(columns: Iterable[_Column], width: int) -> list[list[_Column]]:
 
 
 def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Column]:
-    methods = [fact.method for fact in facts]
+    from hoptree.cli.method_facts import overview_cells
+
+    rows = [overview_cells(fact.method) for fact in facts]
     costs = [_cost_cells(fact) for fact in facts]
     return [
-        _Column("title", [method.title for method in methods], wraps=True),
-        _Column("paper", [method.paper for method in methods]),
-        _Column("needs", [", ".join(method.needs) for method in methods]),
-        _Column("iterative", ["yes" if method.iterative else "no" for method in methods]),
-        _Column("dynamic", ["yes" if method.dynamic else "no" for method in methods]),
-        _Column("strategy", [method.strategy for method in methods], wraps=True),
-        _Column("query", [method.query for method in methods], wraps=True),
+        *(_Column(title, [row[title] for row in rows], wraps=title in _WRAPPED) for title in rows[0]),
         *(
             _Column(f"fidelity {number}" if len(models) > 1 else "fidelity", [fact.fidelity[model] for fact in facts])
             for number, model in enumerate(models, start=1)
@@ -312,11 +309,12 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
 
 
 def _cost_cells(facts: MethodFacts) -> tuple[str, str, str]:
-    cost = facts.cost
-    if cost is None:
-        return (_NOT_MEASURED, "", "")
-    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
-    return (f"{cost.calls:.1f}{_CHANGED if facts.cost_is_old else ''}", tokens, f"{cost.retrievals:.1f}")
+    from hoptree.cli.method_facts import cost_cells
+
+    if facts.cost is None:
+        return _NOT_MEASURED, "", ""
+    calls, tokens, searches = cost_cells(facts.cost)
+    return f"{calls}{_CHANGED if facts.cost_is_old else ''}", tokens, searches
 
 
 def _draw(console: Console, columns: Sequence[_Column]) -> None:
@@ -419,8 +417,10 @@ def _cost_lines(facts: MethodFacts) -> list[str]:
 
 
 def _figures(cost: Cost) -> str:
-    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f} tokens"
-    return f"{cost.calls:.1f} calls, {tokens}, {cost.retrievals:.1f}"
+    from hoptree.cli.method_facts import cost_cells
+
+    calls, tokens, searches = cost_cells(cost)
+    return f"{calls} calls, {tokens} tokens, {searches}"
 
 
 def _wrap(text: str, first: str, later: str | None = None) -> list[str]:
