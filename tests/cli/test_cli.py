@@ -251,6 +251,10 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
         (("ask", QUESTION, "--budget", "cost=1", "-m", "scripted/script.json"), ("--prices",)),
         (("ask", QUESTION, "--prices=-1/2", "-m", "scripted/script.json"), ("no prices", "IN/OUT")),
         (("ask", QUESTION, "--prices", "nan/2", "-m", "scripted/script.json"), ("no prices", "IN/OUT")),
+        (
+            ("ask", QUESTION, "--trace", "new/run.jsonl", "-m", "scripted/script.json"),
+            ("no folder new", "mkdir -p new"),
+        ),
         (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),
         (("index", "script.json", "--out", "x.idx"), ("no passage", "records without text")),
         (("index", "docs", "--out", "docs"), ("no index",)),

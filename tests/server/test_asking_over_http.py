@@ -29,7 +29,7 @@ _JSON = {"content-type": "application/json"}
 def test_it_answers_as_the_engine_does(server: Running) -> None:
     reply = server.ask()
     assert reply.status_code == 200
-    corpus = server.state.corpora.place("films")
+    corpus = server.state.questions.corpora.place("films")
     expected = ask(QUESTION, method="taikc", model=script(), corpus=corpus, cache=None).as_dict()
     told = reply.json()
     for timed in (told["usage"], expected["usage"]):
@@ -250,7 +250,7 @@ def test_a_body_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(s
 
 def test_searches_count_as_questions_do(tmp_path: Path) -> None:
     with running(settings(tmp_path, limits=limits(asking=1))) as server:
-        live, seen = server.state.running, []
+        live, seen = server.state.questions.running, []
 
         async def search(*_: Any, **__: Any) -> Any:
             seen.append(len(live))

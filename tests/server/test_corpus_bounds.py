@@ -18,7 +18,7 @@ from tests.server.running import Running, limits, running, settings
 
 from hoptree.server import jobs as staging
 from hoptree.server.error_responses import Refusal
-from hoptree.server.sources import ManagedCorpus
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.uploads import Names
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

@@ -18,8 +18,8 @@ from tests.server.running import Running, eventually, running, settings
 
 from hoptree.server import corpus_service
 from hoptree.server.jobs import Change, Failure, Job, Stage
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
-from hoptree.server.sources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

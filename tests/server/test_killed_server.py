@@ -28,8 +28,8 @@ from hoptree.server import corpus_service, indexing
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import run_indexing
 from hoptree.server.jobs import Change, Job, Stage
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
-from hoptree.server.sources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

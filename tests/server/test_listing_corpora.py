@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import made
 from tests.server.running import running, settings
 
-from hoptree.server.sources import ManagedCorpus
+from hoptree.server.resources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -14,9 +14,9 @@ pytest.importorskip("fastapi")
 
 from hoptree.core.values import Passage
 from hoptree.retrieval.indexing import index_passages
-from hoptree.server import sources
+from hoptree.server import resources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.sources import Retrievers
+from hoptree.server.resources import Retrievers
 
 
 class _Opened:
@@ -38,7 +38,7 @@ def test_what_is_opened_while_its_corpus_is_removed_is_closed_and_not_kept(
         assert go_on.wait(10)
         return opened
 
-    monkeypatch.setattr(sources, "open_retriever", opens)
+    monkeypatch.setattr(resources, "open_retriever", opens)
 
     async def remove_meanwhile() -> None:
         retrievers = Retrievers(lambda name: str(index), {}, cached=False, keep_seconds=60)

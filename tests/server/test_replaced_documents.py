@@ -12,7 +12,7 @@ from tests.server.corpora_made import add, class_of, create, documents, found, m
 from tests.server.running import eventually, running, settings
 
 from hoptree.server.jobs import Change, Stage
-from hoptree.server.sources import ManagedCorpus
+from hoptree.server.resources import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -140,7 +140,7 @@ def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:
             with server.client.stream("POST", "/v1/ask", json=asked, headers=_with(SECRET)) as reply:
                 assert reply.status_code == 200
                 eventually(lambda times=times: len(slow.requests) == times)  # type: ignore[misc]
-            eventually(lambda: len(server.state.running) == 0)
+            eventually(lambda: len(server.state.questions.running) == 0)
         status, told = _ask(server)
         assert (status, told["error"]["class"]) == (429, "BudgetSpent")
         assert len(slow.requests) == 3

@@ -289,7 +289,7 @@ def test_a_mistake_inside_is_told_without_details(
         def fail(*args: object) -> None:
             raise RuntimeError(_PRIVATE)
 
-        monkeypatch.setattr(type(server.state.corpora), "list_all", fail)
+        monkeypatch.setattr(type(server.state.questions.corpora), "list_all", fail)
         reply = server.client.get("/v1/corpora")
     assert reply.status_code == 500
     assert reply.json()["error"]["class"] == "InternalError"

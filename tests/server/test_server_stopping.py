@@ -39,9 +39,9 @@ def test_a_question_ends_when_its_client_goes_away(tmp_path: Path, path: str, st
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(head(server, path, f"Content-Type: application/json\r\nContent-Length: {len(body)}") + body)
             eventually(lambda: model.arrived == ["decompose"])
-            assert len(server.state.running) == 1
+            assert len(server.state.questions.running) == 1
         asyncio.run(model.is_given_up())
-        eventually(lambda: len(server.state.running) == 0)
+        eventually(lambda: len(server.state.questions.running) == 0)
         assert server.client.get("/health").json()["asking"] == 0
         assert 'outcome="gone"} 1.0' in server.client.get("/metrics").text
         assert model.arrived == ["decompose"]
@@ -57,8 +57,8 @@ def test_another_who_waits_for_the_same_reply_gets_it(tmp_path: Path) -> None:
             answers: list[httpx.Response] = []
             other = threading.Thread(target=lambda: answers.append(server.ask()))
             other.start()
-            eventually(lambda: len(server.state.running) == 2)
-        eventually(lambda: len(server.state.running) == 1)
+            eventually(lambda: len(server.state.questions.running) == 2)
+        eventually(lambda: len(server.state.questions.running) == 1)
         model.holds = False
         other.join(timeout=PATIENCE)
         assert answers[0].json()["answer"] == "1948"
@@ -71,7 +71,7 @@ def test_a_stop_lets_questions_finish_and_takes_no_more(tmp_path: Path) -> None:
         answers: list[httpx.Response] = []
         asking = threading.Thread(target=lambda: answers.append(server.ask()))
         asking.start()
-        eventually(lambda: len(server.state.running) == 1)
+        eventually(lambda: len(server.state.questions.running) == 1)
         server.begin_stop()
         eventually(lambda: server.client.get("/health").status_code == 503)
         refused = server.ask()
@@ -98,7 +98,7 @@ def test_what_a_stop_cuts_off_is_told_and_written_down(tmp_path: Path, seconds: 
         threads = [threading.Thread(target=ask, args=(stream,)) for stream in (False, True)]
         for thread in threads:
             thread.start()
-        eventually(lambda: len(server.state.running) == 2)
+        eventually(lambda: len(server.state.questions.running) == 2)
         for _ in range(times):
             server.begin_stop()
         for thread in threads:
@@ -126,7 +126,7 @@ def test_a_second_stop_waits_for_no_client_and_still_closes(tmp_path: Path, capl
 
 def test_a_server_that_is_stopping_says_so(tmp_path: Path) -> None:
     with running(settings(tmp_path)) as server:
-        server.state.running.stopping = True
+        server.state.questions.running.stopping = True
         assert server.client.get("/health").status_code == 503
         assert server.ask().status_code == 503
 
@@ -138,7 +138,7 @@ def test_a_question_stays_in_the_journal_until_it_is_answered(tmp_path: Path) ->
     with running(slow) as server:
         asking = threading.Thread(target=server.ask, kwargs=asked)
         asking.start()
-        eventually(lambda: len(server.state.running) == 1)
+        eventually(lambda: len(server.state.questions.running) == 1)
         server.begin_stop()
         asking.join(timeout=PATIENCE)
     (written,) = (json.loads(line) for line in journal.read_text().splitlines())
@@ -147,7 +147,7 @@ def test_a_question_stays_in_the_journal_until_it_is_answered(tmp_path: Path) ->
     failing = script(before=[Rule(fault="401")])
     with running(settings(tmp_path, models={"demo": failing}, journal=journal)) as server:
         assert server.ask(**asked).status_code == 502
-        assert len(server.state.running.journal) == 1
+        assert len(server.state.questions.running.journal) == 1
     with running(settings(tmp_path, journal=journal)) as server:
         assert server.ask(**{**asked, "budget": {"calls": 1}}).json()["stopped_by"] == "calls"
         assert journal.exists()
@@ -163,13 +163,13 @@ def test_questions_that_differ_in_how_they_are_asked_are_two_in_the_journal(tmp_
         asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
         for one in asking:
             one.start()
-        eventually(lambda: len(server.state.running) == 3)
+        eventually(lambda: len(server.state.questions.running) == 3)
         server.begin_stop()
         for one in asking:
             one.join(timeout=PATIENCE)
     with running(settings(tmp_path, journal=journal)) as server:
         for left, how in zip((3, 2, 1), asked, strict=True):
-            assert len(server.state.running.journal) == len(journal.read_text().splitlines()) == left
+            assert len(server.state.questions.running.journal) == len(journal.read_text().splitlines()) == left
             assert journal.stat().st_mode & 0o777 == 0o600
             assert server.ask(**how).status_code == 200
     assert not journal.exists()
@@ -198,17 +198,17 @@ def test_the_journal_is_its_owners_and_goes_once_all_of_it_was_asked_again(tmp_p
         asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
         for one in asking:
             one.start()
-        eventually(lambda: len(server.state.running) == 2)
+        eventually(lambda: len(server.state.questions.running) == 2)
         server.begin_stop()
         for one in asking:
             one.join(timeout=PATIENCE)
     assert journal.stat().st_mode & 0o777 == 0o600
     assert [line[:1] for line in journal.read_text().splitlines()] == ["h", "{", "{"]
     with running(settings(tmp_path, journal=journal)) as server:
-        assert len(server.state.running.journal) == 2
+        assert len(server.state.questions.running.journal) == 2
         assert server.ask().status_code == 200
         assert server.ask(method="oner").status_code == 200
         (left,) = journal.read_text().splitlines()
         assert json.loads(left)["options"] == {"k": 2}
         assert server.ask(options={"k": 2}).status_code == 200
-        assert not journal.exists() and len(server.state.running.journal) == 0
+        assert not journal.exists() and len(server.state.questions.running.journal) == 0

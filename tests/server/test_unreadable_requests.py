@@ -132,8 +132,8 @@ def test_addresses(server: Running, path: str, message: str) -> None:
 def test_only_what_may_pass_can_be_tried_again(server: Running) -> None:
     refused = server.ask(method="nosuch").json()["error"]
     assert refused["retryable"] is False
-    server.state.running.stopping = True
+    server.state.questions.running.stopping = True
     try:
         assert "retryable" not in server.ask().json()["error"]
     finally:
-        server.state.running.stopping = False
+        server.state.questions.running.stopping = False

@@ -23,8 +23,8 @@ from hoptree.server import jobs as staging
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import run_indexing
 from hoptree.server.jobs import Change, Job
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
-from hoptree.server.sources import ManagedCorpus
 from hoptree.server.state import open_state
 from hoptree.server.uploads import UploadFolder
 

@@ -43,9 +43,9 @@ from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.server import workers as pool
 from hoptree.server.answering_worker import EventSender, start_question
-from hoptree.server.ask import AskRequest, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import ANYBODY, Key
+from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import Settings, read_settings
 from hoptree.server.state import open_question_service
 from hoptree.server.workers import Workers, error_from_dict, error_to_dict
@@ -185,7 +185,7 @@ def test_a_question_ends_in_the_worker_when_its_client_goes_away(server: Running
         next(reply.iter_lines())
         eventually(lambda: len(endpoint.requests) > before, seconds=_PATIENCE)
     eventually(lambda: endpoint.requests[before].hung_up, seconds=_PATIENCE)
-    eventually(lambda: len(server.state.running) == 0, seconds=_PATIENCE)
+    eventually(lambda: len(server.state.questions.running) == 0, seconds=_PATIENCE)
 
 
 def test_what_a_question_has_cost_until_its_client_left_is_charged(
@@ -282,9 +282,9 @@ def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: E
     endpoint.on("taikc/decompose", lambda seen: _late(seen, together), contains="N7 ", times=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.state.running) == 1, seconds=_PATIENCE)
+        eventually(lambda: len(server.state.questions.running) == 1, seconds=_PATIENCE)
         second = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.state.running) == 2, seconds=_PATIENCE)
+        eventually(lambda: len(server.state.questions.running) == 2, seconds=_PATIENCE)
         together.wait(_PATIENCE)
         usages = [one.result(_PATIENCE).json()["usage"] for one in (first, second)]
     assert sum(usage["cached_calls"] for usage in usages) >= 1
@@ -328,7 +328,7 @@ def test_while_none_can_be_started_questions_are_refused_and_cost_nothing(
             reply = server.ask(film_question(1))
             assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
             assert server.client.get("/health").status_code == 200
-            assert not server.state.quotas._today(ANYBODY).calls
+            assert not server.state.questions.quotas._today(ANYBODY).calls
         eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
         assert server.ask(film_question(2)).json()["answer"] == "1902"
 

@@ -8,21 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
-from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
-from hoptree.cli.options import (
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Model,
-    NoCache,
-    Rerank,
-    RetrieverKind,
-    Settings,
-    given,
-    read_settings,
-)
+from hoptree.cli.console import counted, echo, fail, print_json, print_report, run, warn, what_stays
 from hoptree.cli.progress import shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -38,116 +28,74 @@ app.command("eval")(evaluate)
 app.command("gguf")(gguf)
 Exclude = Annotated[
     list[Path],
-    typer.Option(
+    Option(
         metavar="EVAL",
         help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
-        show_default=False,
     ),
 ]
 
 
 @app.command()
 def build(
-    kind: Annotated[
-        str, typer.Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
-    ],
-    data: Annotated[list[Path], typer.Option(help="Train questions; several times for several files.")],
-    out: Annotated[Path, typer.Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
+    kind: Annotated[str, Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")],
+    data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
+    out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
     exclude: Exclude = [],  # noqa: B006 - typer copies it
-    only_train: Annotated[
-        bool, typer.Option("--only-train", help="Leave out rows that are of no train split.")
-    ] = False,
+    only_train: Annotated[bool, Option("--only-train", help="Leave out rows that are of no train split.")] = False,
     any_split: Annotated[
-        bool,
-        typer.Option(
-            "--any-split",
-            help="Take rows of any split, too; --exclude or --half must say what of their data set is measured on.",
-        ),
+        bool, Option("--any-split", help="Take rows of any split; --exclude or --half must name what is measured on.")
     ] = False,
     allow_evaluation_questions: Annotated[
-        bool,
-        typer.Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so."),
+        bool, Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so.")
     ] = False,
     half: Annotated[
-        str,
-        typer.Option(
-            help="Only the first or second half of each file; ids decide. The other half counts as excluded.",
-            show_default=False,
-        ),
+        str, Option(help="Only the first or second half of each file; ids decide. The other half counts as excluded.")
     ] = "",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.", show_default=False)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, Option(min=1, help="Only N questions: the first of each file in turn.")] = None,
+    seed: Annotated[int | None, Option(help="Draws the questions of --limit and the rows of --balance.")] = None,
     balance: Annotated[
         float | None,
-        typer.Option(
-            min=1.0,
-            help="kbae, know, relevance: a label at most so many times as often as the other.  [default: all rows]",
-            show_default=False,
-        ),
+        Option(min=1.0, help="kbae, know, relevance: at most so many rows of one label for one of the other."),
     ] = None,
-    model: Model = "",
+    model: options.Model = "",
     judge: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="kbae: a model that says which answers are right.  [default: exact match]",
-            show_default=False,
-        ),
+        str, Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]")
     ] = "",
     right_f1: Annotated[
-        float | None,
-        typer.Option(
-            help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]",
-            show_default=False,
-        ),
+        float | None, Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]")
     ] = None,
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    no_cache: NoCache = False,
-    corpus: Annotated[
-        str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.", show_default=False)
-    ] = "",
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
+    corpus: Annotated[str, Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    k: Annotated[int, Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
     titles: Annotated[
-        bool, typer.Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
+        bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
-    robust: Annotated[bool, typer.Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    robust: Annotated[bool, Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
     linked: Annotated[
         bool,
-        typer.Option(
-            "--linked",
-            help="decompose: also chains, whose sub-questions rest on each other ('that person'), for ra_isf with "
-            "--set link_siblings=on.",
-        ),
+        Option("--linked", help="decompose: also chains of sub-questions, for ra_isf with --set link_siblings=on."),
     ] = False,
-    form: Annotated[str, typer.Option("--format", help="chat, trl or llama-factory.")] = "chat",
-    as_json: AsJson = False,
+    form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
+    """Make a training set for a part of TAIKC or RA-ISF, with the prompts that these methods send.
 
-    Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
-    for evaluation ("dev.jsonl") while none of its questions is excluded. --any-split takes those that --exclude does
-    not know. A question is excluded by its data set and id, or if 80 % of the different words in it and in an
-    evaluation question are in both. So is one that shares a step with an evaluation question: a single question that
-    both are put together from (MuSiQue's ids), a fact by its subject and property, or a sub-question. Of evaluation
-    questions that tell no steps, which are counted, only ids and words are compared. One that comes twice is taken
-    once.
+    Rows of a dev or test split are refused unless --any-split is given; so is a file that is excluded, or named for
+    evaluation ("dev.jsonl") while none of its questions is. A question is excluded by its data set and id, if it shares
+    80 % of its words with an evaluation question, or if it shares a step: a single question, a fact or a sub-question.
 
-    if has a teacher (-m) answer by taikc, with its options (--set), and keeps what it said on the way to right answers.
-    kbae asks the model itself each question, and learns to answer where it was right and to ask for documents where it
-    was wrong; such a set is for that model alone. gold needs no model: it takes plans that come with Hoptree for
-    questions of three data sets, the steps and facts that come with questions, and gold passages of --corpus.
-
-    know asks the model each question, and learns from whether it was right. relevance takes gold passages, and what
-    else a search finds. decompose takes the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) that come with the
-    questions. Replies are remembered, so that the same command goes on where it was ended.
+    \b
+    if         a teacher (-m) answers by taikc (--set); the steps to right answers are kept
+    kbae       the model answers; it learns to answer where it was right, else to ask for documents
+    gold       packaged plans, the steps and facts of questions, and gold passages of --corpus; no model
+    know       the model answers, and learns whether it was right
+    relevance  gold passages, and what else a search finds
+    decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions
 
     \b
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
@@ -190,18 +138,15 @@ def build(
         titles=titles,
         linked=linked,
         judge=judge,
-        options=read_settings(settings),
+        options=options.read_settings(settings),
         robust=robust,
         form=read_format(form),
-        **given(model=model, right_f1=right_f1),
+        **options.given(model=model, right_f1=right_f1),
     )
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
         summary = run(work, stays=what_stays(cached=not no_cache))
-    if as_json:
-        print_json(summary)
-    else:
-        _report(summary)
+    print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
         them = "it" if failed == 1 else "them"
         fail(
@@ -265,12 +210,9 @@ def _shares(labels: Mapping[str, int]) -> str:
 
 @app.command()
 def plans(
-    data: Annotated[
-        list[Path],
-        typer.Option(help="Questions that the plans are for; several times for several files.", show_default=False),
-    ] = [],  # noqa: B006 - typer copies it
+    data: Annotated[list[Path], Option(help="Questions that the plans are for; several times for several files.")] = [],  # noqa: B006 - typer copies it
     exclude: Exclude = [],  # noqa: B006 - typer copies it
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count the plans that `align build gold` trains on, by data set and by how many sub-questions they have.
 
@@ -292,7 +234,7 @@ def plans(
     by_set = {name: dict(sorted(counts.items())) for name, counts in sorted(sizes.items())}
     checked = check_plans(plans, read_training_questions(data), Excluded(exclude)) if data else None
     if as_json:
-        print_json({"plans": len(plans), "sub_questions": by_set, **given(check=checked)})
+        print_json({"plans": len(plans), "sub_questions": by_set, **options.given(check=checked)})
     else:
         echo(f"{len(plans):,} plans, by the number of their sub-questions:")
         for name, counts in by_set.items():
@@ -318,16 +260,15 @@ def _report_checked(checked: Mapping[str, Any]) -> None:
 
 @app.command()
 def skr(
-    without: Annotated[Path, typer.Argument(help="The folder of a run without documents: cot.")],
-    with_documents: Annotated[Path, typer.Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
-    out: Annotated[Path, typer.Option(help="The file to write (JSON Lines).")],
-    metric: Annotated[str, typer.Option(help="The score that says which answer is better.")] = "em",
+    without: Annotated[Path, Argument(help="The folder of a run without documents: cot.")],
+    with_documents: Annotated[Path, Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
+    out: Annotated[Path, Option(help="The file to write (JSON Lines).")],
+    metric: Annotated[str, Option(help="The score that says which answer is better.")] = "em",
     exclude: Exclude = [],  # noqa: B006 - typer copies it
     allow_evaluation_questions: Annotated[
-        bool,
-        typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so."),
+        bool, Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Label questions by whether documents made their answer better or worse, for the method skr with how=knn.
 

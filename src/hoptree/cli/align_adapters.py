@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import (
     chance,
@@ -15,13 +16,14 @@ from hoptree.cli.console import (
     interval,
     percent,
     print_json,
+    print_report,
     print_table,
     run,
     stoppable,
     warn,
     what_stays,
 )
-from hoptree.cli.options import Anyway, AsJson, Judge, Limit, NoCache, RetryFailed, given
+from hoptree.cli.options import Anyway, AsJson, AtOnce, Judge, Limit, NoCache, Only, RetryFailed, given
 from hoptree.cli.progress import bars, lines, on_terminal, run_bars
 from hoptree.core.errors import HoptreeError, InputError
 
@@ -50,42 +52,34 @@ _CHANGES = {
 
 @stoppable("Steps up to the last save are kept: the same command goes on from there.")
 def train(
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
-    ],
-    data: Annotated[list[Path], typer.Option(help="A set of hoptree align build; several times for several sets.")],
-    out: Annotated[Path, typer.Option(help="The folder of the adapter; the same command goes on in it.")],
-    rank: Annotated[int, typer.Option(help="Of the adapter.")] = 16,
-    alpha: Annotated[int, typer.Option(help="Over the rank: how much the adapter counts.")] = 32,
-    learning_rate: Annotated[float, typer.Option(help="The highest.")] = 5e-5,
-    epochs: Annotated[int, typer.Option(help="How often each example is learnt.")] = 3,
-    batch: Annotated[int, typer.Option(help="Examples at once …")] = 2,
+    model: Annotated[str, Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.")],
+    data: Annotated[list[Path], Option(help="A set of hoptree align build; several times for several sets.")],
+    out: Annotated[Path, Option(help="The folder of the adapter; the same command goes on in it.")],
+    rank: Annotated[int, Option(help="Of the adapter.")] = 16,
+    alpha: Annotated[int, Option(help="Over the rank: how much the adapter counts.")] = 32,
+    learning_rate: Annotated[float, Option(help="The highest.")] = 5e-5,
+    epochs: Annotated[int, Option(help="How often each example is learnt.")] = 3,
+    batch: Annotated[int, Option(help="Examples at once …")] = 2,
     accumulation: Annotated[
-        int, typer.Option(help="… times these make a step. Sequences are packed, so only the product counts.")
+        int, Option(help="… times these make a step. Sequences are packed, so only the product counts.")
     ] = 8,
-    dropout: Annotated[float, typer.Option(help="Share of the adapter's inputs left out.")] = 0.0,
+    dropout: Annotated[float, Option(help="Share of the adapter's inputs left out.")] = 0.0,
     warmup: Annotated[
-        float, typer.Option(help="Share of the steps in which the rate rises; then it falls along a cosine.")
+        float, Option(help="Share of the steps in which the rate rises; then it falls along a cosine.")
     ] = 0.03,
-    targets: Annotated[
-        str, typer.Option(help="Layers that learn: names divided by commas, or all-linear.")
-    ] = "all-linear",
+    targets: Annotated[str, Option(help="Layers that learn: names divided by commas, or all-linear.")] = "all-linear",
     max_length: Annotated[
-        int, typer.Option(help="Tokens of a packed sequence; a longer example is refused. A processor packs none.")
+        int, Option(help="Tokens of a packed sequence; a longer example is refused. A processor packs none.")
     ] = 2048,
-    seed: Annotated[int, typer.Option(help="Of the first weights, the order and dropout.")] = 0,
-    dtype: Annotated[
-        str, typer.Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]", show_default=False)
-    ] = "",
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:0 or mps.  [default: an accelerator, if any]", show_default=False)
-    ] = "",
-    save_every: Annotated[int, typer.Option(help="Steps between saves.")] = 50,
+    seed: Annotated[int, Option(help="Of the first weights, the order and dropout.")] = 0,
+    dtype: Annotated[str, Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]")] = "",
+    device: Annotated[str, Option(help="cpu, cuda, cuda:0 or mps.  [default: an accelerator, if any]")] = "",
+    save_every: Annotated[int, Option(help="Steps between saves.")] = 50,
     checkpointing: Annotated[
-        bool, typer.Option("--checkpointing", help="Compute more and need less memory; changes nothing else.")
+        bool, Option("--checkpointing", help="Compute more and need less memory; changes nothing else.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, say what it would take, and write nothing.")
+        bool, Option("--dry-run", help="Check everything, say what it would take, and write nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -134,17 +128,14 @@ def train(
         raise typer.Exit(error.exit_code) from None  # the first process reports it for all
     if not is_first_process():
         return
-    if as_json:
-        print_json(summary)
-    else:
-        _report_training(summary)
+    print_report(summary, _report_training, as_json=as_json)
 
 
 def _report_training(summary: Mapping[str, Any]) -> None:
     tokens = summary["tokens"]
     echo(f"{summary['base']['name']}: {summary['examples']:,} examples, {summary['steps']:,} steps")
-    for one in summary["sets"]:
-        echo(f"  {one['file']}: {', '.join(f'{count:,} {kind}' for kind, count in one['kinds'].items())}")
+    for part in summary["sets"]:
+        echo(f"  {part['file']}: {', '.join(f'{count:,} {kind}' for kind, count in part['kinds'].items())}")
     echo(
         f"  tokens of an epoch: {tokens['prompt']:,} of prompts, {tokens['reply']:,} of replies; "
         f"{tokens['longest']:,} in the longest example"
@@ -207,32 +198,19 @@ def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["wo
 
 
 def evaluate(
-    experiments: Annotated[list[Path], typer.Argument(help="Files of runs (YAML), of methods or method: boundary.")],
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of all runs; the same command goes on with it.")],
+    experiments: Annotated[list[Path], Argument(help="Files of runs (YAML), of methods or method: boundary.")],
+    model: Annotated[str, Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.")],
+    out: Annotated[Path, Option(help="The folder of all runs; the same command goes on with it.")],
     adapter: Annotated[
-        list[Path],
-        typer.Option(
-            metavar="FOLDER",
-            help="An adapter of hoptree align train; several times for several. Tables name it by its folder.",
-            show_default=False,
-        ),
+        list[Path], Option(metavar="FOLDER", help="An adapter of hoptree align train; several times for several.")
     ] = [],  # noqa: B006 - typer copies it
     data: Annotated[
-        Path | None,
-        typer.Option(help="The folder that the files' paths are relative to.  [default: theirs]", show_default=False),
+        Path | None, Option(help="The folder that the files' paths are relative to.  [default: theirs]")
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option(metavar="NAME", help="Only this data set or this run; several times.", show_default=False),
-    ] = [],  # noqa: B006 - typer copies it
+    only: Only = [],  # noqa: B006 - typer copies it
     limit: Limit = None,
     judge: Judge = "",
-    at_once: Annotated[
-        int, typer.Option(metavar="RUNS", min=1, help="Runs of one model that are made at the same time.")
-    ] = 1,
+    at_once: AtOnce = 1,
     retry_failed: RetryFailed = False,
     anyway: Anyway = False,
     no_cache: NoCache = False,
@@ -266,10 +244,7 @@ def evaluate(
         "runs": run_gains(measured),
         "boundaries": boundary_gains(measured),
     }
-    if as_json:
-        print_json(summary)
-    else:
-        report_gains(summary)
+    print_report(summary, report_gains, as_json=as_json)
 
 
 def report_gains(summary: Mapping[str, Any]) -> None:
@@ -310,7 +285,7 @@ def report_gains(summary: Mapping[str, Any]) -> None:
 def _report_version(version: Mapping[str, Any]) -> None:
     training = ""
     if version["examples"] is not None:
-        sets = ", ".join(str(one.get("file")) for one in version["sets"] or () if isinstance(one, Mapping))
+        sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
         training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
     echo(f"{version['name']}: {version['model']}{training}")
     if version["evaluation_questions"]:
@@ -382,9 +357,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def gguf(
-    adapter: Annotated[Path, typer.Argument(help="The folder of an adapter of hoptree align train.")],
-    base: Annotated[str, typer.Option(help="The model that llama.cpp runs: FILE.gguf, or a name of the catalogue.")],
-    out: Annotated[Path, typer.Option(help="The file to write.")],
+    adapter: Annotated[Path, Argument(help="The folder of an adapter of hoptree align train.")],
+    base: Annotated[str, Option(help="The model that llama.cpp runs: FILE.gguf, or a name of the catalogue.")],
+    out: Annotated[Path, Option(help="The file to write.")],
     as_json: AsJson = False,
 ) -> None:
     """Write an adapter as a LoRA file for llama.cpp, whose server puts it on a GGUF model (--lora).

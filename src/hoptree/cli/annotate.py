@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from hoptree.cli.console import echo, percent, print_json, what_stays
+from hoptree.cli.console import echo, percent, print_json, print_report, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache, OtherModel, RunFolders
 from hoptree.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ _MODEL = "the model"  # in tables, where names such as hf/FOLDER/FILE.gguf would
 
 
 def annotate(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of ra_isf, or folders that hold such folders.")],
-    out: Annotated[Path, typer.Option(help="The sheet to write (CSV); a copy of it for each annotator.")],
+    runs: RunFolders,
+    out: Annotated[Path, Option(help="The sheet to write (CSV); a copy of it for each annotator.")],
     sample: Annotated[
-        int, typer.Option(min=1, help="Decisions of each module from each run, each of another question.")
+        int, Option(min=1, help="Decisions of each module from each run, each of another question.")
     ] = 40,
-    seed: Annotated[int, typer.Option(help="Draws them.")] = 1,
-    everything: Annotated[bool, typer.Option("--all", help="Every decision, not a sample.")] = False,
+    seed: Annotated[int, Option(help="Draws them.")] = 1,
+    everything: Annotated[bool, Option("--all", help="Every decision, not a sample.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a sheet of what RA-ISF's modules decided, for people to rate: yes if it was right, no if it was not.
@@ -48,10 +49,14 @@ def annotate(
     from hoptree.evaluation.report.measures import find_runs
 
     samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
-    chosen = [one for module in _TITLES for drawn in samples for one in drawn.decisions if one.module == module]
+    chosen = [
+        decision for module in _TITLES for drawn in samples for decision in drawn.decisions if decision.module == module
+    ]
     write_sheet(out, chosen)
     if as_json:
-        drawn_by_run = {one.data: {"folder": str(one.folder), "decisions": one.drawn, "of": one.of} for one in samples}
+        drawn_by_run = {
+            drawn.data: {"folder": str(drawn.folder), "decisions": drawn.drawn, "of": drawn.of} for drawn in samples
+        }
         print_json({"out": str(out), "rows": len(chosen), "runs": drawn_by_run})
         return
     echo(f"{len(chosen):,} decisions to rate, in {out}")
@@ -61,27 +66,17 @@ def annotate(
 
 
 def ratings(
-    sheets: Annotated[list[Path], typer.Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model that rates the same decisions: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
-            show_default=False,
-        ),
-    ] = "",
+    sheets: Annotated[list[Path], Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
+    model: OtherModel = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read sheets that people filled in, and say how often each module was right, and how far the raters agree.
+    """Read sheets that people filled in: how often each module was right, and how far the raters agree.
 
-    A cell that cannot be right is named by row and column, and nothing is reckoned before it is mended. With --model, a
-    model rates the same decisions: whether a question can be answered from memory and whether a passage helps, without
-    being told what was decided, and whether sub-questions keep to their question. What it says in other words than Yes
-    or No is no rating, and counted. Its replies are remembered; an empty sheet will do for it.
+    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions, without
+    being told what was decided; replies but Yes and No are counted, and are no ratings. An empty sheet will do for it.
 
     \b
     hoptree eval ratings first.csv second.csv
@@ -96,10 +91,7 @@ def ratings(
         work = _rate(read, model, base_url, concurrency, cached=not no_cache, quiet=as_json)
         by_model = run_to_end(work, stays=what_stays(cached=not no_cache))
     summary = sum_up(read, by_model)
-    if as_json:
-        print_json(summary)
-    else:
-        _report(summary)
+    print_report(summary, _report, as_json=as_json)
 
 
 async def _rate(
@@ -108,9 +100,8 @@ async def _rate(
     from hoptree.evaluation.ratings import rate_decisions
     from hoptree.models import open_model
 
-    decisions = list({key: one for sheet in sheets for key, one in sheet.decisions.items()}.values())
-    model = open_model(spec, base_url=base_url)
-    try:
+    decisions = list({key: decision for sheet in sheets for key, decision in sheet.decisions.items()}.values())
+    async with aclosing(open_model(spec, base_url=base_url)) as model:
         with shown(quiet) as show:
             return await rate_decisions(
                 decisions,
@@ -119,8 +110,6 @@ async def _rate(
                 concurrency=concurrency,
                 on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
             )
-    finally:
-        await model.aclose()
 
 
 def _report(summary: Mapping[str, Any]) -> None:
@@ -139,9 +128,9 @@ def _report(summary: Mapping[str, Any]) -> None:
         if person["blank"] and person["rated"]:
             echo(f"  {person['name']} left {person['blank']:,} of {person['decisions']:,} without a rating")
     if len(people) > 1:
-        agreement = {_title(part): one for part, one in summary["agreement"].items()}
-        alphas = ", ".join(f"{title} {_figure(one['alpha'])}" for title, one in agreement.items())
-        counts = ", ".join(f"{one['decisions']:,} {title}" for title, one in agreement.items())
+        agreement = {_title(part): agreed for part, agreed in summary["agreement"].items()}
+        alphas = ", ".join(f"{title} {_figure(agreed['alpha'])}" for title, agreed in agreement.items())
+        counts = ", ".join(f"{agreed['decisions']:,} {title}" for title, agreed in agreement.items())
         echo(f"  people agree, by Krippendorff's alpha: {alphas}")
         echo(f"    over what two or more of them rated: {counts}")
     if model:
@@ -150,9 +139,9 @@ def _report(summary: Mapping[str, Any]) -> None:
 
 def _report_model(model: Mapping[str, Any]) -> None:
     parts = [
-        f"{_title(part)} {percent(one['rate'], ' %')}, kappa {_figure(one['kappa'])} ({one['questions']:,})"
-        for part, one in model["with_people"].items()
-        if one["questions"]
+        f"{_title(part)} {percent(agreed['rate'], ' %')}, kappa {_figure(agreed['kappa'])} ({agreed['questions']:,})"
+        for part, agreed in model["with_people"].items()
+        if agreed["questions"]
     ]
     if parts:
         echo(f"  {_MODEL} says what most people say: {'; '.join(parts)}")

@@ -6,12 +6,16 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import HoptreeError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -56,6 +60,23 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2) if _CONTROL.search(text) else text)  # noqa: T201
 
 
+def print_report(summary: T, report: Callable[[T], None], *, as_json: bool) -> None:
+    """Print a summary as JSON, or have it reported in words."""
+    if as_json:
+        print_json(summary)
+    else:
+        report(summary)
+
+
+@contextmanager
+def written(path: Path, remedy: str) -> Iterator[None]:
+    """Turn a file that cannot be written into an error of the command."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.", remedy) from error
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:
     """Print aligned columns: those named in `left` to the left, all others to the right."""
     lines = [[clean(cell) for cell in line] for line in (heads, *rows)]
@@ -68,9 +89,9 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Co
         typer.echo(f"  {'  '.join(cells)}".rstrip())
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """Return a number of things in words: 1 fact, 2,000 facts."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def listed(names: Sequence[str], most: int) -> str:

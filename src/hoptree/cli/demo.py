@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
@@ -23,8 +24,8 @@ _CAREFUL = {"hop": {"worth": "0"}, "taikc": {"robust": "on", "continuation": "of
 
 @stoppable(AS_BEFORE)
 def demo(
-    every: Annotated[bool, typer.Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
-    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
+    every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
+    method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
     model: Model = "",
     base_url: BaseURL = "",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from hoptree.cli.console import echo, percent, print_json, print_table, run_at_once, stoppable, warn, what_stays
+from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, Limit, NoCache, PerQuestion
-from hoptree.cli.progress import shown
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
+from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,59 +31,28 @@ _RANKINGS = ("words", "dense", "llm")
 @stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")
 def eval_linking(
     data: Annotated[
-        Path,
-        typer.Option(
-            help="Questions whose entity and relation are known: SimpleQuestions as it is given out, or JSON Lines "
-            "with subject_qid and property, or with evidence_triples."
-        ),
+        Path, Option(help="SimpleQuestions, or JSON Lines with subject_qid and property or evidence_triples.")
     ],
     graph: Graph,
     k: Annotated[
-        str,
-        typer.Option(
-            "--k",
-            metavar="K,K…",
-            help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]",
-            show_default=False,
-        ),
+        str, Option("--k", metavar="K,K…", help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]")
     ] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="A model that reads names out of questions and keeps the best: openai/NAME, local/NAME, …",
-            show_default=False,
-        ),
-    ] = "",
+    model: OtherModel = "",
     linker: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="KIND:NAME_OR_FOLDER",
-            help="Names marked by a model instead of all words of a question: gliner:… or relik:…, loaded by the "
-            "package of that name from a folder or the Hugging Face hub.",
-            show_default=False,
+            help="Have gliner:… or relik:… mark the names; those not here are fetched from the hub.",
         ),
     ] = "",
     relations: Annotated[
-        list[str],
-        typer.Option(
-            metavar="words|dense|llm",
-            help="How relations are ranked; several times for several ways.",
-        ),
+        list[str], Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways.")
     ] = ["words"],  # noqa: B006 - typer copies it
     among: Annotated[
-        str,
-        typer.Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph."),
+        str, Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
     ] = "entity",
-    encoder: Annotated[
-        str, typer.Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")
-    ] = "minilm",
-    half: Annotated[
-        str,
-        typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.", show_default=False),
-    ] = "",
+    encoder: Annotated[str, Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")] = "minilm",
+    half: Half = "",
     limit: Limit = None,
     per_question: PerQuestion = None,
     base_url: BaseURL = "",
@@ -118,20 +88,17 @@ def eval_linking(
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
         write_rows(per_question, [], "a")
-    settings = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
-    settings["linker"] = linker
-    work = _evaluate(asked, depths, relations, settings, concurrency, cached=not no_cache, quiet=as_json)
-    result = run_at_once(work)
+    settings: dict[str, Any] = {"graph": graph, "model": model, "base_url": base_url, "linker": linker}
+    settings |= {"relations": relations, "among": among, "encoder": encoder}
+    settings |= {"concurrency": concurrency, "cached": not no_cache}
+    result = run_at_once(_evaluate(asked, depths, settings, quiet=as_json))
     if per_question is not None:
         write_rows(per_question, (linked.as_dict() for linked in result.linked), "w")
     if result.failed:
         first = next(linked.error for linked in result.linked if linked.error)
         warn(f"{result.failed:,} of {len(result.linked):,} questions failed and count as missed. The first: {first}")
     figures = {"graph": graph, "model": model or None, "linker": linker or None, "among": among, **result.as_dict()}
-    if as_json:
-        print_json(figures)
-    else:
-        _report(figures)
+    print_report(figures, _report, as_json=as_json)
 
 
 def _read_depths(text: str) -> tuple[int, ...]:
@@ -154,51 +121,20 @@ def _check(relations: Sequence[str], among: str, model: str) -> None:
 
 
 async def _evaluate(
-    asked: LinkingSet,
-    depths: tuple[int, ...],
-    relations: Sequence[str],
-    settings: Mapping[str, str],
-    concurrency: int | None,
-    *,
-    cached: bool,
-    quiet: bool,
+    asked: LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
 ) -> LinkingRun:
     from hoptree.evaluation.linking import ENTITY_KS, RELATION_KS, evaluate_linking
 
-    done, total = 0, len(asked.questions)
-
-    def on_done() -> None:
-        nonlocal done
-        done += 1
-        show(done, total, lambda: "linking")
-
+    total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
-            parts = await _open(
-                opened,
-                relations,
-                settings,
-                concurrency,
-                cached,
-                lambda names: show(0, total, lambda: f"indexing names: {names:,}"),
-            )
-            return await evaluate_linking(
-                asked,
-                parts,
-                entity_ks=depths or ENTITY_KS,
-                relation_ks=depths or RELATION_KS,
-                on_done=on_done,
-            )
+            parts = _open(opened, settings, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
+            entity_ks, relation_ks = depths or ENTITY_KS, depths or RELATION_KS
+            on_done = partial(counting(show, total), "linking")
+            return await evaluate_linking(asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done)
 
 
-async def _open(
-    opened: AsyncExitStack,
-    relations: Sequence[str],
-    settings: Mapping[str, str],
-    concurrency: int | None,
-    cached: bool,
-    on_progress: Callable[[int], None],
-) -> Parts:
+def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> Parts:
     """Open all parts, which are closed with the stack."""
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
@@ -206,22 +142,21 @@ async def _open(
     from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates
     from hoptree.models import open_model
 
-    graph = open_graph(settings["graph"], cached=cached)
+    graph = open_graph(settings["graph"], cached=settings["cached"])
     opened.push_async_callback(graph.aclose)
     reader = _open_reader(settings["linker"])
     model = open_model(settings["model"], base_url=settings["base_url"]) if settings["model"] else None
-    calls = open_calls("default" if cached and model is not None else None, concurrency=concurrency)
+    cache = "default" if settings["cached"] and model is not None else None
+    calls = open_calls(cache, concurrency=settings["concurrency"])
     opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
     if calls.cache_failure is not None:
         warn(f"{calls.cache_failure} Replies are not remembered in this run.")
-    rankings = await _open_rankings(opened, relations, settings["encoder"])
+    rankings = _open_rankings(opened, settings["relations"], settings["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
-    among: Any = settings["among"]
-    return Parts(
-        graph, candidates, rankings, model, calls, among, MentionModelCandidates(reader, candidates) if reader else None
-    )
+    marked = MentionModelCandidates(reader, candidates) if reader else None
+    return Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
 
 
 def _open_reader(spec: str) -> MentionModel | None:
@@ -236,7 +171,7 @@ def _open_reader(spec: str) -> MentionModel | None:
     return open_mention_model(spec)
 
 
-async def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
+def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
     from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords
 
     rankings: dict[str, RelationRanking] = {}
@@ -269,7 +204,13 @@ def _table(title: str, rows: Mapping[str, Mapping[str, Mapping[str, float]]], ov
     echo(f"{title}, {over}")
     depths = [depth.replace("recall", "R") for depth in next(iter(rows.values()))]
     cells = [
-        [way, *(f"{percent(one['recall'])} ({percent(one['low'])} to {percent(one['high'])})" for one in row.values())]
+        [
+            way,
+            *(
+                f"{percent(figure['recall'])} ({percent(figure['low'])} to {percent(figure['high'])})"
+                for figure in row.values()
+            ),
+        ]
         for way, row in rows.items()
     ]
     print_table(["", *depths], cells, left=("",))

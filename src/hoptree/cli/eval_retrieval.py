@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Option
 
-from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn
-from hoptree.cli.options import AsJson, Limit, PerQuestion, Rerank
-from hoptree.cli.progress import shown
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn, written
+from hoptree.cli.options import AsJson, Half, Limit, PerQuestion, Rerank
+from hoptree.cli.progress import counting, shown
 from hoptree.cli.search import open_corpus
 from hoptree.core.errors import ConfigError, InputError
 
@@ -40,44 +41,24 @@ class _Row(NamedTuple):
 def eval_retrieval(
     data: Annotated[
         Path,
-        typer.Option(
-            help="Questions with gold passages: JSON Lines, the files of HotpotQA, 2WikiMultihopQA, MuSiQue and others "
-            "as they are given out, or a folder in BEIR's form; gzip too."
-        ),
+        Option(help="Questions with gold passages: JSON Lines, a data set's own file, or BEIR's folder; gzip too."),
     ],
     corpus: Annotated[
-        str,
-        typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
+        str, Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses.")
     ],
     retriever: Annotated[
-        list[str], typer.Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
+        list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
     ] = ["bm25"],  # noqa: B006 - typer copies it
     rerank: Rerank = "",
     compare: Annotated[
-        str,
-        typer.Option(
-            metavar="RETRIEVER",
-            help="Test the difference in recall@5 to this one (without --rerank), and run it too.",
-            show_default=False,
-        ),
+        str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
     ] = "",
     gold: Annotated[
-        str,
-        typer.Option(
-            metavar="ids|titles", help="What names gold passages: ids (supporting_ids) or titles (supporting_titles)."
-        ),
+        str, Option(metavar="ids|titles", help="What names gold passages: supporting_ids or supporting_titles.")
     ] = "ids",
-    half: Annotated[
-        str,
-        typer.Option(
-            metavar="first|second",
-            help="Only the first or second half of the questions, split by their ids: choose settings on one half, "
-            "show them on the other.",
-            show_default=False,
-        ),
-    ] = "",
+    half: Half = "",
     limit: Limit = None,
-    k: Annotated[int, typer.Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
+    k: Annotated[int, Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
     per_question: PerQuestion = None,
     as_json: AsJson = False,
 ) -> None:
@@ -129,19 +110,13 @@ async def _run_all(
 
     runs: dict[_Row, RetrievalRun] = {}
     opened: dict[_Row, Retriever] = {}
-    done, total = 0, len(rows) * len(asked.questions)
     try:
         for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
             opened[row] = open_corpus(corpus, row.kind, row.rerank)
         with shown(quiet) as show:
+            on_done = counting(show, len(rows) * len(asked.questions))
             for row, retriever in opened.items():
-
-                def on_done(label: str = row.label) -> None:
-                    nonlocal done
-                    done += 1
-                    show(done, total, lambda: label)
-
-                runs[row] = await evaluate(retriever, asked, k=k, on_done=on_done)
+                runs[row] = await evaluate(retriever, asked, k=k, on_done=partial(on_done, row.label))
     finally:
         for retriever in opened.values():
             await retriever.aclose()
@@ -184,12 +159,8 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], mode: str) -> None:
     """Write a JSON object a line to the file of --per-question."""
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror or error}."
-        raise InputError(cause, "Give --per-question a file that can.") from error
+    with written(path, "Give --per-question a file that can."), path.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def _report(
@@ -206,17 +177,14 @@ def _report(
     first = next(iter(results.values()))
     figures = [name for name, value in first.items() if isinstance(value, float)]
     rows = [[row.label, *(_figure(name, result[name]) for name in figures)] for row, result in results.items()]
-    print_table(["retriever", *map(_heading, figures)], rows, left=("retriever",))
+    headings = [_HEADINGS.get(name, name.replace("recall@", "R@").replace("ndcg", "nDCG")) for name in figures]
+    print_table(["retriever", *headings], rows, left=("retriever",))
     echo(f"{first['questions']:,} questions; searched one at a time")
     for row, comparison in comparisons.items():
         echo(
             f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
             f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, the same on {comparison.same:,}"
         )
-
-
-def _heading(name: str) -> str:
-    return _HEADINGS.get(name, name.replace("recall@", "R@").replace("ndcg", "nDCG"))
 
 
 def _figure(name: str, value: float) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
@@ -23,32 +24,26 @@ _MAX_LISTED = 5
 
 def extract(
     corpus: Annotated[
-        str, typer.Argument(help="An index made by hoptree index, a file or folder of documents, or 'sample'.")
+        str, Argument(help="An index made by hoptree index, a file or folder of documents, or 'sample'.")
     ],
-    out: Annotated[Path, typer.Option(help="The folder of the extraction; the same command goes on with it.")],
+    out: Annotated[Path, Option(help="The folder of the extraction; the same command goes on with it.")],
     into: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="GRAPH", help="Load the facts into this graph afterwards, as the source OUT.", show_default=False
-        ),
+        Path | None, Option(metavar="GRAPH", help="Load the facts into this graph afterwards, as the source OUT.")
     ] = None,
     model: Model = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N passages.", show_default=False)] = None,
+    limit: Annotated[int | None, Option(min=1, help="Only the first N passages.")] = None,
     budget: Annotated[
         str,
-        typer.Option(
-            metavar="LIMITS",
-            help="Begin no passage once calls=500,tokens=900000,seconds=3600,cost=2 (any of them) is reached.",
+        Option(
+            metavar="LIMITS", help="Begin no passage beyond calls=500,tokens=900000,seconds=3600,cost=2 (any of them)."
         ),
     ] = "",
     prices: PricesText = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Go on in a folder of another corpus, model or prompt.")
-    ] = False,
+    anyway: Annotated[bool, Option("--anyway", help="Go on in a folder of another corpus, model or prompt.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help=f"Read {_SAMPLE_PASSAGES} passages, and say what the others would take.")
+        bool, Option("--dry-run", help=f"Read {_SAMPLE_PASSAGES} passages, and say what the others would take.")
     ] = False,
     no_cache: NoCache = False,
     as_json: AsJson = False,
@@ -102,14 +97,11 @@ async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> 
     from hoptree.extraction.run import extract as extract_facts
     from hoptree.models import DEFAULT_MODEL, open_model
 
-    model = open_model(spec or DEFAULT_MODEL, base_url=base_url)
-    try:
+    async with aclosing(open_model(spec or DEFAULT_MODEL, base_url=base_url)) as model:
         with shown(quiet) as show:
             return await extract_facts(
                 wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
             )
-    finally:
-        await model.aclose()
 
 
 def _describe(progress: Progress) -> str:

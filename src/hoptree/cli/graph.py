@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli import progress
 from hoptree.cli.console import counted, echo, print_json, run, stoppable, warn, what_stays
@@ -44,16 +45,13 @@ hoptree graph remove facts.jsonl.gz --out kg        take a source out again
 
 app.command()(extract)
 
-Out = Annotated[Path, typer.Option("--out", help="The folder of the graph.")]
-Graph = Annotated[
-    str, typer.Option("--graph", help="The folder of a graph, 'wikidata', or the URL of a SPARQL endpoint.")
-]
-Seconds = Annotated[float, typer.Option(min=0.1, max=600, help="How long a query may take.")]
+Out = Annotated[Path, Option("--out", help="The folder of the graph.")]
+Graph = Annotated[str, Option("--graph", help="The folder of a graph, 'wikidata', or the URL of a SPARQL endpoint.")]
+Seconds = Annotated[float, Option(min=0.1, max=600, help="How long a query may take.")]
 Languages = Annotated[
-    list[str],
-    typer.Option("--language", metavar="TAG", help="Languages of names, best first, such as en.", show_default=False),
+    list[str], Option("--language", metavar="TAG", help="Languages of names, best first, such as en.")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
+NoCache = Annotated[bool, Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
 
 
 def _what_stays(options: Mapping[str, Any]) -> str:
@@ -66,35 +64,27 @@ def _what_stays(options: Mapping[str, Any]) -> str:
 @app.command()
 @stoppable(_what_stays)
 def load(
-    files: Annotated[list[Path], typer.Argument(help="Files of triples; .gz and .bz2 are unpacked on the way.")],
+    files: Annotated[list[Path], Argument(help="Files of triples; .gz and .bz2 are unpacked on the way.")],
     out: Out,
-    source: Annotated[
-        str, typer.Option(help="The name under which the facts are kept.  [default: the file's]", show_default=False)
-    ] = "",
-    form: Annotated[
-        str, typer.Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]", show_default=False)
-    ] = "",
+    source: Annotated[str, Option(help="The name under which the facts are kept.  [default: the file's]")] = "",
+    form: Annotated[str, Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]")] = "",
     language: Languages = [],  # noqa: B006 - typer copies it
-    append: Annotated[bool, typer.Option("--append", help="Add to a source of this name, do not replace it.")] = False,
-    empty: Annotated[
-        bool, typer.Option("--empty", help="Take a file that has no facts, which is an error else.")
-    ] = False,
-    skip_broken: Annotated[int, typer.Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
+    append: Annotated[bool, Option("--append", help="Add to a source of this name, do not replace it.")] = False,
+    empty: Annotated[bool, Option("--empty", help="Take a file that has no facts, which is an error else.")] = False,
+    skip_broken: Annotated[int, Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Load triples into a graph, which is made if there is none. The old one stays usable until the new one is whole.
+    """Load triples into a graph, which is made if there is none. The old one stays usable meanwhile.
 
-    N-Triples, N-Quads and Turtle are read as they are; of Wikidata's dumps, facts, names, kinds of properties and
-    Wikipedia titles are kept. Tables have the columns s, p, o (also subject/head, property/relation, object/tail), and
-    s_id, p_id, o_id, src and qualifiers where known. Rows of id, label and aliases are names of entities or properties.
+    N-Triples, N-Quads and Turtle are read; of Wikidata's dumps, facts, names, kinds of properties and Wikipedia titles.
+    Tables have the columns s, p, o (or subject/head, property/relation, object/tail), and s_id, p_id, o_id, src and
+    qualifiers where known. Rows of id, label and aliases name entities or properties. A file that was loaded before is
+    replaced, but never by nothing or by a packed file that breaks off.
 
     \b
     {"s": "Splendor in the Grass", "p": "director", "o": "Elia Kazan", "p_id": "P57", "src": ["my notes"]}
     {"s_id": "Q937", "p_id": "P69", "o_id": "Q11942", "qualifiers": {"end time": "1900"}}
     {"id": "P57", "label": "director", "aliases": ["directed by"]}
-
-    A file that was loaded before is replaced, but never by nothing or by a packed file that breaks off. A fact is kept
-    with the source that tells it.
     """
     from hoptree.graph.store.loading import load_graph
 
@@ -146,7 +136,7 @@ def _report(loaded: Loaded, out: Path, as_json: bool) -> None:
 @app.command()
 @stoppable(_what_stays)
 def remove(
-    source: Annotated[str, typer.Argument(help="The name of a source, as stats shows it.")],
+    source: Annotated[str, Argument(help="The name of a source, as stats shows it.")],
     out: Out,
     as_json: AsJson = False,
 ) -> None:
@@ -162,13 +152,11 @@ def remove(
 
 @app.command()
 def entity(
-    name: Annotated[str, typer.Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
+    name: Annotated[str, Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
     graph: Graph,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
-    relation: Annotated[
-        str, typer.Option(help="Only facts with this property: P57 or name:NAME.", show_default=False)
-    ] = "",
-    direction: Annotated[str, typer.Option(help="out (it is the subject), in (the object) or both.")] = "both",
+    limit: Annotated[int, Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
+    relation: Annotated[str, Option(help="Only facts with this property: P57 or name:NAME.")] = "",
+    direction: Annotated[str, Option(help="out (it is the subject), in (the object) or both.")] = "both",
     seconds: Seconds = 10.0,
     language: Languages = [],  # noqa: B006 - typer copies it
     no_cache: NoCache = False,
@@ -247,9 +235,9 @@ def _show(entities: tuple[Entity, ...], around: Neighbourhood) -> None:
 
 @app.command()
 def query(
-    sparql: Annotated[str, typer.Argument(help="A SELECT or ASK query.")],
+    sparql: Annotated[str, Argument(help="A SELECT or ASK query.")],
     graph: Graph,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000_000, help="How many rows.")] = 100,
+    limit: Annotated[int, Option("-n", "--limit", min=1, max=1_000_000, help="How many rows.")] = 100,
     seconds: Seconds = 30.0,
     language: Languages = [],  # noqa: B006 - typer copies it
     no_cache: NoCache = False,
@@ -308,11 +296,9 @@ def _with_graph(
     from hoptree.graph import open_graph
 
     async def open_and_work() -> T:
-        opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
-        try:
+        knowledge = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
+        async with aclosing(knowledge) as opened:
             return await work(opened)
-        finally:
-            await opened.aclose()
 
     return run(open_and_work(), stays=what_stays(cached=not no_cache))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
@@ -71,7 +72,7 @@ hoptree index info --out docs.idx                  what it holds; with --deep, w
 """,
 )
 
-Out = Annotated[Path, typer.Option("--out", help="The folder of the index.")]
+Out = Annotated[Path, Option("--out", help="The folder of the index.")]
 
 
 def _source(name: str) -> Path:
@@ -81,12 +82,9 @@ def _source(name: str) -> Path:
     return Path(name)
 
 
-Sources = Annotated[list[Path], typer.Argument(parser=_source, help="Folders or files of documents.")]
-SkipBroken = Annotated[int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")]
-SkipBrokenNow = Annotated[
-    int | None,
-    typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
-]
+Sources = Annotated[list[Path], Argument(parser=_source, help="Folders or files of documents.")]
+SkipBroken = Annotated[int, Option(min=0, help="Broken lines and files to pass over before giving up.")]
+SkipBrokenNow = Annotated[int | None, Option("--skip-broken", min=0, help="As for build; by default as it was then.")]
 _CHANGED = "of documents are new or changed"
 
 
@@ -95,23 +93,20 @@ _CHANGED = "of documents are new or changed"
 def build(
     sources: Sources,
     out: Out,
-    language: Annotated[str, typer.Option(help="For stemming and stop words; 'none' for neither.")] = "english",
+    language: Annotated[str, Option(help="For stemming and stop words; 'none' for neither.")] = "english",
     chunk: Annotated[
         str,
-        typer.Option(
-            metavar="BY:SIZE:OVERLAP",
-            help="How documents are cut: words:200:20, tokens:256:32, sections; auto keeps rows of JSONL whole.",
+        Option(
+            metavar="BY:SIZE:OVERLAP", help="words:200:20, tokens:256:32 or sections; auto keeps rows of JSONL whole."
         ),
     ] = "auto",
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json, for --chunk tokens.", show_default=False)
-    ] = None,
-    links: Annotated[bool, typer.Option(help="Find out who mentions whom, for --retriever linked.")] = True,
+    tokenizer: Annotated[Path | None, Option(help="A tokenizer.json, for --chunk tokens.")] = None,
+    links: Annotated[bool, Option(help="Find out who mentions whom, for --retriever linked.")] = True,
     encoder: Annotated[
-        str, typer.Option(help="Also make vectors: minilm, onnx/FOLDER, static/FOLDER, openai/NAME, st/NAME.")
+        str, Option(help="Also make vectors: minilm, onnx/FOLDER, static/FOLDER, openai/NAME, st/NAME.")
     ] = "",
     without_questions: Annotated[
-        list[Path], typer.Option(help="Leave out passages that hold a question of this evaluation file.")
+        list[Path], Option(help="Leave out passages that hold a question of this evaluation file.")
     ] = [],  # noqa: B006 - typer copies it
     skip_broken: SkipBroken = 100,
     as_json: AsJson = False,
@@ -155,11 +150,7 @@ def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: 
 def update(
     out: Out,
     reread: Annotated[
-        bool,
-        typer.Option(
-            "--reread",
-            help="Read files again whose size and time are what they were; brings back what remove took out of them.",
-        ),
+        bool, Option("--reread", help="Read unchanged files again, too; brings back what remove took out of them.")
     ] = False,
     skip_broken: SkipBrokenNow = None,
     as_json: AsJson = False,
@@ -183,10 +174,9 @@ def update(
 def remove(
     out: Out,
     what: Annotated[
-        list[str],
-        typer.Argument(help="Ids of passages or documents, names or paths of files, or sources of the index."),
+        list[str], Argument(help="Ids of passages or documents, names or paths of files, or sources of the index.")
     ] = [],  # noqa: B006 - typer copies it
-    ids: Annotated[Path | None, typer.Option(help="A file with an id a line.", show_default=False)] = None,
+    ids: Annotated[Path | None, Option(help="A file with an id a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take passages, documents or whole sources out of an index.
@@ -226,7 +216,7 @@ def compact(out: Out, as_json: AsJson = False) -> None:
 @stoppable(_resumes)
 def encode(
     out: Out,
-    encoder: Annotated[str, typer.Option(help="minilm, onnx/FOLDER, static/FOLDER, openai/NAME or st/NAME.")],
+    encoder: Annotated[str, Option(help="minilm, onnx/FOLDER, static/FOLDER, openai/NAME or st/NAME.")],
     as_json: AsJson = False,
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
@@ -243,22 +233,18 @@ def encode(
     if as_json:
         _report(outcome, out, as_json)
     else:
-        made = outcome.manifest
-        echo(f"{counted(made.passages, 'passage')} in {out}: vectors by {made.settings.encoder}")
+        manifest = outcome.manifest
+        echo(f"{counted(manifest.passages, 'passage')} in {out}: vectors by {manifest.settings.encoder}")
 
 
 @app.command()
 @stoppable(_resumes)
 def facts(
-    facts: Annotated[Path, typer.Argument(help="A folder of hoptree graph extract, or its facts.jsonl.")],
+    facts: Annotated[Path, Argument(help="A folder of hoptree graph extract, or its facts.jsonl.")],
     out: Out,
     encoder: Annotated[
         str | None,
-        typer.Option(
-            help="What finds facts, and phrases that mean the same: minilm, onnx/FOLDER, …; none for words alone.  "
-            "[default: the one of the index]",
-            show_default=False,
-        ),
+        Option(help="Finds facts and synonyms: minilm, onnx/FOLDER, …, or none.  [default: that of the index]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -297,11 +283,7 @@ def info(
     out: Out,
     deep: Annotated[
         bool,
-        typer.Option(
-            "--deep",
-            help="Read the whole index: compare every file of texts and links with its checksum and every passage with "
-            "its digest, and look for its links and its vector. Takes some seconds for every 100,000 passages.",
-        ),
+        Option("--deep", help="Check every file and passage by its digest, and its links and vector; takes a while."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, percent, print_json, print_table, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import (
-    Anyway,
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Judge,
-    JudgeBaseURL,
-    Model,
-    NoCache,
-    RetryFailed,
-    Seed,
-    given,
-)
 from hoptree.cli.progress import describe_judge, describe_run, run_bars, shown
 from hoptree.core.errors import InputError
 
@@ -31,20 +21,12 @@ if TYPE_CHECKING:
 
 
 def judge(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
-            show_default=False,
-        ),
-    ],
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    runs: options.RunFolders,
+    model: options.OtherModel,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Have the answers of runs judged: does each imply an accepted answer?
 
@@ -73,22 +55,18 @@ async def _judge_all(
     from hoptree.evaluation.judge_run import judge_run
     from hoptree.models import open_model
 
-    model = open_model(spec, base_url=base_url)
-    summaries = []
-    try:
-        for folder in folders:
-            with shown(quiet) as show:
-                summary = await judge_run(
-                    folder,
-                    model,
-                    cache="default" if cached else None,
-                    concurrency=concurrency,
-                    on_progress=lambda now, show=show: show(now.done, now.total, lambda: describe_judge(now)),  # type: ignore[misc]
-                )
-            summaries.append(summary)
-    finally:
-        await model.aclose()
-    return summaries
+    async def judge_one(folder: Path) -> dict[str, Any]:
+        with shown(quiet) as show:
+            return await judge_run(
+                folder,
+                model,
+                cache="default" if cached else None,
+                concurrency=concurrency,
+                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+            )
+
+    async with aclosing(open_model(spec, base_url=base_url)) as model:
+        return [await judge_one(folder) for folder in folders]
 
 
 def _report(summary: dict[str, Any]) -> None:
@@ -115,30 +93,19 @@ _MAX_LISTED = 5
 
 
 def reproduce(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The folder of the new run.  [default: RUN-again]", show_default=False)
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="If the model has another name now.", show_default=False)
-    ] = "",
-    base_url: Annotated[str, typer.Option(help="If the endpoint moved.", show_default=False)] = "",
-    data: Annotated[
-        Path | None, typer.Option(help="If the file of questions is somewhere else now.", show_default=False)
-    ] = None,
-    corpus: Annotated[str, typer.Option(help="If the index is somewhere else now.", show_default=False)] = "",
+    run: Annotated[Path, Argument(help="The folder of a run.")],
+    out: Annotated[Path | None, Option(help="The folder of the new run.  [default: RUN-again]")] = None,
+    model: Annotated[str, Option("--model", "-m", help="If the model has another name now.")] = "",
+    base_url: Annotated[str, Option(help="If the endpoint moved.")] = "",
+    data: Annotated[Path | None, Option(help="If the file of questions is somewhere else now.")] = None,
+    corpus: Annotated[str, Option(help="If the index is somewhere else now.")] = "",
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="SHARE",
-            help="The share of the answers that may differ.  [default: 0.05 for a model on this machine, 1 at an "
-            "endpoint]",
-            show_default=False,
+        Option(
+            min=0, max=1, metavar="SHARE", help="Share of answers that may differ.  [default: 0.05; 1 at an endpoint]"
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask the same questions again, without remembered replies, and compare answers and scores.
 
@@ -229,37 +196,29 @@ _JUDGED = {
 
 
 def boundary(
-    out: Annotated[Path, typer.Option(help="The folder of the measurement; the same command goes on with it.")],
-    experiment: Annotated[
-        Path | None, typer.Argument(help="A file of measurements (YAML), with method: boundary.", show_default=False)
-    ] = None,
+    out: Annotated[Path, Option(help="The folder of the measurement; the same command goes on with it.")],
+    experiment: Annotated[Path | None, Argument(help="A file of measurements (YAML), with method: boundary.")] = None,
     data: Annotated[
         list[Path],
-        typer.Option(
-            help="Questions with answers, best of one hop; several times for several files. With an experiment file: "
-            "the folder its paths are relative to.",
-            show_default=False,
-        ),
+        Option(help="Questions with answers, best of one hop; several times. Of an experiment file: its data folder."),
     ] = [],  # noqa: B006 - typer copies it
-    model: Model = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.", show_default=False)] = None,
-    seed: Seed = None,
-    judge: Judge = "",
-    judge_base_url: JudgeBaseURL = "",
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    retry_failed: RetryFailed = False,
-    anyway: Anyway = False,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    model: options.Model = "",
+    limit: Annotated[int | None, Option(min=1, help="Only the first N of each file.")] = None,
+    seed: options.Seed = None,
+    judge: options.Judge = "",
+    judge_base_url: options.JudgeBaseURL = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    retry_failed: options.RetryFailed = False,
+    anyway: options.Anyway = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
-    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if at least
-    half of what the model was sure of is right, and at least 15 points of F1 lie between that and its direct answers to
-    what it refused, both by more than chance (95 %) and over 10 or more questions it was sure of and 10 it refused. A
-    question that fails is wrong if asked directly, and neither sure nor refused: there is no verdict before it is asked
-    again (--retry-failed). hoptree eval report draws the folders of several models together.
+    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if half of what
+    the model was sure of is right, and 15 points of F1 lie between that and its direct answers to what it refused, both
+    by more than chance (95 %) over 10 questions each. A failed question leaves no verdict until --retry-failed.
 
     \b
     hoptree eval boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out runs/NAME
@@ -271,7 +230,9 @@ def boundary(
     from hoptree.evaluation.plan import read_plan
     from hoptree.evaluation.running import RunOptions
 
-    settings = given(model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url)
+    settings = options.given(
+        model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url
+    )
     if experiment is not None:
         if len(data) > 1:
             raise InputError("An experiment file takes one folder of data.", "Give --data FOLDER once.")
@@ -311,7 +272,7 @@ def _boundary_report(measured: Mapping[str, Any]) -> None:
         echo(f"  {_cut(flip['question'])}  {_answer(flip, 'direct')} -> {_answer(flip, 'confident')}")
     if (left := len(overall["flips"]) - _MAX_FLIPS) > 0:
         echo(f"  … and {left:,} more answers that changed (--json lists them)")
-    for warning in dict.fromkeys(warning for one in measured["sets"].values() for warning in one["warnings"]):
+    for warning in dict.fromkeys(warning for figures in measured["sets"].values() for warning in figures["warnings"]):
         echo(f"  {warning}")
     echo(f"  {overall['verdict']}")
 

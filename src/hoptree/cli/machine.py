@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
+from hoptree.cli.options import AsJson
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 models_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="List the models that run inside Hoptree, and fetch them."
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 @models_app.command("list")
@@ -58,7 +59,7 @@ def list_models(as_json: AsJson = False) -> None:
 
 @models_app.command()
 @stoppable(AS_BEFORE)
-def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models list.")] = "qwen") -> None:
+def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")] = "qwen") -> None:
     """Fetch a model; an interrupted pull goes on where it stopped."""
     from hoptree.models.catalogue import Entry, find_entry
 
@@ -79,7 +80,7 @@ def pull_with_progress(entry: Entry) -> Path:
 @stoppable(AS_BEFORE)
 def doctor(
     speed: Annotated[
-        bool, typer.Option("--speed", help="Also measure how fast the embedded model reads and writes.")
+        bool, Option("--speed", help="Also measure how fast the embedded model reads and writes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -5,60 +5,37 @@ from __future__ import annotations
 import logging
 from typing import Annotated
 
-import typer
+from typer import Option
 
+from hoptree.cli import options
 from hoptree.cli.console import run, warn, what_stays
-from hoptree.cli.options import (
-    BaseURL,
-    Concurrency,
-    Corpus,
-    Graph,
-    Model,
-    NoCache,
-    PricesText,
-    Rerank,
-    RetrieverKind,
-    Roles,
-    Settings,
-    Trace,
-    open_engine,
-)
 from hoptree.core.errors import MissingExtra
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 
 def mcp(
-    corpus: Corpus = None,
-    graph: Graph = None,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
-    model: Model = "",
-    roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[
-        str, typer.Option(help="How questions are answered; hoptree methods lists them.")
-    ] = DEFAULT_METHOD,
-    settings: Settings = [],  # noqa: B006 - typer copies it
-    budget: Annotated[
-        str,
-        typer.Option(
-            metavar="LIMITS",
-            help="Stop every call at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count).",
-        ),
-    ] = "",
-    prices: PricesText = "",
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
+    corpus: options.Corpus = None,
+    graph: options.Graph = None,
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    budget: options.QuestionBudget = "",
+    prices: options.PricesText = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
     http: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="[HOST:]PORT",
-            help="Serve over streamable HTTP on this port of this machine, in place of the standard streams. "
-            "Any other HOST needs a key of 16 characters or more in HOPTREE_MCP_KEY.",
+            help="Serve over HTTP. A HOST but this machine needs a key of 16 characters in HOPTREE_MCP_KEY.",
         ),
     ] = "",
-    trace: Trace = None,
-    no_cache: NoCache = False,
+    trace: options.Trace = None,
+    no_cache: options.NoCache = False,
 ) -> None:
     """Serve the tools ask, search, decompose and verify_claim over the Model Context Protocol.
 
@@ -80,7 +57,7 @@ def mcp(
     address = Address.parse(http) if http else None
     # Before the SDK does, which breaks lines to the width of a terminal.
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    with open_engine(
+    with options.open_engine(
         corpus=corpus,
         retriever=retriever,
         graph=graph,

@@ -6,24 +6,22 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from hoptree import __version__
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.cli.console import written
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.context import Budget
-from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
-from hoptree.engine.events import Warned as WarningEvent
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method
-from hoptree.engine.result import Result
-from hoptree.engine.schedule import together
 from hoptree.engine.trace import ModelCalled, read_events
-from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.sample import sample_questions
@@ -70,19 +68,14 @@ def made_from(method: Method) -> str:
 def read_costs(path: Path | None = None) -> dict[str, Cost]:
     """Read the costs by method of a file, or those of the package."""
     try:
-        text = path.read_text(encoding="utf-8") if path else _packaged()
-        data = json.loads(text)
+        file = path or files("hoptree.methods") / "costs.json"
+        data = json.loads(file.read_text(encoding="utf-8"))
         if data["format"] != _FORMAT:
             raise ValueError(f"its format is {data['format']}, not {_FORMAT}")
         return {str(name): _cost(row) for name, row in data["methods"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         cause = f"{path or 'The file of measured costs'} cannot be read: {error}."
         raise InputError(cause, "Make it with: hoptree methods measure --out FILE") from error
-
-
-def _packaged() -> str:
-    file = files("hoptree.methods") / "costs.json"
-    return file.read_text(encoding="utf-8") if file.is_file() else json.dumps({"format": _FORMAT, "methods": {}})
 
 
 def _cost(row: Mapping[str, Any]) -> Cost:
@@ -94,11 +87,8 @@ def _cost(row: Mapping[str, Any]) -> Cost:
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
     """Write the costs of known methods atomically; those of methods that are gone are left out."""
     rows = {name: costs[name].as_dict() for name in known if name in costs}
-    try:
+    with written(path, "Give --out a file in a folder that can be written."):
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror or error}."
-        raise InputError(cause, "Give --out a file in a folder that can be written.") from error
 
 
 _FIGURES = {
@@ -111,63 +101,38 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all methods are measured with; `command` is how to do it again."""
+    """What all methods are measured with, on the sample's first questions; `command` is how to do it again."""
 
     model: Model
-    questions: Sequence[Mapping[str, Any]]
+    questions: int
     command: str
     graph: str | None = None
-    budget: Budget | None = None
+    budget: Budget = field(default_factory=Budget)
     cached: bool = True
 
 
 async def measure(
-    method: Method, setting: Setting, on_done: Callable[[], None] = lambda: None
+    method: Method, setting: Setting, on_progress: Callable[[Progress], None]
 ) -> tuple[Cost, Mapping[str, Warned]]:
-    """Ask the questions with a method's default options; return the cost and the warnings by kind.
-
-    Raises the first failure if all questions failed.
-    """
-    calls: list[tuple[str, str]] = []
-    warnings: list[Event] = []
-    results: list[tuple[str, Result]] = []
-    model = setting.model
-
-    async def ask(question: Mapping[str, Any]) -> None:
-        heard: list[Event] = []
-        result = await engine.ask(question["question"], listeners=(heard.append,))
-        results.append((question["id"], result))
-        calls.extend((question["id"], event.step) for event in heard if isinstance(event, ModelCalled))
-        warnings.extend(event for event in heard if isinstance(event, WarningEvent))
-        on_done()
-
-    async with Engine(
+    """Run the sample with a method's default options; return the cost and the warnings by kind."""
+    experiment = Experiment(
+        Path("sample"),
         method=method.name,
-        model=model,
+        model=setting.model.name,
         corpus="sample",
         graph=setting.graph if "graph" in method.needs else None,
+        limit=setting.questions,
         budget=setting.budget,
-        cache="default" if setting.cached else None,
-    ) as engine:
-        if model.slots == 1 or model.name.startswith("local/"):
-            for question in setting.questions:  # each prompt's beginning stays in the model's memory
-                await ask(question)
-        else:
-            await together(ask(question) for question in setting.questions)
-    failures = [result.failure for _, result in results if result.failure]
-    if len(failures) == len(results):
-        raise failures[0]
-    cost = Cost(
-        model=short_name(model.name),
-        command=setting.command,
-        version=__version__,
-        made_from=made_from(method),
-        questions=len(results),
-        failed=len(failures),
-        stopped=sum(bool(result.stopped_by) for _, result in results),
-        **_means({name: result.usage.as_dict() for name, result in results if not result.failure}, calls),
     )
-    return cost, warned_of(warnings)
+    options = RunOptions(cache="default" if setting.cached else None)
+    with TemporaryDirectory(prefix="hoptree-measure-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        summary = await run_experiment(experiment, folder, options, model=setting.model, on_progress=on_progress)
+        rows = read_rows(folder)
+        if all(row.error for row in rows):
+            raise HoptreeError(rows[0].error_message)
+        cost = replace(_cost_of_run(folder, read_run(folder), rows, method), command=setting.command)
+    return cost, {kind: Warned(**warned) for kind, warned in summary["warned"].items()}
 
 
 def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -183,25 +148,25 @@ def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str,
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
     """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
     known = {method.name: method for method in methods}
-    found: dict[str, tuple[Path, Cost]] = {}
+    costs: dict[str, tuple[Path, Cost]] = {}
     for folder in _runs(folders):
         run = read_run(folder)
         method = known.get(str(run["rests_on"].get("method")))
         rows = read_rows(folder)
         if method is None or not _is_default(run, method) or not _are_of_sample(rows):
             continue
-        if method.name in found:
+        if method.name in costs:
             raise ConfigError(
-                f"{found[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
+                f"{costs[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
                 "Give --from the folder of only one of them.",
             )
-        found[method.name] = (folder, _cost_of_run(folder, run, rows, method))
-    if not found:
+        costs[method.name] = (folder, _cost_of_run(folder, run, rows, method))
+    if not costs:
         raise InputError(
             "There is no run on the sample with default options.",
             "Make one: hoptree run --data sample --corpus sample --method … --out DIR",
         )
-    return {name: cost for name, (_, cost) in found.items()}
+    return {name: cost for name, (_, cost) in costs.items()}
 
 
 def _runs(folders: Sequence[Path]) -> Iterator[Path]:

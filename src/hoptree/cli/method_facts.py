@@ -63,8 +63,8 @@ def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
 
 
 def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
-    found = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
-    return BY_CORPUS.join(dict.fromkeys(found))
+    fidelities = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
+    return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
 _HOW = {
@@ -167,12 +167,12 @@ def notes_of(method: Method) -> tuple[str, ...]:
     always = [signal for signal in heard if _changes(method, signal, {})]
     if always:
         notes.append(f"approx unless the model that answers gives {_with_means(always, _MODELS_WITH)}")
-    if further := [one for one in heard if one not in always and _changes(method, one, {name: value})]:
+    if further := [signal for signal in heard if signal not in always and _changes(method, signal, {name: value})]:
         notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
     if held := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
     if method.beyond:
-        switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
+        switches = ", ".join(option if "=" in option else f"{option}=on" for option in method.beyond)
         notes.append(f"approx with {switches}, which goes beyond the paper")
     if method.trained:
         asked = ", but asked in other words than its training's: approx" if method.reworded else ""
@@ -252,22 +252,30 @@ def as_markdown() -> str:
     return "\n".join(part for part in parts if part)
 
 
+def overview_cells(method: Method) -> dict[str, str]:
+    """Return the columns of TAIKC's Table 11, and needs."""
+    return {
+        "title": method.title,
+        "paper": method.paper,
+        "needs": ", ".join(method.needs),
+        "iterative": "yes" if method.iterative else "no",
+        "dynamic": "yes" if method.dynamic else "no",
+        "strategy": method.strategy,
+        "query": method.query,
+    }
+
+
+def cost_cells(cost: Cost) -> tuple[str, str, str]:
+    """Return the calls, tokens and searches of a question."""
+    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
+    return f"{cost.calls:.1f}", tokens, f"{cost.retrievals:.1f}"
+
+
 def _overview(methods: Sequence[Method]) -> str:
-    """The columns of TAIKC's Table 11, and needs."""
-    rows = [
-        (
-            f"[`{method.name}`](#{_anchor(method.name)})",
-            method.title,
-            method.paper or "–",
-            ", ".join(method.needs) or "–",
-            "yes" if method.iterative else "no",
-            "yes" if method.dynamic else "no",
-            method.strategy or "–",
-            method.query or "–",
-        )
-        for method in methods
-    ]
-    return _table(("method", "title", "paper", "needs", "iterative", "dynamic", "strategy", "query"), rows)
+    cells = [overview_cells(method) for method in methods]
+    links = [f"[`{method.name}`](#{_anchor(method.name)})" for method in methods]
+    rows = [(link, *(cell or "–" for cell in row.values())) for link, row in zip(links, cells, strict=True)]
+    return _table(("method", *cells[0]), rows)
 
 
 def _needs(methods: Sequence[Method]) -> str:
@@ -310,16 +318,8 @@ def _costs(facts: Sequence[MethodFacts]) -> str:
             continue
         asked = f"{cost.questions}" + (f", {cost.failed} failed" if cost.failed else "")
         asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
-        rows.append(
-            (
-                f"`{fact.method.name}`" + (_OLD if fact.cost_is_old else ""),
-                f"{cost.calls:.1f}",
-                f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}",
-                f"{cost.retrievals:.1f}",
-                asked,
-                f"`{cost.command}`",
-            )
-        )
+        name = f"`{fact.method.name}`{_OLD if fact.cost_is_old else ''}"
+        rows.append((name, *cost_cells(cost), asked, f"`{cost.command}`"))
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
     means = "Means on the packaged sample with default options."
     if any(fact.cost_is_old for fact in facts):
@@ -353,12 +353,8 @@ def _section(facts: MethodFacts) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in (heads, *rows)]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:], ""])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _anchor(name: str) -> str:

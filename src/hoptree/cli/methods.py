@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays
-from hoptree.cli.options import BaseURL, Graph, Model, NoCache
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
-from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hoptree.cli.method_costs import Cost, Setting
     from hoptree.cli.method_facts import MethodFacts
     from hoptree.engine.registry import Method
+    from hoptree.evaluation.running import Progress
 
 
 class _ShowOrList(TyperGroup):
@@ -54,24 +56,19 @@ app.add_typer(chooser.app, name="chooser")
 
 Models = Annotated[
     list[str],
-    typer.Option(
+    Option(
         "--model",
         "-m",
         help="A model to tell the fidelity with; may be repeated. It is not loaded.  [env: HOPTREE_MODEL]  "
         "[default: the embedded model]",
-        show_default=False,
     ),
 ]
-Costs = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.", show_default=False),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
 
 
 @app.command("list")
 def list_all(
-    name: Annotated[str | None, typer.Argument(help="Only this one, as show does.", show_default=False)] = None,
+    name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
     as_json: AsJson = False,
@@ -92,7 +89,7 @@ def list_all(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A method; hoptree methods lists them.")],
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
     as_json: AsJson = False,
@@ -128,23 +125,22 @@ def _gather(
 @app.command()
 @stoppable(AS_BEFORE)
 def measure(
-    names: Annotated[list[str] | None, typer.Argument(help="Methods; all by default.", show_default=False)] = None,
+    names: Annotated[list[str] | None, Argument(help="Methods; all by default.")] = None,
     model: Model = "",
     graph: Graph = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many of the sample's 20 questions.")] = 20,
+    limit: Annotated[int, Option(min=1, help="So many of the sample's 20 questions.")] = 20,
     budget: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
+        str, Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
     ] = "",
     runs: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--from",
             metavar="FOLDER",
-            help="Ask nothing; take the figures of runs of the sample with default options that are in it.",
-            show_default=False,
+            help="Ask nothing: take the figures of runs of the sample with default options in it.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go; those of other methods in it stay.")] = Path(
+    out: Annotated[Path, Option(help="Where the figures go; those of other methods in it stay.")] = Path(
         "method-costs.json"
     ),
     base_url: BaseURL = "",
@@ -165,7 +161,6 @@ def measure(
     from hoptree.engine.context import Budget
     from hoptree.engine.registry import find_method, list_methods
     from hoptree.models import DEFAULT_MODEL, open_model
-    from hoptree.sample import sample_questions
 
     chosen = tuple(find_method(name) for name in names) if names else list_methods()
     costs = read_costs(out) if out.exists() else {}
@@ -178,7 +173,7 @@ def measure(
     parts.append(f"--budget {budget}" if budget else "")
     setting = Setting(
         open_model(spec, base_url=base_url),
-        sample_questions()[:limit],
+        limit,
         " ".join(["hoptree methods measure", *filter(None, parts)]),
         graph,
         Budget.parse(budget),
@@ -203,18 +198,16 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
     """Measure method after method, and return how many could be."""
     from hoptree.cli.method_costs import measure as measure_one
 
-    done, measured, total = 0, 0, len(methods) * len(setting.questions)
+    measured = 0
     try:
         with shown(quiet=False) as show_progress:
             for method in methods:
 
-                def on_done(name: str = method.name) -> None:
-                    nonlocal done
-                    done += 1
-                    show_progress(done, total, lambda: name)
+                def on_progress(now: Progress, name: str = method.name) -> None:
+                    show_progress(len(now.rows), now.total, lambda: name)
 
                 try:
-                    cost, warnings = await measure_one(method, setting, on_done)
+                    cost, warnings = await measure_one(method, setting, on_progress)
                 except HoptreeError as error:
                     warn(f"{method.name} could not be measured: {error}")
                     continue
@@ -229,11 +222,9 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 
 @app.command()
 def docs(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
+        bool, Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
     ] = False,
 ) -> None:
     """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
@@ -255,12 +246,8 @@ def docs(
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        try:
+        with written(out, "Give --out a file in a folder that is there."):
             atomic_write(out, [text])
-        except OSError as error:
-            raise InputError(
-                f"{out} cannot be written: {error.strerror or error}.", "Give --out a file in a folder that is there."
-            ) from error
 
 
 _FILE_COLUMNS = 200
@@ -268,6 +255,7 @@ _MAX_TEXT_COLUMNS = 110
 _MIN_CELL_COLUMNS = 20
 _NOT_MEASURED = "not measured"
 _CHANGED = "*"
+_WRAPPED = ("title", "strategy", "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,16 +294,12 @@ def _fit(columns: Iterable[_Column], width: int) -> list[list[_Column]]:
 
 
 def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Column]:
-    methods = [fact.method for fact in facts]
+    from hoptree.cli.method_facts import overview_cells
+
+    rows = [overview_cells(fact.method) for fact in facts]
     costs = [_cost_cells(fact) for fact in facts]
     return [
-        _Column("title", [method.title for method in methods], wraps=True),
-        _Column("paper", [method.paper for method in methods]),
-        _Column("needs", [", ".join(method.needs) for method in methods]),
-        _Column("iterative", ["yes" if method.iterative else "no" for method in methods]),
-        _Column("dynamic", ["yes" if method.dynamic else "no" for method in methods]),
-        _Column("strategy", [method.strategy for method in methods], wraps=True),
-        _Column("query", [method.query for method in methods], wraps=True),
+        *(_Column(title, [row[title] for row in rows], wraps=title in _WRAPPED) for title in rows[0]),
         *(
             _Column(f"fidelity {number}" if len(models) > 1 else "fidelity", [fact.fidelity[model] for fact in facts])
             for number, model in enumerate(models, start=1)
@@ -325,11 +309,12 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
 
 
 def _cost_cells(facts: MethodFacts) -> tuple[str, str, str]:
-    cost = facts.cost
-    if cost is None:
-        return (_NOT_MEASURED, "", "")
-    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
-    return (f"{cost.calls:.1f}{_CHANGED if facts.cost_is_old else ''}", tokens, f"{cost.retrievals:.1f}")
+    from hoptree.cli.method_facts import cost_cells
+
+    if facts.cost is None:
+        return _NOT_MEASURED, "", ""
+    calls, tokens, searches = cost_cells(facts.cost)
+    return f"{calls}{_CHANGED if facts.cost_is_old else ''}", tokens, searches
 
 
 def _draw(console: Console, columns: Sequence[_Column]) -> None:
@@ -432,8 +417,10 @@ def _cost_lines(facts: MethodFacts) -> list[str]:
 
 
 def _figures(cost: Cost) -> str:
-    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f} tokens"
-    return f"{cost.calls:.1f} calls, {tokens}, {cost.retrievals:.1f}"
+    from hoptree.cli.method_facts import cost_cells
+
+    calls, tokens, searches = cost_cells(cost)
+    return f"{calls} calls, {tokens} tokens, {searches}"
 
 
 def _wrap(text: str, first: str, later: str | None = None) -> list[str]:

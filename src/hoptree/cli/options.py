@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import warn
 from hoptree.core.errors import ConfigError, InputError
@@ -28,67 +28,62 @@ RETRIEVER_HELP = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 
 
 Model = Annotated[
     str,
-    typer.Option(
+    Option(
         "--model",
         "-m",
         envvar="HOPTREE_MODEL",
         help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
-        show_default=False,
     ),
 ]
-Corpus = Annotated[str | None, typer.Option(help=CORPUS_HELP, show_default=False)]
+Corpus = Annotated[str | None, Option(help=CORPUS_HELP)]
 Graph = Annotated[
-    str | None,
-    typer.Option(
-        help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.", show_default=False
-    ),
+    str | None, Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
 ]
-RetrieverKind = Annotated[str, typer.Option("--retriever", help=RETRIEVER_HELP)]
-Rerank = Annotated[
-    str,
-    typer.Option(
-        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.", show_default=False
-    ),
-]
+RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
+Rerank = Annotated[str, Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
+    Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
 ]
 Roles = Annotated[
     list[str],
-    typer.Option(
-        "--role",
-        metavar="ROLE=MODEL",
-        help="A model for a part of the method: see hoptree methods show NAME.",
-    ),
+    Option("--role", metavar="ROLE=MODEL", help="A model for a part of the method: see hoptree methods show NAME."),
 ]
 QuestionBudget = Annotated[
-    str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
+    str, Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
 ]
 PricesText = Annotated[
-    str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+    str, Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
 ]
-BaseURL = Annotated[
-    str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
+BaseURL = Annotated[str, Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]")]
+Concurrency = Annotated[int | None, Option(min=1, help="Requests at once, at most.")]
+Limit = Annotated[int | None, Option(min=1, help="Only the first N questions.")]
+Seed = Annotated[int | None, Option(help="With --limit: N questions drawn by this number.")]
+Ids = Annotated[Path | None, Option(help="Only the questions whose ids stand in this file.")]
+Judge = Annotated[str, Option(metavar="MODEL", help="A model that judges the answers, too.")]
+JudgeBaseURL = Annotated[str, Option(help="Of the judge's endpoint, if it is another than the model's.")]
+Half = Annotated[
+    str,
+    Option(
+        metavar="first|second", help="Only one half of the questions, by their ids: choose on one, show on the other."
+    ),
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)]
-Seed = Annotated[int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)]
-Ids = Annotated[Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)]
-Judge = Annotated[str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.", show_default=False)]
-JudgeBaseURL = Annotated[
-    str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.", show_default=False)
+Only = Annotated[
+    list[str],
+    Option(metavar="NAME", help="Of an experiment file, only this data set or run; several times for several."),
 ]
-RetryFailed = Annotated[bool, typer.Option(help="Ask questions that failed again.")]
-Anyway = Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")]
-PerQuestion = Annotated[
-    Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
+AtOnce = Annotated[
+    int, Option(metavar="RUNS", min=1, help="Runs at the same time; those of one hf/… model share its batch.")
 ]
-Trace = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
+MaxCost = Annotated[float | None, Option(min=0, help="Begin no question once this much was spent in all.")]
+RunFolders = Annotated[list[Path], Argument(help="Folders of runs, or folders that hold such folders.")]
+OtherModel = Annotated[str, Option("--model", "-m", help="openai/NAME, local/NAME, hf/NAME or scripted/FILE.")]
+RetryFailed = Annotated[bool, Option(help="Ask questions that failed again.")]
+Anyway = Annotated[bool, Option(help="Go on although data, index, prompts or model changed.")]
+PerQuestion = Annotated[Path | None, Option(help="Write what each question got to this JSON Lines file.")]
+Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
+NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -109,17 +104,20 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 def read_roles(roles: list[str]) -> dict[str, str]:
     """Read ROLE=MODEL texts."""
-    models: dict[str, str] = {}
-    for text in roles:
-        role, sign, spec = (part.strip() for part in text.partition("="))
-        if not sign or not role or not spec:
-            raise InputError(
-                f"--role {text} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
-            )
-        if role in models:
-            raise InputError(f"--role {role} was given twice: {models[role]} and {spec}.", "Name one model for a role.")
-        models[role] = spec
-    return models
+    return read_named(roles, "--role", "ROLE=MODEL: --role decompose=openai/NAME")
+
+
+def read_named(texts: list[str], option: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Read NAME=VALUE texts; each name may be given once."""
+    named: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not name or not value:
+            raise InputError(f"{option} {text} is not possible.", f"Write {option} {form}.")
+        if name in named:
+            raise InputError(f"{option} {name} was given twice: {named[name]} and {value}.", "Give each name once.")
+        named[name] = value
+    return named
 
 
 def read_prices(text: str) -> Prices | None:
@@ -166,6 +164,8 @@ def open_engine(
     from hoptree.models import DEFAULT_MODEL
 
     limits = Budget.parse(budget)
+    if trace and not trace.parent.is_dir():
+        raise InputError(f"There is no folder {trace.parent} for the trace.", f"Make it: mkdir -p {trace.parent}")
     writer = TraceFile(trace) if trace else None
     try:
         engine = Engine(

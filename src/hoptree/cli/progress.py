@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -37,6 +38,12 @@ def shown(quiet: bool) -> Iterator[Show]:
     """Draw one bar."""
     with bars(quiet) as bar, bar("") as show:
         yield show
+
+
+def counting(show: Show, total: int) -> Callable[[str], None]:
+    """Return a function that counts one more of `total` as done, with the text beside the bar."""
+    done = itertools.count(1)
+    return lambda text: show(next(done), total, lambda: text)
 
 
 @contextmanager

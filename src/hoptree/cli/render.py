@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
-from hoptree.cli.uncertainty import draw_writing, show_writing
+from hoptree.cli.render_writing import draw_writing, show_writing
 from hoptree.engine.events import GUESS, Event
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 from hoptree.engine.trace import ModelCalled, Retried
@@ -100,7 +100,8 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     for fact in facts:
         line("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}")
     console.print()
-    console.print(Panel(_answer_text(result), title=_answer_title(result), title_align="left", expand=False))
+    title = "Best answer so far" if result.answer and result.stopped_by else "Answer"
+    console.print(Panel(_answer_text(result), title=title, title_align="left", expand=False))
     for decision in result.decisions:
         name, _, value = clean(decision.summary()).partition(": ")
         line((f"{name}: ", "dim"), value)
@@ -138,10 +139,6 @@ def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
             console.print()
         show_result(console, result, headings[place] if headings else "")
     return _EXTERNAL.sub("", console.export_svg(title="hoptree"))
-
-
-def _answer_title(result: Result) -> str:
-    return "Best answer so far" if result.answer and result.stopped_by else "Answer"
 
 
 def _answer_text(result: Result) -> Text:

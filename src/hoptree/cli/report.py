@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import chance, clean, echo, interval, print_json
-from hoptree.cli.options import AsJson
+from hoptree.cli.options import AsJson, RunFolders
 from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained page.", show_default=False)] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.", show_default=False)] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write the tables as LaTeX.", show_default=False)] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write every figure, one a line.", show_default=False)] = None,
+    runs: RunFolders,
+    html: Annotated[Path | None, Option(help="Write one self-contained page.")] = None,
+    markdown: Annotated[Path | None, Option(help="Write the tables as Markdown.")] = None,
+    latex: Annotated[Path | None, Option(help="Write the tables as LaTeX.")] = None,
+    csv: Annotated[Path | None, Option(help="Write every figure, one a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report on runs: tables with intervals, plots, and a browser for single questions with their trees.
@@ -76,15 +77,15 @@ def _as_dict(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs over the same questions.")],
-    metric: Annotated[list[str], typer.Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
+    runs: Annotated[list[Path], Argument(help="Folders of two or more runs over the same questions.")],
+    metric: Annotated[list[str], Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
     common_only: Annotated[
-        bool, typer.Option(help="Compare over the questions all runs have finished, though some lack others.")
+        bool, Option(help="Compare over the questions all runs have finished, though some lack others.")
     ] = False,
     by: Annotated[
-        str, typer.Option(metavar="type|hops", help="Also compare question by question type, or number of hops.")
+        str, Option(metavar="type|hops", help="Also compare question by question type, or number of hops.")
     ] = "",
-    flipped: Annotated[int, typer.Option(min=0, help="List so many questions whose score changed most.")] = 5,
+    flipped: Annotated[int, Option(min=0, help="List so many questions whose score changed most.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.

@@ -11,37 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from hoptree.cli import options
 from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import (
-    RETRIEVER_HELP,
-    Anyway,
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Graph,
-    Ids,
-    JudgeBaseURL,
-    Limit,
-    Model,
-    NoCache,
-    PricesText,
-    QuestionBudget,
-    Rerank,
-    RetryFailed,
-    Roles,
-    Seed,
-    Settings,
-    check_prices,
-    given,
-    read_prices,
-    read_roles,
-    read_settings,
-    warn_without_graph,
-    warn_without_links,
-)
 from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -128,104 +102,58 @@ _SAMPLE_QUESTIONS = 5
 
 
 def run(
-    experiment: Annotated[
-        Path | None, typer.Argument(help="A file of several runs (YAML).", show_default=False)
-    ] = None,
+    experiment: Annotated[Path | None, Argument(help="A file of several runs (YAML).")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of the run; the same command goes on with it. Without one, --dry-run leaves none behind.",
-            show_default=False,
-        ),
+        Path | None, Option(help="The folder of the run; the same command goes on with it. --dry-run needs none.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'. With an experiment "
-            "file: the folder its paths are relative to.",
-            show_default=False,
+        Option(
+            help="Questions with answers: JSON Lines, a data set's own file or 'sample'; an experiment's data folder."
         ),
     ] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(
-            help="An index made by hoptree index, 'sample', or an engine's address. With an experiment file: in the "
-            "place of all that it names.",
-            show_default=False,
-        ),
+        Option(help="An index, 'sample' or an engine's address; in the place of all that an experiment names."),
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Of an experiment file, only this data set or this run; several times for several.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    graph: Graph = None,
-    retriever: Annotated[
-        str, typer.Option(help=f"{RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]", show_default=False)
-    ] = "",
-    rerank: Rerank = "",
-    model: Model = "",
-    roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[
-        str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]", show_default=False)
-    ] = "",
-    settings: Settings = [],  # noqa: B006 - typer copies it
-    limit: Limit = None,
-    seed: Seed = None,
-    ids: Ids = None,
-    budget: QuestionBudget = "",
-    prices: PricesText = "",
-    max_cost: Annotated[
-        float | None,
-        typer.Option(min=0, help="Begin no question once this much was spent by all runs.", show_default=False),
-    ] = None,
+    only: options.Only = [],  # noqa: B006 - typer copies it
+    graph: options.Graph = None,
+    retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    limit: options.Limit = None,
+    seed: options.Seed = None,
+    ids: options.Ids = None,
+    budget: options.QuestionBudget = "",
+    prices: options.PricesText = "",
+    max_cost: options.MaxCost = None,
     judge: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="Have the answers judged by this model, as hoptree eval judge does.",
-            show_default=False,
-        ),
+        str, Option(metavar="MODEL", help="Have the answers judged by this model, as hoptree eval judge does.")
     ] = "",
-    judge_base_url: JudgeBaseURL = "",
+    judge_base_url: options.JudgeBaseURL = "",
     filter_answers: Annotated[
         int | None,
-        typer.Option(
-            metavar="PASSAGES",
-            min=1,
-            help="Leave out accepted answers that are not in the question's first so many passages (TriviaQA: 1000).",
-            show_default=False,
+        Option(
+            metavar="PASSAGES", min=1, help="Leave out answers that the first so many passages lack (TriviaQA: 1000)."
         ),
     ] = None,
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    at_once: Annotated[
-        int,
-        typer.Option(
-            metavar="RUNS",
-            min=1,
-            help="Runs of a file that are made at the same time; those of one hf/… model share its batch.",
-        ),
-    ] = 1,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    at_once: options.AtOnce = 1,
     ray: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.",
-            show_default=False,
-        ),
+        str, Option(metavar="ADDRESS", help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.")
     ] = "",
-    name: Annotated[str, typer.Option(help="What tables call the run.", show_default=False)] = "",
-    retry_failed: RetryFailed = False,
-    anyway: Anyway = False,
+    name: Annotated[str, Option(help="What tables call the run.")] = "",
+    retry_failed: options.RetryFailed = False,
+    anyway: options.Anyway = False,
     dry_run: Annotated[
-        bool, typer.Option(help=f"Ask {_SAMPLE_QUESTIONS} questions, and say what all of them would take.")
+        bool, Option(help=f"Ask {_SAMPLE_QUESTIONS} questions, and say what all of them would take.")
     ] = False,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask all questions of a file, and keep answers, scores, traces and what they rest on in one folder.
 
@@ -242,21 +170,21 @@ def run(
     from hoptree.evaluation.plan import chosen
     from hoptree.evaluation.running import RunOptions
 
-    check_prices(max_cost, prices)
-    settings_given = given(
+    options.check_prices(max_cost, prices)
+    settings_given = options.given(
         method=method,
         model=model,
-        roles=read_roles(roles),
+        roles=options.read_roles(roles),
         retriever=retriever,
         rerank=rerank,
         graph=graph,
-        options=read_settings(settings),
+        options=options.read_settings(settings),
         base_url=base_url,
         limit=limit,
         seed=seed,
         ids=ids,
         budget=Budget.parse(budget) if budget else None,
-        prices=read_prices(prices),
+        prices=options.read_prices(prices),
         filter_answers=filter_answers,
         judge=judge,
         judge_base_url=judge_base_url,
@@ -311,11 +239,11 @@ def _plan(
     if experiment is not None:
         if name:
             raise InputError("An experiment file names its own runs.", "Leave out --name.")
-        return read_plan(experiment, data or experiment.parent, settings | given(corpus=corpus))
+        return read_plan(experiment, data or experiment.parent, settings | options.given(corpus=corpus))
     if data is None:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
     single = Experiment(data=data, corpus=corpus, name=name, **settings)
-    warn_without_graph(single.method, single.graph)
+    options.warn_without_graph(single.method, single.graph)
     return [Planned("", "", (), single)]
 
 
@@ -396,7 +324,7 @@ async def _run_one(
     try:
         if run.corpora:
             experiment = replace(experiment, corpus=str(index_for(run.corpora, indexes)))
-        warn_without_links(experiment.corpus, experiment.retriever)
+        options.warn_without_links(experiment.corpus, experiment.retriever)
         models = _models_of(experiment, opened)
         summary = await run_experiment(
             experiment,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.console import echo, print_json, run
-from hoptree.cli.options import CORPUS_HELP, Rerank, RetrieverKind, warn_without_links
+from hoptree.cli.options import CORPUS_HELP, AsJson, Rerank, RetrieverKind, warn_without_links
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
-    corpus: Annotated[str, typer.Option(help=CORPUS_HELP)],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
+    query: Annotated[str, Argument(help="What to look for.")],
+    corpus: Annotated[str, Option(help=CORPUS_HELP)],
+    k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
-    distinct: Annotated[bool, typer.Option("--distinct", help="Leave out near duplicates.")] = False,
+    distinct: Annotated[bool, Option("--distinct", help="Leave out near duplicates.")] = False,
     where: Annotated[
         list[str],
-        typer.Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
+        Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
     ] = [],  # noqa: B006 - typer copies it
-    explain: Annotated[bool, typer.Option("--explain", help="Show the score of each stage.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list and nothing else.")] = False,
+    explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the best passages for a query, as a method would get them.
 
@@ -40,7 +41,12 @@ def search(
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
     conditions = _read_conditions(where)
-    passages = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
+
+    async def find() -> tuple[Passage, ...]:
+        async with aclosing(open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
+            return await opened.search(query, k=k, where=conditions)
+
+    passages = run(find())
     if as_json:
         print_json([_row(passage, explain) for passage in passages])
         return
@@ -70,13 +76,6 @@ def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = Fa
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
     warn_without_links(corpus, kind)
     return opened
-
-
-async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:
-    try:
-        return await retriever.search(query, k=k, where=where)
-    finally:
-        await retriever.aclose()
 
 
 def _read_conditions(texts: list[str]) -> dict[str, str]:

@@ -6,19 +6,15 @@ import logging
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from hoptree.cli.console import warn
-from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
+from hoptree.cli.options import Concurrency, NoCache, PricesText, read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-if TYPE_CHECKING:
-    pass
-
 
 _CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHER_USERS_MODE = 0o077
@@ -27,73 +23,58 @@ _OTHER_USERS_MODE = 0o077
 def serve(
     models: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--model",
             "-m",
             metavar="[NAME=]SPEC",
             envvar="HOPTREE_MODEL",
             help="A model clients may choose; the first is the default.  [default: the embedded model]",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     base_urls: Annotated[
-        list[str],
-        typer.Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name."),
+        list[str], Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name.")
     ] = [],  # noqa: B006
     corpora: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--corpus",
             metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
-            show_default=False,
         ),
     ] = [],  # noqa: B006
     corpora_folder: Annotated[
-        Path | None,
-        typer.Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.", show_default=False),
+        Path | None, Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.")
     ] = None,
     graphs: Annotated[
-        list[str], typer.Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
+        list[str], Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
     ] = [],  # noqa: B006
     rerankers: Annotated[
-        list[str], typer.Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
+        list[str], Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
     ] = [],  # noqa: B006
-    runs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.", show_default=False)
-    ] = None,
-    method: Annotated[str, typer.Option(help="The default method.")] = DEFAULT_METHOD,
-    retriever: Annotated[str, typer.Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
+    runs: Annotated[Path | None, Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
+    method: Annotated[str, Option(help="The default method.")] = DEFAULT_METHOD,
+    retriever: Annotated[str, Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
-        list[str],
-        typer.Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change."),
+        list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
-    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
+    host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
-    keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients, as above.", show_default=False)
-    ] = None,
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    keys: Annotated[Path | None, Option(metavar="FILE", help="TOML with the keys of clients, as above.")] = None,
     limits: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
+        str, Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
     ] = "",
     hosts: Annotated[
-        list[str], typer.Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
+        list[str], Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
     ] = [],  # noqa: B006
     origins: Annotated[
-        list[str],
-        typer.Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS)."),
+        list[str], Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS).")
     ] = [],  # noqa: B006
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.", show_default=False),
-    ] = None,
+    journal: Annotated[Path | None, Option(metavar="FILE", help="Where questions go that a stop cuts off.")] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own does, on one core."
-        ),
+        Option(min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own, on one core."),
     ] = 0,
     prices: PricesText = "",
     concurrency: Concurrency = None,
@@ -152,9 +133,9 @@ def serve(
     server_settings = Settings(
         models=chosen,
         base_urls=_read_base_urls(base_urls, chosen),
-        corpora=_read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
-        graphs=_read_named(graphs, "--graph"),
-        rerankers=_read_named(rerankers, "--rerank"),
+        corpora=read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
+        graphs=read_named(graphs, "--graph"),
+        rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
         corpora_folder=corpora_folder,
         runs=runs,
@@ -180,7 +161,7 @@ def serve(
     app = create_app(server_settings)
     if trouble := raise_open_file_limit(server_settings.limits.connections):
         warn(trouble)
-    if cut_off := len(state_of(app).running.journal):
+    if cut_off := len(state_of(app).questions.running.journal):
         questions = "There is a question" if cut_off == 1 else f"There are {cut_off} questions"
         cost = "" if no_cache else "costs only what is missing, and "
         warn(
@@ -211,19 +192,6 @@ def with_name(text: str) -> str:
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
     return f"{name}={text}"
-
-
-def _read_named(texts: list[str], option: str) -> dict[str, str]:
-    """Read NAME=VALUE texts."""
-    named: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = (part.strip() for part in text.partition("="))
-        if not sign or not name or not value:
-            raise InputError(f"{option} {text} is not possible.", f"Write {option} NAME=VALUE.")
-        if name in named:
-            raise InputError(f"{option} {name} was given twice.", "Give each name once.")
-        named[name] = value
-    return named
 
 
 def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Argument, Option
 
 from hoptree.cli.ask import print_result
-from hoptree.cli.console import counted, echo, listed, print_json
+from hoptree.cli.console import counted, echo, listed, print_json, written
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
@@ -44,30 +44,20 @@ class _Shown(NamedTuple):
 
 
 def show(
-    trace: Annotated[Path, typer.Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
+    trace: Annotated[Path, Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
     name: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
+        str, Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
     ] = "",
-    svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it as a web page.", show_default=False)
-    ] = None,
-    golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a picture.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a web page.")] = None,
+    golden: Annotated[bool, Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the trees or texts of a trace or a run again, with evidence and verdicts.
 
-    Of a run, the id of each question, its right answers and its scores stand above its tree.
-
-    An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
-    held against is called one, and so is an answer that nothing read for it holds. Where a budget ended, a node tells
-    what it had come to so far.
-
-    Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
-    made it search, what it asked and found, what it wrote instead, and what its memory held. Of several questions, the
-    quantiles of what MIND's cut and SeaKR's theta are held against stand at the end.
+    Above the tree of a question of a run stand its id, its right answers and its scores. An answer that evidence struck
+    out stands before its replacement: old ⇒ new. Of methods that look up what they doubt, the text is drawn with its
+    words shaded by doubt; of several questions, the quantiles that MIND's cut and SeaKR's theta are set by come last.
 
     \b
     hoptree show run.jsonl --svg tree.svg
@@ -78,32 +68,24 @@ def show(
     if svg or html:
         from hoptree.cli.render import draw_svg
 
-        picture = draw_svg([one.result for one in shown], [one.heading for one in shown])
-        if svg:
-            _write(svg, picture, "--svg")
-        if html:
-            _write(html, _PAGE.format(picture), "--html")
+        picture = draw_svg([entry.result for entry in shown], [entry.heading for entry in shown])
+        for option, path, text in (("--svg", svg, picture), ("--html", html, _PAGE.format(picture))):
+            if path:
+                with written(path, f"Choose another {option}."):
+                    path.write_text(text, encoding="utf-8")
     if golden or as_json:
         from hoptree.methods.treeqa.method import golden_tree
 
-        objects = [golden_tree(one.result) if golden else {**one.more, **one.result.as_dict()} for one in shown]
+        objects = [golden_tree(entry.result) if golden else {**entry.more, **entry.result.as_dict()} for entry in shown]
         print_json(objects if len(objects) > 1 else objects[0])
         return
-    for place, one in enumerate(shown):
+    for place, entry in enumerate(shown):
         if place:
             echo("")
-        print_result(one.result, one.heading)
+        print_result(entry.result, entry.heading)
     if len(shown) > 1:  # one question is too few to set a threshold by
-        for line in _quantile_lines([one.result for one in shown]):
+        for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
-
-
-def _write(path: Path, picture: str, option: str) -> None:
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        cause = f"The picture cannot be written to {path}: {error.strerror}."
-        raise InputError(cause, f"Choose another {option}.") from error
 
 
 def _read_run(folder: Path, name: str) -> list[_Shown]:
@@ -120,7 +102,7 @@ def _read_run(folder: Path, name: str) -> list[_Shown]:
     if not (folder / TRACES).exists() or not rows:
         lack = "no outcome yet" if not rows else "no traces"
         raise InputError(f"The run in {folder} has {lack}.", "Run it: hoptree run … --out FOLDER")
-    wanted = {rows[found].trace: rows[found] for found in _select(list(rows), name, folder)}
+    wanted = {rows[identifier].trace: rows[identifier] for identifier in _select(list(rows), name, folder)}
     events: dict[str, list[Event]] = {trace: [] for trace in wanted}
     for event in read_events(folder / TRACES):
         if event.run in events:
@@ -180,12 +162,12 @@ def _select(ids: list[str], name: str, path: Path) -> list[str]:
 def quantiles(values: Sequence[float]) -> tuple[float, ...]:
     """Return what 10, 25, 50, 75 and 90 % of the values lie below, interpolated between the two nearest."""
     ordered = sorted(values)
-    found = []
+    cuts = []
     for share in _SHARES:
         place, rest = divmod((len(ordered) - 1) * share, 100)
         above = ordered[min(place + 1, len(ordered) - 1)]
-        found.append(ordered[place] + (above - ordered[place]) * rest / 100)
-    return tuple(found)
+        cuts.append(ordered[place] + (above - ordered[place]) * rest / 100)
+    return tuple(cuts)
 
 
 def _quantile_lines(results: Sequence[Result]) -> Iterator[str]:

@@ -6,33 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
+from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, print_json, print_table, warn, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import (
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Graph,
-    Ids,
-    Limit,
-    Model,
-    NoCache,
-    PricesText,
-    QuestionBudget,
-    Rerank,
-    RetrieverKind,
-    RetryFailed,
-    Roles,
-    Settings,
-    check_prices,
-    read_prices,
-    read_roles,
-    read_settings,
-    warn_without_graph,
-    warn_without_links,
-)
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import ConfigError
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -49,66 +27,52 @@ _MAX_ROWS = 20
 
 
 def tune(
-    out: Annotated[Path, typer.Option(help="The folder of the tuning; the same command goes on with it.")],
+    out: Annotated[Path, Option(help="The folder of the tuning; the same command goes on with it.")],
     data: Annotated[
-        Path, typer.Option(help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'.")
+        Path, Option(help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'.")
     ],
     vary: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="OPTION=VALUES",
-            help="An option and its values: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
-            show_default=False,
+            help="Values to try: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
+    method: Annotated[str, Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
-        str | None,
-        typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
+        str | None, Option(help="An index made by hoptree index, 'sample', or an engine's address.")
     ] = None,
-    graph: Graph = None,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
-    model: Model = "",
-    roles: Roles = [],  # noqa: B006 - typer copies it
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    graph: options.Graph = None,
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
     questions: Annotated[
-        str,
-        typer.Option(
-            metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.", show_default=False
-        ),
+        str, Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",
-    limit: Limit = None,
+    limit: options.Limit = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            help="With --limit: N questions drawn by this number. It draws --max-trials, too.", show_default=False
-        ),
+        int | None, Option(help="With --limit: N questions drawn by this number. It draws --max-trials, too.")
     ] = None,
-    ids: Ids = None,
-    metric: Annotated[str, typer.Option(help="The score that decides.")] = "f1",
+    ids: options.Ids = None,
+    metric: Annotated[str, Option(help="The score that decides.")] = "f1",
     search: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="grid|halving",
-            help="All combinations over all questions; or over few, and the better half over twice as many, and so on.",
+            help="All combinations; or all over few questions, the better half over more, and so on.",
         ),
     ] = "grid",
-    max_trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="Try so many of the combinations, drawn at random.", show_default=False),
-    ] = None,
-    budget: QuestionBudget = "",
-    prices: PricesText = "",
-    max_cost: Annotated[
-        float | None,
-        typer.Option(min=0, help="Begin no question once this much was spent by all trials.", show_default=False),
-    ] = None,
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    retry_failed: RetryFailed = False,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    max_trials: Annotated[int | None, Option(min=1, help="Try so many of the combinations, drawn at random.")] = None,
+    budget: options.QuestionBudget = "",
+    prices: options.PricesText = "",
+    max_cost: options.MaxCost = None,
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    retry_failed: options.RetryFailed = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Try values of a method's options on some questions, beside its defaults, and say which do best.
 
@@ -134,8 +98,8 @@ def tune(
 
     if search not in _SEARCHES:
         raise ConfigError(f"There is no search '{search}'.", f"Choose --search {' or '.join(_SEARCHES)}.")
-    check_prices(max_cost, prices)
-    fixed = read_settings(settings)
+    options.check_prices(max_cost, prices)
+    fixed = options.read_settings(settings)
     trials = read_trials(find_method(method), vary, fixed, max_trials=max_trials, seed=seed or 0)
     experiment = Experiment(
         data=data,
@@ -146,17 +110,17 @@ def tune(
         retriever=retriever,
         rerank=rerank,
         options=fixed,
-        roles=read_roles(roles),
+        roles=options.read_roles(roles),
         base_url=base_url,
         limit=limit,
         seed=seed,
         ids=ids,
         budget=Budget.parse(budget),
-        prices=read_prices(prices),
+        prices=options.read_prices(prices),
     )
     tuning = Tuning.prepare(experiment, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
-    warn_without_graph(method, graph)
-    warn_without_links(corpus, retriever)
+    options.warn_without_graph(method, graph)
+    options.warn_without_links(corpus, retriever)
     ways = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )

@@ -248,8 +248,8 @@ def render_search(result: Result, passages: Sequence[Passage], model: Model) -> 
     """Return what a search found as a value and as text."""
     quoted, left_out = quote(passages, model)
     reply = SearchReply(quoted, _unique(*result.warnings, *left_out))
-    found = f"{len(quoted)} passage{'' if len(quoted) == 1 else 's'} found, best first."
-    return reply, join_text([found if quoted else "Nothing was found."], quoted, reply.warnings)
+    heading = f"{len(quoted)} passage{'' if len(quoted) == 1 else 's'} found, best first."
+    return reply, join_text([heading if quoted else "Nothing was found."], quoted, reply.warnings)
 
 
 def render_plan(result: Result, nodes: Sequence[Node]) -> tuple[PlanReply, str]:

@@ -35,7 +35,7 @@ from hoptree.server.routes.corpora import corpus_routes
 from hoptree.server.runs import run_routes
 from hoptree.server.settings import Settings
 from hoptree.server.state import ServerState, open_state
-from hoptree.server.views import Json, refusal_response
+from hoptree.server.views import refusal_response
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _ERROR_CLASSES = {404: "NotFound", 405: "NotAllowed"}
@@ -74,7 +74,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.server = state
     # In one list, questions first: a nested router is matched again on each level, for every request.
-    for router in (ask_routes(state), chat_routes(state), about_routes(state), corpus_routes(state)):
+    questions = state.questions
+    for router in (ask_routes(questions), chat_routes(questions), about_routes(questions), corpus_routes(state)):
         app.router.routes += router.routes
     app.router.routes += run_routes(state.runs).routes
     _add_page(app)
@@ -92,7 +93,7 @@ def create_app(settings: Settings) -> FastAPI:
         limits = settings.limits
         limits = replace(limits, upload=limits.body, upload_seconds=limits.body_seconds)
         settings = replace(settings, limits=limits)
-    app.add_middleware(Guard, settings=settings, quotas=state.quotas, metrics=state.metrics)
+    app.add_middleware(Guard, settings=settings, quotas=questions.quotas, metrics=questions.metrics)
     return app
 
 
@@ -106,7 +107,7 @@ def _handle_errors(app: FastAPI) -> None:
     """Reply to every error in the same form."""
 
     def respond(request: Request, refusal: Refusal) -> Response:
-        note_refusal(request, refusal, state_of(request.app).metrics)
+        note_refusal(request, refusal, state_of(request.app).questions.metrics)
         return refusal_response(refusal, openai=speaks_openai(request.url.path))
 
     @app.exception_handler(HoptreeError)
@@ -153,13 +154,10 @@ def _add_page(app: FastAPI) -> None:
     @routes.head("/", include_in_schema=False)
     @routes.get("/", include_in_schema=False)
     async def index() -> Response:
-        if not (_PAGE_FOLDER / "index.html").is_file():
-            return Json({"name": "hoptree", "openapi": "/openapi.json"})
         return FileResponse(_PAGE_FOLDER / "index.html", headers={"Cache-Control": "no-cache"})
 
     app.include_router(routes)
-    if _PAGE_FOLDER.is_dir():
-        app.mount("/page", _PageFiles(directory=_PAGE_FOLDER), name="page")
+    app.mount("/page", _PageFiles(directory=_PAGE_FOLDER), name="page")
 
 
 _GC_THRESHOLD = 50_000
@@ -228,14 +226,14 @@ class Server(uvicorn.Server):
         """Let questions finish; meanwhile new ones are refused with a reply that says why."""
         seconds = self._state.settings.limits.stop_seconds
         began = time.monotonic()
-        await self._state.running.stop(seconds)
+        await self._state.questions.running.stop(seconds)
         left = max(0.0, began + seconds - time.monotonic())  # for uploads and the like
         self.config.timeout_graceful_shutdown = int(left + _SHUTDOWN_SECONDS)
         self.should_exit = True
 
     async def _stop_at_once(self) -> None:
         """Write down what runs, tell its clients, and close all connections."""
-        await self._state.running.stop(0)
+        await self._state.questions.running.stop(0)
         if tasks := set(self.server_state.tasks):
             await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
         self.should_exit = self.force_exit = True

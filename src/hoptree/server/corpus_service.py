@@ -37,8 +37,8 @@ from hoptree.server.jobs import (
     undo,
     undo_pending,
 )
+from hoptree.server.resources import Corpora, ManagedCorpus
 from hoptree.server.settings import Limits, check_name
-from hoptree.server.sources import Corpora, ManagedCorpus
 from hoptree.server.uploads import Names, UploadFolder, check_file_name
 
 Args = TypeVarTuple("Args")

@@ -33,7 +33,7 @@ from hoptree.core.errors import (
     public_error,
 )
 from hoptree.core.http_server import log_line, log_refusal
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
 
 _LOG = logging.getLogger("hoptree.server")
 _DEFAULT_REMEDIES: tuple[tuple[type[HoptreeError], str], ...] = (

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hoptree.core.http_server import bearer_key, is_loopback, log_refusal
 from hoptree.server.error_responses import Refusal, log_internal_error, refusal_of
 from hoptree.server.keys import ANYBODY, Key, Quotas, find_key
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
 from hoptree.server.settings import Limits, Settings
 from hoptree.server.views import refusal_response
 

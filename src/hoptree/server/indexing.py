@@ -17,8 +17,8 @@ from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
-from hoptree.server.sources import ManagedCorpus
 from hoptree.server.workers import exit_text, module_command
 
 _LOG = logging.getLogger("hoptree.server")

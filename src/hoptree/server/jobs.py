@@ -21,8 +21,8 @@ from hoptree.core.files import atomic_write
 from hoptree.core.http_server import log_line
 from hoptree.server.error_responses import Refusal, error_body, log_internal_error, refusal_of
 from hoptree.server.reply_schemas import ErrorDetail, dataclass_schema
+from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import unknown
-from hoptree.server.sources import ManagedCorpus
 
 _LOG = logging.getLogger("hoptree.server")
 _MAX_ENDED_JOBS = 200

@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION
-from hoptree.server.ask import AskRequest
 from hoptree.server.error_responses import Refusal
+from hoptree.server.question_service import AskRequest
 from hoptree.server.settings import guess
 
 _UNKNOWN_FIELD = "unknown_field"

@@ -11,15 +11,15 @@ from hoptree.core.files import FolderLock
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.ask import QuestionService
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
+from hoptree.server.question_service import QuestionService
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.running_questions import Journal, RunningQuestions
 from hoptree.server.runs import Runs
 from hoptree.server.settings import Settings
-from hoptree.server.sources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.workers import Workers
 
 _AFTER_QUESTION_SECONDS = 60.0
@@ -31,13 +31,6 @@ class ServerState:
 
     settings: Settings
     questions: QuestionService
-    running: RunningQuestions
-    metrics: Metrics
-    quotas: Quotas
-    models: Models
-    corpora: Corpora
-    retrievers: Retrievers
-    graphs: Graphs
     jobs: Jobs
     corpus_service: CorpusService
     runs: Runs
@@ -62,19 +55,13 @@ def open_state(settings: Settings) -> ServerState:
     _check_folders(settings)
     questions = open_question_service(settings)
     jobs = Jobs()
-    questions.metrics.watch_jobs(jobs.running)
+    watch = questions.metrics.watch
+    watch("hoptree_jobs_under_way", "Corpora being made or changed.", jobs.running)
     if questions.workers is not None:
-        questions.metrics.watch_workers(questions.workers.__len__)
+        watch("hoptree_workers", "Processes that answer beside the server's own.", questions.workers.__len__)
     return ServerState(
         settings=settings,
         questions=questions,
-        running=questions.running,
-        metrics=questions.metrics,
-        quotas=questions.quotas,
-        models=questions.models,
-        corpora=questions.corpora,
-        retrievers=questions.retrievers,
-        graphs=questions.graphs,
         jobs=jobs,
         corpus_service=CorpusService(questions.corpora, questions.forget, jobs, settings.limits),
         runs=Runs(settings.runs),

@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -27,8 +26,8 @@ from hoptree.engine.events import (
 )
 from hoptree.engine.result import Result
 from hoptree.engine.trace import EntitiesFound, FactsFound, Listener, ModelCalled, Retried, Retrieved, TitlesFound
-from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
+from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent
 from hoptree.server.views import to_json
 
@@ -40,29 +39,13 @@ _IDLE_SECONDS = 15.0
 KEEP_ALIVE = b": still answering\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceUpdate:
-    """A trace event."""
-
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class TreeUpdate:
-    """The events so far, at most ten times a second."""
-
-    events: list[Event]
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing happened for a while."""
-
-
 async def question_updates(
     questions: QuestionService, prepared: PreparedQuestion
-) -> AsyncGenerator[TraceUpdate | TreeUpdate | Idle | Result | Refusal, None]:
-    """Yield what happens, in order; the last is the result, or why there is none. Closing it ends the question."""
+) -> AsyncGenerator[Event | list[Event] | Result | Refusal | None, None]:
+    """Yield each event; all events so far, ten times a second at most; None when nothing happens for a while.
+
+    The last is the result, or why there is none. Closing it ends the question.
+    """
     events: list[Event] = []
     news = asyncio.Event()
 
@@ -81,17 +64,17 @@ async def question_updates(
                     await news.wait()
             news.clear()
             if sent == drawn == len(events) and not task.done():
-                yield Idle()
+                yield None
             while sent < len(events):
                 sent += 1
-                yield TraceUpdate(events[sent - 1])
+                yield events[sent - 1]
             if drawn < len(events) and time.monotonic() >= next_drawing:
                 drawn, began = len(events), time.monotonic()
-                yield TreeUpdate(events)
+                yield events
                 elapsed = time.monotonic() - began
                 next_drawing = began + max(_SNAPSHOT_SECONDS, _SNAPSHOT_PAUSE_FACTOR * elapsed)
         for event in events[sent:]:
-            yield TraceUpdate(event)
+            yield event
         failure = task.exception()
         yield refusal_of(failure) if isinstance(failure, Exception) else task.result()
     finally:

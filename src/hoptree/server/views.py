@@ -11,12 +11,13 @@ from typing import Any
 from starlette.responses import Response
 
 from hoptree.core.errors import ConfigError, public_failure, redact
+from hoptree.core.values import Passage
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
 from hoptree.engine.trace import Retried
 from hoptree.server.error_responses import Refusal, error_body, refusal_of
-from hoptree.server.reply_schemas import AskReply, Node, TreeEvent
+from hoptree.server.reply_schemas import AskReply, Node, PassageReply, TreeEvent
 
 _REDACTED = "set by the server"
 _PLAIN_TYPES = (bool, int, float, type(None))
@@ -55,6 +56,18 @@ def result_view(result: Result, model: str) -> AskReply:
         stored = public_failure(result.error, result.error_message)
         view["error"]["message"] = str(refusal_of(result.failure)) if result.failure else stored
     return view
+
+
+def page_view(result: Result, model: str) -> AskReply:
+    """Return a result with the passages that were read, where these are not its evidence."""
+    view = result_view(result, model)
+    if result.consulted != result.evidence:
+        view["consulted"] = [passage_view(passage) for passage in result.consulted]
+    return view
+
+
+def passage_view(passage: Passage) -> PassageReply:
+    return PassageReply(id=passage.id, title=passage.title, text=passage.text, score=passage.score)
 
 
 def tree_view(events: Sequence[Event]) -> TreeEvent:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.server.page.scripts import CITY, FILMS, GUESSED, WRITTEN
+from tests.server.page.scripts import CITY, FILMS, GUESSED, HURT, WRITTEN
 
 if TYPE_CHECKING:
     from tests.server.page.browsing import Gated, Watched
@@ -78,6 +78,44 @@ def test_words_in_doubt_are_shaded_and_what_was_done_about_them_opens(watched: W
     assert "S 2.90 > θ" in first.locator(".doubt").inner_text()
     assert "found The Hourglass Sanatorium" in first.locator(".doubt").inner_text()
     assert not page.locator(".tree").is_visible()  # it would only repeat the question
+
+
+@pytest.mark.parametrize("method", ["oner", "taikc"])
+def test_a_guess_rests_on_nothing_that_was_read(watched: Watched, method: str) -> None:
+    page = watched.ask(HURT, method=method, model="hostile")
+    watched.answered()
+    if not page.locator(".detail").is_visible():
+        page.click('.row[data-node="0"]')
+    assert page.locator(".detail .label").first.inner_text().casefold() == "what was read"
+    assert page.locator(".detail > .passage").count() == 0
+    read = page.locator(".detail > details.read")
+    assert read.locator("summary").first.inner_text() == "Read, but no evidence: 5 passages"
+    assert not read.locator(".passage").first.is_visible()
+    read.locator("summary").first.click()
+    assert read.locator(".passage").count() == 5 and read.locator(".passage").first.is_visible()
+
+
+FAILED = """async () => {
+  const { AnswerView } = await import('/page/answer.js');
+  const passage = { id: 'p1', title: 'Dakar', text: 'Dakar is a city.', score: 1 };
+  const node = { id: 1, question: 'Where?', answer: 'Dakar', source: 'external', evidence: ['p1'], children: [] };
+  const view = new AnswerView({ question: 'Where was it?' });
+  document.getElementById('main').replaceChildren(view.element);
+  view.show({
+    question: 'Where was it?', answer: '', tree: [node], evidence: [passage], usage: {},
+    error: { class: 'EndpointError', message: 'It failed.' },
+  });
+}"""
+
+
+def test_a_failed_question_has_no_evidence_and_its_sub_questions_have(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(FAILED)
+    page.click('.row[data-node="0"]')
+    assert page.locator(".detail > .passage").count() == 0
+    assert page.locator(".detail > details.read summary").first.inner_text() == "Read, but no evidence: 1 passage"
+    page.click('.row[data-node="1"]')
+    assert page.locator(".detail > .passage").count() == 1 and page.locator(".detail > .read").count() == 0
 
 
 def test_an_answer_can_be_stopped(watched: Watched, models: dict[str, Gated], server: Running) -> None:
@@ -162,10 +200,12 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
     assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()
 
 
-def test_passages_that_do_not_hold_the_answer_are_no_evidence(watched: Watched) -> None:
+def test_passages_that_do_not_hold_the_answer_are_only_what_was_read(watched: Watched) -> None:
     page = watched.ask("Which town lies on a river?", method="oner", model="fickle")
     watched.answered()
-    assert page.locator(".detail .passage").count() == 0
+    assert page.locator(".detail > .passage").count() == 0 and page.locator(".detail mark").count() == 0
+    assert page.locator(".detail > .read .passage").count() == 5
+    assert page.locator(".detail-head .label").inner_text().casefold() == "what was read"
     page = watched.ask("Who directed Black Girl?", method="oner", model="fickle")
     page.wait_for_selector(".detail mark")
     assert page.locator(".detail-head .label").inner_text().casefold() == "what the answer rests on"

@@ -193,6 +193,7 @@ export class AnswerView extends EventTarget {
     this.#usage = result.usage;
     this.#keep(result.evidence);
     this.#keep(result.cited);
+    this.#keep(result.consulted);
     const state = result.stopped_by ? "stopped" : "answered";
     const tree = result.tree ?? [];
     const itself = tree[0]?.id === 0;
@@ -312,7 +313,7 @@ export class AnswerView extends EventTarget {
     this.#told = told;
     const itself = node.id === 0;
     const grounds = this.#grounds(node);
-    const unheld = !node.facts?.length && grounds.some((one) => one.querySelector(".unheld"));
+    const unheld = !node.facts?.length && grounds.some((one) => one.matches(".read") || one.querySelector(".unheld"));
     const own = !this.result?.answer ? "The question itself" : unheld ? "What was read" : "What the answer rests on";
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
@@ -339,12 +340,21 @@ export class AnswerView extends EventTarget {
   }
 
   #grounds(node) {
-    const itself = node.id === 0;
-    const ids = itself && this.result ? this.result.evidence.map((one) => one.id) : node.evidence ?? [];
-    const found = passages(ids.map((id) => [this.#passages.get(id) ?? { id }, this.#used(node, id)]));
-    if (node.facts?.length) found.unshift(facts(node.facts));
-    if (!found.length) found.push(make("p", { class: "note", text: this.#noGrounds(node) }));
-    return found;
+    const { evidence, read } = node.id === 0 && this.result ? this.#support : { evidence: node.evidence ?? [], read: [] };
+    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]));
+    const grounds = drawn(evidence, (id) => this.#used(node, id));
+    if (node.facts?.length) grounds.unshift(facts(node.facts));
+    if (!grounds.length) grounds.push(make("p", { class: "note", text: this.#noGrounds(node) }));
+    if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: `Read, but no evidence: ${count(read.length, "passage")}` }), drawn(read, () => ({}))));
+    return grounds;
+  }
+
+  /** The ids of what the answer rests on, and of what was only read: a guess and a failed question rest on nothing. */
+  get #support() {
+    const { evidence = [], consulted, tree = [] } = this.result;
+    const unsupported = this.#failed || (tree.length > 0 && tree.every((node) => node.source === "fallback"));
+    const ids = (list) => list.map((passage) => passage.id);
+    return { evidence: unsupported ? [] : ids(evidence), read: ids(consulted ?? (unsupported ? evidence : [])) };
   }
 
   /** What to look for in a passage: the answer of a node that cites it, else that of the question; sentences that were cited. */
@@ -365,6 +375,7 @@ export class AnswerView extends EventTarget {
     if (node.id === 0 && !node.source) return this.#usage?.retrievals ? "Of what was read, nothing is named as evidence." : "Nothing was looked up: the model answered by itself.";
     if (!node.answer && !node.source) return "Nothing has come of it yet.";
     if (node.source === "internal") return "Nothing was looked up: the model answered from its own knowledge.";
+    if (node.source === "fallback") return "It is a guess: nothing that was read holds it.";
     if (node.source === "synthesis") return "It follows from the answers below it.";
     return "It cites no passage.";
   }

@@ -15,9 +15,9 @@ from hoptree import __version__
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import Method, Option, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
+from hoptree.server.question_service import QuestionService
 from hoptree.server.reply_schemas import LIST_ERRORS, replies, reply
 from hoptree.server.settings import unknown
-from hoptree.server.state import ServerState
 from hoptree.server.views import Json, options_view
 
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
@@ -146,7 +146,7 @@ _METRICS = replies(None, LIST_ERRORS) | {
 }
 
 
-def about_routes(state: ServerState) -> APIRouter:
+def about_routes(questions: QuestionService) -> APIRouter:
     """Make the routes that only read how the server is set up."""
     routes = APIRouter(tags=["about"])
     created = int(time.time())
@@ -154,13 +154,13 @@ def about_routes(state: ServerState) -> APIRouter:
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers", responses=_HEALTH)
     async def health() -> Response:
-        stopping = state.running.stopping
+        stopping = questions.running.stopping
         status: Literal["ok", "stopping"] = "stopping" if stopping else "ok"
-        return Json(Health(status=status, version=__version__, asking=len(state.running)), 503 if stopping else 200)
+        return Json(Health(status=status, version=__version__, asking=len(questions.running)), 503 if stopping else 200)
 
     @routes.get("/metrics", summary="Counters for Prometheus", response_class=Response, responses=_METRICS)
     async def metrics() -> Response:
-        return Response(state.metrics.text(), media_type=_PROMETHEUS)
+        return Response(questions.metrics.text(), media_type=_PROMETHEUS)
 
     @routes.get(
         "/v1/methods",
@@ -168,12 +168,12 @@ def about_routes(state: ServerState) -> APIRouter:
         responses=replies(Methods, LIST_ERRORS),
     )
     async def methods() -> Response:
-        settings, limits = state.settings, state.settings.limits
+        settings, limits = questions.settings, questions.settings.limits
         choices = Methods(
-            methods=[_method_reply(method, state) for method in list_methods()],
-            models=list(state.models.names),
-            corpora=list(state.corpora.names),
-            graphs=list(state.graphs.names),
+            methods=[_method_reply(method, questions) for method in list_methods()],
+            models=list(questions.models.names),
+            corpora=list(questions.corpora.names),
+            graphs=list(questions.graphs.names),
             retrievers=[RetrieverReply(name=name, about=about) for name, about in KINDS.items()],
             rerankers=list(settings.rerankers),
             limits=QuestionLimits(
@@ -183,8 +183,8 @@ def about_routes(state: ServerState) -> APIRouter:
             prices=settings.prices is not None,
             default=Defaults(
                 method=settings.method,
-                model=state.models.default,
-                corpus=state.corpora.default,
+                model=questions.models.default,
+                corpus=questions.corpora.default,
                 retriever=settings.retriever,
             ),
         )
@@ -197,12 +197,12 @@ def about_routes(state: ServerState) -> APIRouter:
     )
     async def models(method: _Filter = None, model: _Filter = None) -> Response:
         known_methods = [known.name for known in list_methods()]
-        for what, name, known in (("method", method, known_methods), ("model", model, state.models.names)):
+        for what, name, known in (("method", method, known_methods), ("model", model, questions.models.names)):
             if name is not None and name not in known:
                 raise unknown(what, name, known, param=what)
         offers = [
             offer
-            for offer in _model_replies(state, created)
+            for offer in _model_replies(questions, created)
             if method in (None, offer["hoptree"]["method"]) and model in (None, offer["hoptree"]["model"])
         ]
         return Json(ModelList(object="list", data=offers))
@@ -212,7 +212,7 @@ def about_routes(state: ServerState) -> APIRouter:
     )
     async def model(name: str) -> Response:
         offers = {}
-        for offer in _model_replies(state, created):
+        for offer in _model_replies(questions, created):
             offers[offer["id"]] = offers[f"{offer['hoptree']['method']}@{offer['hoptree']['model']}"] = offer
         if name not in offers:
             raise unknown("model", name, offers, status=404, param="model")
@@ -221,14 +221,14 @@ def about_routes(state: ServerState) -> APIRouter:
     return routes
 
 
-def _model_replies(state: ServerState, created: int) -> list[ModelReply]:
+def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]:
     """List METHOD for the default model, then METHOD@MODEL; the default method first, unavailable ones last."""
-    available = {method.name: not _missing_source(method, state, _fixed(method, state)) for method in list_methods()}
-    default = state.settings.method
-    methods = sorted(list_methods(), key=lambda method: (not available[method.name], method.name != default))
+    methods, default = list_methods(), questions.settings.method
+    available = {method.name: not _missing_source(method, questions, _fixed(method, questions)) for method in methods}
+    ordered = sorted(methods, key=lambda method: (not available[method.name], method.name != default))
     return [
         ModelReply(
-            id=method.name if model == state.models.default else f"{method.name}@{model}",
+            id=method.name if model == questions.models.default else f"{method.name}@{model}",
             object="model",
             created=created,
             owned_by="hoptree",
@@ -241,20 +241,20 @@ def _model_replies(state: ServerState, created: int) -> list[ModelReply]:
                 available=available[method.name],
             ),
         )
-        for model in state.models.names
-        for method in methods
+        for model in questions.models.names
+        for method in ordered
     ]
 
 
-def _fixed(method: Method, state: ServerState) -> dict[str, Any]:
+def _fixed(method: Method, questions: QuestionService) -> dict[str, Any]:
     """Return the options that are set for every question of a method, as clients may see them."""
-    given = {name.replace("-", "_"): value for name, value in state.settings.options.get(method.name, {}).items()}
+    given = {name.replace("-", "_"): value for name, value in questions.settings.options.get(method.name, {}).items()}
     return options_view(method.name, read_options(method, given))
 
 
-def _method_reply(method: Method, state: ServerState) -> MethodReply:
-    fixed = _fixed(method, state)
-    why = _missing_source(method, state, fixed)
+def _method_reply(method: Method, questions: QuestionService) -> MethodReply:
+    fixed = _fixed(method, questions)
+    why = _missing_source(method, questions, fixed)
     reply = MethodReply(
         name=method.name,
         title=method.title,
@@ -295,14 +295,14 @@ def option_text(method: Method, option: Option) -> str:
     return text if len(text) <= _MAX_ABOUT_CHARS else f"{text[:_MAX_ABOUT_CHARS].rpartition(' ')[0]} …"
 
 
-def _missing_source(method: Method, state: ServerState, fixed: dict[str, Any]) -> str:
+def _missing_source(method: Method, questions: QuestionService, fixed: dict[str, Any]) -> str:
     """Say what a method needs as it is set up here and the server does not have; empty if nothing is missing."""
     kinds = next((option for option in method.options if option.name == "evidence"), None)
     evidence = fixed.get("evidence", kinds.default) if kinds else ""
-    if "graph" in method.needs and not state.graphs.names and evidence != "text":
+    if "graph" in method.needs and not questions.graphs.names and evidence != "text":
         free = kinds is not None and "text" in kinds.choices and "evidence" not in fixed
         hint = ' With "options": {"evidence": "text"} it does without.' if free else ""
         return f"It needs a knowledge graph, and this server has none.{hint}"
-    if "corpus" in method.needs and state.corpora.default is None and evidence != "graph":
+    if "corpus" in method.needs and questions.corpora.default is None and evidence != "graph":
         return "It needs a corpus, and this server has none."
     return ""

@@ -15,27 +15,24 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Retrieved
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.ask import PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
+from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import QUESTION_ERRORS, AskFailure, AskReply, PassageReply, replies, reply
 from hoptree.server.request_schemas import AskBody, SearchBody, require_json
 from hoptree.server.settings import unknown
-from hoptree.server.state import ServerState
 from hoptree.server.streaming import (
     KEEP_ALIVE,
     EventStream,
-    Idle,
     ProgressText,
-    TraceUpdate,
-    TreeUpdate,
     ask_until_disconnect,
     question_updates,
     server_sent,
 )
-from hoptree.server.views import Json, event_view, result_view, tree_view
+from hoptree.server.views import Json, event_view, page_view, passage_view, result_view, tree_view
 
 _ABOUT_REPLY = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
@@ -52,17 +49,15 @@ class SearchReply(TypedDict):
     passages: list[PassageReply]
 
 
-def ask_routes(state: ServerState) -> APIRouter:
+def ask_routes(questions: QuestionService) -> APIRouter:
     """Make the routes of questions and searches."""
     routes = APIRouter()
 
     async def ask(body: AskBody, request: Request) -> Response:
-        prepared = await state.questions.prepare(
-            body.as_request(body.question, body.method, body.model), request.state.key
-        )
+        prepared = await questions.prepare(body.as_request(body.question, body.method, body.model), request.state.key)
         if body.stream:
-            return EventStream(_stream(state, prepared, request, events=body.events))
-        result = await ask_until_disconnect(request, state.questions, prepared)
+            return EventStream(_stream(questions, prepared, request, events=body.events))
+        result = await ask_until_disconnect(request, questions, prepared)
         view = result_view(result, prepared.model_name)
         if result.failure:
             refusal = refusal_of(result.failure)
@@ -88,20 +83,19 @@ def ask_routes(state: ServerState) -> APIRouter:
         responses=replies(SearchReply, QUESTION_ERRORS),
     )
     async def search(body: SearchBody, request: Request) -> Response:
-        state.running.check()
+        questions.running.check()
         if not body.query.strip():
             raise Refusal(400, "InputError", "The query is empty.", "Search for words.")
-        corpus = body.corpus or state.corpora.default
+        corpus = body.corpus or questions.corpora.default
         if corpus is None:
             raise unknown("corpus", "", ())
-        kind = body.retriever or state.settings.retriever
+        kind = body.retriever or questions.settings.retriever
         if kind not in KINDS:
             raise unknown("retriever", kind, KINDS)
         entry = {"question": body.query, "method": "search", "corpus": corpus, "key": request.state.key.name}
         # In a task of its own: a stop cancels it, and not what carries the request.
-        found = await asyncio.create_task(state.running.run(_search(state, body, corpus, kind), entry))
-        passages = [PassageReply(id=hit.id, title=hit.title, text=hit.text, score=hit.score) for hit in found]
-        return Json(SearchReply(corpus=corpus, retriever=kind, passages=passages))
+        hits = await asyncio.create_task(questions.running.run(_search(questions, body, corpus, kind), entry))
+        return Json(SearchReply(corpus=corpus, retriever=kind, passages=[passage_view(passage) for passage in hits]))
 
     return routes
 
@@ -125,44 +119,44 @@ class _FastRoute(APIRoute):
 
 
 async def _stream(
-    state: ServerState, prepared: PreparedQuestion, request: Request, *, events: bool
+    questions: QuestionService, prepared: PreparedQuestion, request: Request, *, events: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield steps, passages and the tree as they come; a result, or an error, is the last."""
     progress, seen = ProgressText(), set[str]()
-    async for update in question_updates(state.questions, prepared):
+    async for update in question_updates(questions, prepared):
         match update:
-            case TraceUpdate(event):
+            case Event():
                 if events:
-                    yield server_sent("trace", event_view(event, prepared.model_name, seen))
-                if isinstance(event, Retrieved):
-                    fresh = [passage for passage in event.passages if passage["id"] not in seen]
+                    yield server_sent("trace", event_view(update, prepared.model_name, seen))
+                if isinstance(update, Retrieved):
+                    fresh = [passage for passage in update.passages if passage["id"] not in seen]
                     seen.update(passage["id"] for passage in fresh)
                     if fresh:
                         yield server_sent("passages", {"passages": fresh})
-                if step := progress.step(event):
+                if step := progress.step(update):
                     yield server_sent("step", step)
-            case TreeUpdate(so_far):
-                yield server_sent("tree", tree_view(so_far))
-            case Idle():
+            case list():
+                yield server_sent("tree", tree_view(update))
+            case None:
                 yield KEEP_ALIVE
             case Result():
-                view = result_view(update, prepared.model_name)
+                view = page_view(update, prepared.model_name)
                 if update.failure:
                     error = error_body(refusal_of(update.failure))["error"]
                     yield server_sent("error", {**error, "result": view})
                 else:
                     yield server_sent("result", view)
             case Refusal():
-                note_refusal(request, update, state.metrics)
+                note_refusal(request, update, questions.metrics)
                 yield server_sent("error", error_body(update)["error"])
 
 
-async def _search(state: ServerState, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
-    seconds = state.settings.limits.seconds
+async def _search(questions: QuestionService, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
+    seconds = questions.settings.limits.seconds
     try:
         async with asyncio.timeout(seconds):
-            retriever = await state.retrievers.find(corpus, kind, body.rerank or "")
-            call = await state.questions.calls.search(
+            retriever = await questions.retrievers.find(corpus, kind, body.rerank or "")
+            call = await questions.calls.search(
                 retriever, body.query, k=body.k, where=None, on_retry=lambda error, wait: None
             )
             return call.reply

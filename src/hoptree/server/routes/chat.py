@@ -16,21 +16,12 @@ from typing_extensions import TypedDict
 from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
-from hoptree.server.ask import AskRequest, PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
+from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import CHAT_ERRORS, AskReply, replies, reply
 from hoptree.server.request_schemas import ChatBody, Choices, require_json
 from hoptree.server.settings import guess, unknown
-from hoptree.server.state import ServerState
-from hoptree.server.streaming import (
-    KEEP_ALIVE,
-    EventStream,
-    Idle,
-    ProgressText,
-    TraceUpdate,
-    ask_until_disconnect,
-    question_updates,
-)
+from hoptree.server.streaming import KEEP_ALIVE, EventStream, ProgressText, ask_until_disconnect, question_updates
 from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
@@ -96,7 +87,7 @@ _REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
 }
 
 
-def chat_routes(state: ServerState) -> APIRouter:
+def chat_routes(questions: QuestionService) -> APIRouter:
     """Make the route of chat completions."""
     routes = APIRouter(tags=["openai"])
 
@@ -107,13 +98,13 @@ def chat_routes(state: ServerState) -> APIRouter:
         responses=_REPLIES,
     )
     async def complete(body: ChatBody, request: Request) -> Response:
-        prepared = await state.questions.prepare(_ask_request(body, state.models.names), request.state.key)
+        prepared = await questions.prepare(_ask_request(body, questions.models.names), request.state.key)
         chat_id = f"chatcmpl-{uuid.uuid4().hex}"
         chat = _Chat(chat_id, int(time.time()), body.model, prepared, ignored_fields(body))
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_stream(state, chat, request, usage=usage))
-        return Json(await _complete(state, chat, request))
+            return EventStream(_stream(questions, chat, request, usage=usage))
+        return Json(await _complete(questions, chat, request))
 
     return routes
 
@@ -228,7 +219,7 @@ def _usage(result: Result) -> CompletionUsage:
     )
 
 
-async def _complete(state: ServerState, chat: _Chat, request: Request) -> Completion:
+async def _complete(questions: QuestionService, chat: _Chat, request: Request) -> Completion:
     steps: list[str] = []
     progress = ProgressText()
 
@@ -236,7 +227,7 @@ async def _complete(state: ServerState, chat: _Chat, request: Request) -> Comple
         if step := progress.step(event):
             steps.append(step["text"])
 
-    result = await ask_until_disconnect(request, state.questions, chat.prepared, (listen,))
+    result = await ask_until_disconnect(request, questions, chat.prepared, (listen,))
     if result.failure:
         raise result.failure
     message = Message(
@@ -257,7 +248,9 @@ async def _complete(state: ServerState, chat: _Chat, request: Request) -> Comple
     )
 
 
-async def _stream(state: ServerState, chat: _Chat, request: Request, *, usage: bool) -> AsyncGenerator[bytes, None]:
+async def _stream(
+    questions: QuestionService, chat: _Chat, request: Request, *, usage: bool
+) -> AsyncGenerator[bytes, None]:
     """Yield steps as reasoning while they happen, then the answer, what it rests on, and the usage."""
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -266,12 +259,12 @@ async def _stream(state: ServerState, chat: _Chat, request: Request, *, usage: b
 
     progress = ProgressText()
     yield chunk({"role": "assistant", "content": ""})
-    async for update in question_updates(state.questions, chat.prepared):
+    async for update in question_updates(questions, chat.prepared):
         match update:
-            case TraceUpdate(event):
-                if step := progress.step(event):
+            case Event():
+                if step := progress.step(update):
                     yield chunk({"reasoning_content": f"{step['text']}\n"})
-            case Idle():
+            case None:
                 yield KEEP_ALIVE
             case Result():
                 if update.failure:
@@ -283,7 +276,7 @@ async def _stream(state: ServerState, chat: _Chat, request: Request, *, usage: b
                 if usage:
                     yield chat.chunk([], usage=_usage(update))
             case Refusal():
-                note_refusal(request, update, state.metrics)
+                note_refusal(request, update, questions.metrics)
                 yield _data(error_body(update, openai=True))
     yield b"data: [DONE]\n\n"
 

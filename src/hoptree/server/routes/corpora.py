@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
+from hoptree.server.resources import CorpusAbout
 from hoptree.server.settings import NAME
-from hoptree.server.sources import CorpusAbout
 from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
@@ -63,7 +63,7 @@ def corpus_routes(state: ServerState) -> APIRouter:
     """Make the routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
     uploads = APIRouter(route_class=_upload_route(state.settings.limits.files))
-    corpora, corpus_service, jobs = state.corpora, state.corpus_service, state.jobs
+    corpora, corpus_service, jobs = state.questions.corpora, state.corpus_service, state.jobs
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
     async def list_corpora() -> Response:

@@ -62,13 +62,9 @@ class Metrics:
     def refused(self, reason: str) -> None:
         self._refused.labels(reason).inc()
 
-    def watch_jobs(self, count: Callable[[], int]) -> None:
-        gauge = Gauge("hoptree_jobs_under_way", "Corpora being made or changed.", registry=self._registry)
-        gauge.set_function(count)
-
-    def watch_workers(self, count: Callable[[], int]) -> None:
-        gauge = Gauge("hoptree_workers", "Processes that answer beside the server's own.", registry=self._registry)
-        gauge.set_function(count)
+    def watch(self, name: str, about: str, count: Callable[[], int]) -> None:
+        """Report a number that is asked for whenever the metrics are."""
+        Gauge(name, about, registry=self._registry).set_function(count)
 
     @contextmanager
     def question(self, method: str) -> Iterator[Outcome]:

@@ -21,10 +21,10 @@ from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.keys import Key, Quotas
-from hoptree.server.metrics import Metrics
+from hoptree.server.prometheus import Metrics
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.running_questions import RunningQuestions
 from hoptree.server.settings import Settings, unknown
-from hoptree.server.sources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
 
@@ -166,7 +166,10 @@ class QuestionService:
         with self.metrics.question(prepared.method.name) as outcome:
             answering = self._answer(prepared, (charge, *listeners), live=bool(listeners))
             try:
-                result = await self.running.run(answering, prepared.journal_entry, _is_answered)
+                # That nothing was found is an answer, too.
+                result = await self.running.run(
+                    answering, prepared.journal_entry, lambda result: not result.error and not result.stopped_by
+                )
             except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
                 self.quotas.charge_unheard(prepared.key, longest_prompt)
                 outcome.failed = isinstance(error, WorkerEnded)
@@ -225,11 +228,6 @@ class QuestionService:
     async def _graph(self, method: Method, request: AskRequest) -> KnowledgeGraph | None:
         name = request.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
         return None if name is None else await self.graphs.find(name)
-
-
-def _is_answered(result: Result) -> bool:
-    """Tell whether a question was carried to its end; that nothing was found is an answer, too."""
-    return not result.error and not result.stopped_by
 
 
 def _option_name(name: str) -> str:

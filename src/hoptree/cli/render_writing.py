@@ -69,17 +69,17 @@ def _rows(writing: Writing, *, colours: bool) -> Iterator[_Row]:
 
 def _legend(writing: Writing, *, colours: bool) -> Text:
     """Explain the shades and numbers."""
-    said = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
+    legend = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
     if writing.told_by:
-        said.append(f" ({writing.told_by}, nats): ", "not bold dim")
+        legend.append(f" ({writing.told_by}, nats): ", "not bold dim")
         for place, name in enumerate(["sure", *(f"≥{level:g}" for level in LEVELS)]):
             if colours or not place:
-                said.append(name, _style("not bold", _SHADES[place])).append("  ")
+                legend.append(name, _style("not bold", _SHADES[place])).append("  ")
             elif _MARKS[place]:
-                said.append(f"{name}{_MARKS[place]}  ", "not bold")
+                legend.append(f"{name}{_MARKS[place]}  ", "not bold")
     if any(word.hit for part in writing.parts for word in part.said.words):
-        said.append(" [In doubt]", "not bold").append(": what made it look things up.", "not bold dim")
-    return said.append(f" {writing.explained}." if writing.explained else "", "not bold dim")
+        legend.append(" [In doubt]", "not bold").append(": what made it look things up.", "not bold dim")
+    return legend.append(f" {writing.explained}." if writing.explained else "", "not bold dim")
 
 
 def _style(*parts: str) -> str:
@@ -88,8 +88,8 @@ def _style(*parts: str) -> str:
 
 def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
     """Yield a sure sentence in one row; one in doubt with what was asked, what was found, and what replaced it."""
-    said = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
-    yield f"{part.turn}.", said.append("" if part.said.triggered else _behind(part.said), "dim")
+    text = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
+    yield f"{part.turn}.", text.append("" if part.said.triggered else _behind(part.said), "dim")
     if part.said.triggered:
         yield from _doubted(part)
     if part.skipped is not None:
@@ -111,14 +111,14 @@ def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
         yield "", Text(part.outcome, "yellow")
 
 
-def _behind(said: SentenceView) -> str:
-    return f"  {said.compared}" if said.compared else ""
+def _behind(sentence: SentenceView) -> str:
+    return f"  {sentence.compared}" if sentence.compared else ""
 
 
-def _shaded(said: SentenceView, *, colours: bool, struck: bool) -> Text:
+def _shaded(sentence: SentenceView, *, colours: bool, struck: bool) -> Text:
     text = Text()
     line = "strike" if struck else ""
-    for piece, word in said.pieces:
+    for piece, word in sentence.pieces:
         shown = clean(piece)
         if word is None:
             text.append(shown, line)
@@ -147,13 +147,13 @@ def _names(part: Part) -> Text:
     """List names kept and names dropped, each with its confidence and the filter that dropped it."""
     kept = [name for name in part.names if not name.dropped_by]
     dropped = [name for name in part.names if name.dropped_by]
-    said = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
+    text = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
     if dropped:
         lost = ", ".join(f"{_named(name)} by {clean(name.dropped_by)}" for name in dropped)
-        said.append("; dropped ").append(lost, "magenta")
+        text.append("; dropped ").append(lost, "magenta")
     if part.in_doubt:
-        said.append(f"; sought, as it is in doubt: {clean(', '.join(part.in_doubt))}")
-    return said
+        text.append(f"; sought, as it is in doubt: {clean(', '.join(part.in_doubt))}")
+    return text
 
 
 def _named(name: Name) -> str:
@@ -164,16 +164,19 @@ def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
     why = " (names dropped before)" if query.again else " (again)" if query.repeated else ""
     yield label, Text.assemble((f"“{clean(query.query)}”" if query.query else "nothing", "cyan"), (why, "dim"))
     if query.search is not None:
-        found = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])
+        titles = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])
         more = len(query.passages) - _MAX_TITLES
-        yield "found", Text(_short(found) + (f" and {more} more" if more > 0 else "") if found else "nothing", "green")
+        yield (
+            "found",
+            Text(_short(titles) + (f" and {more} more" if more > 0 else "") if titles else "nothing", "green"),
+        )
 
 
 def _fact(fact: ReadFact) -> Text:
     """Show a fact with its confidence and where it stands."""
-    said = Text(clean(fact.text))
-    said.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
-    return said.append(f"  {_source(fact)}" if fact.passage else "", "dim")
+    text = Text(clean(fact.text))
+    text.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
+    return text.append(f"  {_source(fact)}" if fact.passage else "", "dim")
 
 
 def _source(fact: ReadFact) -> str:
@@ -181,13 +184,13 @@ def _source(fact: ReadFact) -> str:
 
 
 def _learnt(fact: ReadFact) -> Text:
-    told = {
+    labels = {
         "added": "",
         "surer": "  (surer than before)",
         "known": "known already: ",
         "unsure": "not taken, too unsure: ",
     }
-    words = told.get(fact.outcome, "not taken, no passage states it: ")
+    words = labels.get(fact.outcome, "not taken, no passage states it: ")
     before, behind = (words, "") if words.endswith(": ") else ("", words)
     return Text.assemble((before, "dim"), _fact(fact), (behind, "dim"))
 
@@ -210,17 +213,17 @@ def _memory(writing: Writing) -> Iterator[_Row]:
         if part.skipped is not None:
             used.setdefault(part.skipped.fact, []).append(str(part.turn))
     for place, fact in enumerate(writing.facts):
-        said = _fact(fact).append(f"  read at {fact.turn}", "dim")
+        text = _fact(fact).append(f"  read at {fact.turn}", "dim")
         if fact.fact in used:
-            said.append(f", spared the search at {', '.join(used[fact.fact])}", "cyan")
-        yield "" if place else "memory", said
+            text.append(f", spared the search at {', '.join(used[fact.fact])}", "cyan")
+        yield "" if place else "memory", text
     for group in writing.conflicts:
         yield "conflict", Text(" ↔ ".join(_sided(fact) for fact in group), "yellow")
 
 
 def _sided(fact: Iterable[str]) -> str:
-    *said, passage = fact
-    return clean(f"{' | '.join(said)} ({passage})")
+    *parts, passage = fact
+    return clean(f"{' | '.join(parts)} ({passage})")
 
 
 def _spread(value: float | None) -> str:
