@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -26,10 +26,7 @@ from hoptree.methods.ra_isf_modules import (
     relevance_summary,
     retrieve,
 )
-from hoptree.methods.ra_isf_robust import RobustModules
 from hoptree.methods.steps.answer import answer_from, combine_answers
-from hoptree.methods.steps.choose import SurestChosen
-from hoptree.methods.steps.compare import Compared
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -54,62 +51,16 @@ class AnswerSoFar(Decision):
 
 
 class _RaIsfExplanation(Explanation):
-    """What decided between the answers that a node had: readings, memory, and its sub-questions."""
+    """Why a node has its answer, and what one had that the budget ended."""
 
     def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
-        return "; ".join((node.why, *_choices(node, decisions))) if node.why else ""
+        from hoptree.methods.robust.ra_isf import explain_choices
+
+        return "; ".join((node.why, *explain_choices(node, decisions))) if node.why else ""
 
     def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
         so_far = [decision for decision in decisions if isinstance(decision, AnswerSoFar)]
         return super().draft_of(so_far or decisions)
-
-
-def _choices(node: NodeSettled, decisions: Decisions) -> Iterator[str]:
-    """Yield what was decided, in order; what a later decision made void is left out."""
-    # A question that comes again is looked up and concluded for the node that was first to ask it, and for it alone.
-    looked = decisions.get(node.details.get("looked_by", node.id), ())
-    concluded = decisions.get(node.details.get("concluded_by", node.id), ())
-    by_parts = node.source == "synthesis"
-    compared = next((one for one in reversed(concluded) if isinstance(one, Compared)), None)
-    combined = _last_choice(concluded, "combined")
-    if compared and compared.value and by_parts:
-        yield compared.reason()
-        return
-    if not by_parts:
-        yield from _before_split(_last_choice(looked, "read"), _last_choice(looked, "remembered"), node.answer)
-    if compared:
-        yield Compared(value=False, kind_of="").reason()
-    if combined:
-        yield _combination(combined, node.answer)
-    elif node.details.get("sub_questions") and node.answer and not by_parts:
-        known = "concluded_by" in node.details or concluded is looked
-        yield f"kept from before the split{', as the sub-questions gave no answer' if known else ''}"
-
-
-def _last_choice(decisions: Sequence[Decision], when: str) -> SurestChosen | None:
-    choices = (one for one in reversed(decisions) if isinstance(one, SurestChosen) and one.when == when)
-    return next(choices, None)
-
-
-def _before_split(read: SurestChosen | None, remembered: SurestChosen | None, answer: str) -> Iterator[str]:
-    """Yield what decided between readings, and between the surest of them and memory."""
-    if read and (not remembered or remembered.taken == read.taken):
-        words = f"{'surer' if read.rated else 'taken'} of two readings: {read.weighed(answer)}"
-        yield "two readings agree" if read.unanimous else words
-    if remembered:
-        won, lost = ("memory", "the guess") if remembered.value else ("the guess", "memory")
-        words = f"{won} is {'surer than' if remembered.rated else 'taken before'} {lost}: "
-        yield f"{won} and {lost} agree" if remembered.unanimous else words + remembered.weighed(answer)
-
-
-def _combination(choice: SurestChosen, answer: str) -> str:
-    weighed = choice.weighed(answer)
-    if choice.value:
-        words = f"{'surer than' if choice.rated else 'taken instead of what was read'} before the split: {weighed}"
-        return "as before the split" if choice.unanimous else words
-    if choice.unanimous:
-        return "kept from before the split, and the sub-questions agree"
-    return f"kept from before the split{', being surer' if choice.rated else ''}: {weighed} from the sub-questions"
 
 
 @method(
@@ -170,14 +121,18 @@ async def ra_isf(
         fallthrough=fallthrough,
         titles=titles or robust,
     )
-    modules = RobustModules(ctx, setting) if robust else _PaperModules(ctx, setting)
+    modules = PaperModules(ctx, setting)
+    if robust:
+        from hoptree.methods.robust.ra_isf import RobustModules
+
+        modules = RobustModules(ctx, setting)
     if no_decomposition:
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
-class _PaperModules:
+class PaperModules:
     """What Algorithm 1 does with one question: lines 5 to 15 before it is decomposed, line 20 after."""
 
     def __init__(self, ctx: Context, setting: Setting) -> None:
@@ -211,9 +166,7 @@ class _Algorithm1:
     not depend on which of its places in the tree was reached first.
     """
 
-    def __init__(
-        self, ctx: Context, modules: _PaperModules | RobustModules, *, depth: int, prune: bool, linked: bool
-    ) -> None:
+    def __init__(self, ctx: Context, modules: PaperModules, *, depth: int, prune: bool, linked: bool) -> None:
         self._ctx, self._modules = ctx, modules
         self._depth, self._prune, self._linked = depth, prune, linked
         self._once = SingleFlight()

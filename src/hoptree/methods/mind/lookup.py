@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from hoptree.core.values import Passage
+from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
 from hoptree.text.names import fold, is_ordinary_start, name_spans
@@ -144,6 +145,13 @@ class Lookup:
         self._text = ""
         self._latest: tuple[Passage, ...] = ()
         self._learned: dict[str, set[str]] = {}
+
+    async def begin(self) -> None:
+        """Do what comes before the first draft."""
+
+    async def end(self, answer: Answer) -> Answer:
+        """Return the answer of the text with the passages that hold it."""
+        return replace(answer, support=supporting_ids(answer.text, self.read)) if answer.known else answer
 
     def context(self) -> str:
         return self._show(())

@@ -76,29 +76,29 @@ class RobustLookup(Lookup):
 
     quoted = True
     _own: tuple[Passage, ...] = ()
+    _own_readings: Sequence[Answer] = ()
     _deferred: tuple[Candidate, ...] = ()
 
     def context(self) -> str:
         return self._show(self._own[: self._setting.k])
 
-    async def read_own(self) -> list[Answer]:
+    async def begin(self) -> None:
         """Read what the question itself finds, which every draft is shown from then on."""
-        if not self.left:
-            return []
-        self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
-        self.read += self._own
-        return await read_several_ways(self._ctx, self._question, self._own)
+        if self.left:
+            self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
+            self.read += self._own
+            self._own_readings = await read_several_ways(self._ctx, self._question, self._own)
 
-    async def surest_of(self, own: Sequence[Answer], text: str) -> Answer:
+    async def end(self, answer: Answer) -> Answer:
         """Return the surest of these readings and of one of the text with the passages found last and first."""
         passages = (*self._latest, *self._own, *reversed(self.read))
         shown = list({passage.id: passage for passage in passages}.values())[:_MAX_SHOWN_PASSAGES]
         documents = show_passages(self._ctx, shown, titles=True)
         logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
-        last = await synthesise(self._ctx, self._question, [text, documents], logprobs=logprobs)
+        last = await synthesise(self._ctx, self._question, [answer.raw, documents], logprobs=logprobs)
         last = replace(last, support=supporting_ids(last.text, shown) if last.known else ())
-        named = (*READINGS[: len(own)], "the text and what it found")
-        return surest(self._ctx, [*own, last], when="final", named=named)
+        named = (*READINGS[: len(self._own_readings)], "the text and what it found")
+        return surest(self._ctx, [*self._own_readings, last], when="final", named=named)
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
         found = await Lookup._retrieve(self, uncertain, chosen, sought)
