@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import field
+from typing import Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled
+from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Decisions, Explanation, method
 from hoptree.engine.schedule import grow, plant, spent_under, together
@@ -34,11 +34,10 @@ from hoptree.text.question_tree import Node
 DepthRule = Literal["faithful", "prune"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("so_far")
 class AnswerSoFar(Decision):
     """What a node has before it is decomposed, in case the budget ends before the node does."""
 
-    kind: ClassVar[str] = "so_far"
     value: str
     source: str
     support: list[str] = field(default_factory=list)

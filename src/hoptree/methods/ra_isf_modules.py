@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import direct_answer, least_probability, note_reply
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.text.parse import SelfKnowledge, read_self_knowledge, says_unknown
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
@@ -55,21 +55,19 @@ class Lookup:
     judged_by: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("know")
 class KnowledgeJudged(Decision):
     """Whether the model says that it knows; `answer` is what it said in the same reply."""
 
-    kind: ClassVar[str] = "know"
     value: bool
     raw: str
     answer: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("relevance")
 class RelevanceJudged(Decision):
     """How many passages are relevant; `judged` are pairs of id and verdict."""
 
-    kind: ClassVar[str] = "relevance"
     value: int
     how: str
     judged: list[list[Any]] = field(default_factory=list)
@@ -123,7 +121,7 @@ async def judge_passages(
     One call a passage, all at once. With `listwise` it is one call for all of them, which also asks whether they are
     sufficient and so lets fewer through.
     """
-    shown = [show_passages(ctx, [passage], titles=titles).removeprefix("passage: ") for passage in passages]
+    shown = show_texts(ctx, passages, titles=titles)
     if not passages:
         verdicts = []
     elif listwise:
@@ -144,8 +142,7 @@ async def _judge(ctx: Context, question: str, passage: str, node: Node | None) -
 
 
 async def _judge_all(ctx: Context, question: str, passages: Sequence[str], node: Node | None) -> list[bool]:
-    lines = "\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
-    prompt = prompt_for(ctx.method, "relevance_list").fill(passages=lines, question=question)
+    prompt = prompt_for(ctx.method, "relevance_list").fill(passages=number_lines(passages), question=question)
     reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=_LISTWISE_TOKENS, node=node)
     relevant = read_numbers(reply.text, len(passages))
     note_reply(ctx, "relevance", "" if relevant or judges_relevance(reply.text) else "no number of a passage")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision, PlanRepaired
+from hoptree.engine.events import ChainWritten, Decision, PlanRepaired, decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import in_order, together
 from hoptree.methods.steps.answer import (
@@ -35,11 +35,10 @@ class Solved:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("probability")
 class ProbabilityJudged(Decision):
     """Whether the least token probability of a direct answer reaches the threshold."""
 
-    kind: ClassVar[str] = "probability"
     value: bool
     signal: float | None
     threshold: float

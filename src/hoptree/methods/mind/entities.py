@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.sentence_view import number
@@ -49,22 +49,20 @@ class Filtered:
         return cls(tuple(c for c in every if c not in dropped), tuple(c for c in every if c in dropped))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("extracted")
 class EntitiesExtracted(Decision):
     """The candidates of the question: pairs of name and kind."""
 
-    kind: ClassVar[str] = "extracted"
     value: list[list[str]]
 
     def add_to(self, view: GenerationView) -> None:
         view.extracted = tuple(name for name, _ in self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("filtered")
 class EntitiesFiltered(Decision):
     """The names kept for a search; `candidates` are name, kind, origin, confidence, and the filter that dropped it."""
 
-    kind: ClassVar[str] = "filtered"
     value: list[str]
     filters: str
     in_doubt: list[str] = field(default_factory=list)

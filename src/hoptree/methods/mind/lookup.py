@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
@@ -22,11 +22,10 @@ from hoptree.text.uncertainty import answer_lead_spans
 from hoptree.text.word_classes import Tagger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sub_query")
 class SubQueryMade(Decision):
     """The query for an uncertain sentence, of `kept` names and words `sought` of them; `again` with dropped names."""
 
-    kind: ClassVar[str] = "sub_query"
     value: str
     sentence: str
     kept: list[str]
@@ -40,11 +39,10 @@ class SubQueryMade(Decision):
         return f"searched: {self.value}" if self.value else "nothing to search with"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("skipped")
 class AnsweredByMemory(Decision):
     """A fact in memory settles a sentence: nothing is searched for."""
 
-    kind: ClassVar[str] = "skipped"
     value: bool = True
     sentence: str
     fact: list[str]
@@ -58,11 +56,10 @@ class AnsweredByMemory(Decision):
         return f"in memory: {' | '.join(self.fact)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("memory")
 class MemoryShown(Decision):
     """The facts that are shown, how many are held, and those that contradict each other."""
 
-    kind: ClassVar[str] = "memory"
     value: list[str]
     facts: int
     conflicts: list[list[list[str]]] = field(default_factory=list)

@@ -14,7 +14,7 @@ from hoptree.engine.events import Event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
 from hoptree.models.model import Choice
 from hoptree.text.names import fold, sentences
@@ -200,12 +200,12 @@ async def learn(
     if not passages or not names:
         return
 
-    def clean(text: str, passage_id: str) -> str:
-        """Remove sentences that address a model."""
-        return show_passages(ctx, [Passage(passage_id, "", text)], titles=False).removeprefix("passage:").strip()
-
-    shown = [Passage(one.id, clean(one.title, one.id), clean(one.text, one.id)) for one in passages]
-    listed = "\n".join(f"[{number}] {passage.title}: {passage.text}" for number, passage in enumerate(shown, 1))
+    parts = [Passage(passage.id, "", text) for passage in passages for text in (passage.title, passage.text)]
+    clean = [text.strip() for text in show_texts(ctx, parts, titles=False)]
+    shown = [
+        Passage(passage.id, title, text) for passage, title, text in zip(passages, clean[::2], clean[1::2], strict=True)
+    ]
+    listed = number_lines(f"{passage.title}: {passage.text}" for passage in shown)
     prompt = prompt_for(ctx.method, "facts").fill(
         passages=listed, names=", ".join(names), question=question, most=str(_MAX_FACTS)
     )

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
-from typing import ClassVar
 
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.conditions import ASKING_WORD, Span, may_list, named, named_spans
@@ -152,11 +151,10 @@ class Listing:
     named: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("conditions")
 class ConditionsSplit(Decision):
     """The conditions of a question, none where it has no such conditions, and what is asked for."""
 
-    kind: ClassVar[str] = "conditions"
     value: list[str]
     asked: str
 

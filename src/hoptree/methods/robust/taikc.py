@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import field, replace
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both
 from hoptree.methods.steps.answer import answer_from, supporting_ids, synthesise
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains, surest
@@ -20,11 +19,10 @@ from hoptree.text.grounding import grounded
 from hoptree.text.question_tree import Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("grounded")
 class ReadingGrounded(Decision):
     """Whether passages hold what was read in them, and which."""
 
-    kind: ClassVar[str] = "grounded"
     value: bool
     passages: list[str] = field(default_factory=list)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Planned
+from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.schedule import together
 from hoptree.methods.robust.conditions import Listing, find_candidates, split_conditions
 from hoptree.methods.robust.treeqa_process import RobustProcess, VerdictOverruled
@@ -53,20 +52,18 @@ class Intersection:
     validations: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("candidates")
 class CandidatesFound(Decision):
     """The candidates that are checked against all conditions."""
 
-    kind: ClassVar[str] = "candidates"
     value: list[str]
     asked: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("intersected")
 class CandidatesIntersected(Decision):
     """The names that fulfil all conditions; `found` is how many candidates there were."""
 
-    kind: ClassVar[str] = "intersected"
     value: list[str]
     found: int
     candidates: int

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
-from typing import ClassVar
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.robust.treeqa_revision import RobustOutcome, last_stated
@@ -39,48 +38,43 @@ _MENTIONED_ENTITIES = 3
 """Entities in facts whose own facts are looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sources_disagree")
 class SourcesDisagree(Decision):
     """The reasons of texts and of facts, which contradict each other."""
 
-    kind: ClassVar[str] = "sources_disagree"
     value: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("held")
 class VerdictOverruled(Decision):
     """The verdict that code finds tenable, where the model said another."""
 
-    kind: ClassVar[str] = "held"
     value: str
     said: str
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("replaced")
 class HypothesisReplaced(Decision):
     """The correction that took the place of a wrong answer; so many questions `below` were kept."""
 
-    kind: ClassVar[str] = "replaced"
     value: str
     wrong: str
     below: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("followed")
 class MentionsFollowed(Decision):
     """The titles of new passages that the evidence mentions, and how many new facts."""
 
-    kind: ClassVar[str] = "followed"
     value: list[str]
     facts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("weighed")
 class VerdictsWeighed(Decision):
     """The judgement where the verdicts of texts and facts differ."""
 
-    kind: ClassVar[str] = "weighed"
     value: str
     attempt: int
     texts: str

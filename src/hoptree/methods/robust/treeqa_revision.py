@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from hoptree.core.values import Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import Cited
 from hoptree.methods.steps.logic_tree import names_it, substituted
@@ -30,20 +29,18 @@ from hoptree.methods.treeqa.walk import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sibling_revised")
 class SiblingRevised(Decision):
     """The id of a node that names the refuted answer of a sibling, and what it asks now."""
 
-    kind: ClassVar[str] = "sibling_revised"
     value: int
     asked: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sibling_left")
 class SiblingLeft(Decision):
     """The id of a node that still names a refuted answer, with the right one and why it was left."""
 
-    kind: ClassVar[str] = "sibling_left"
     value: int
     asked: str
     names: str
@@ -51,11 +48,10 @@ class SiblingLeft(Decision):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("aligned")
 class NodeAligned(Decision):
     """An answer that follows from what was corrected below, and the one before."""
 
-    kind: ClassVar[str] = "aligned"
     value: str
     before: str
 

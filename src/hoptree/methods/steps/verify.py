@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
@@ -138,11 +138,10 @@ class Verdict:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("verdict")
 class HypothesisValidated(Decision):
     """What evidence says of a hypothesis; `asked` is False where there was none to ask about."""
 
-    kind: ClassVar[str] = "verdict"
     value: str
     attempt: int
     asked: bool
@@ -150,19 +149,17 @@ class HypothesisValidated(Decision):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("clue")
 class ClueFound(Decision):
     """What to search for next, "" where the reply holds nothing."""
 
-    kind: ClassVar[str] = "clue"
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("ref_fabricated")
 class ReferencesFabricated(Decision):
     """References that name nothing in the evidence."""
 
-    kind: ClassVar[str] = "ref_fabricated"
     value: list[str]
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import ClassVar
 
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
 from hoptree.methods.steps.graph_evidence import Ahead
 from hoptree.methods.steps.logic_tree import MAX_NODES, carried
@@ -23,19 +21,17 @@ from hoptree.methods.steps.verify import Verdict
 from hoptree.methods.treeqa.walk import Branch, Key, NodeProcess, Outcome, Traversal, Walk, flatten, hang_below
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("discarded")
 class WorkDiscarded(Decision):
     """The nodes below a refuted one whose work ahead was given up."""
 
-    kind: ClassVar[str] = "discarded"
     value: list[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("failed_ahead")
 class FailedAhead(Decision):
     """The error of work ahead on a node."""
 
-    kind: ClassVar[str] = "failed_ahead"
     value: str
 
 

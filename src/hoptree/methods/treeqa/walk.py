@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Planned
+from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
@@ -134,11 +134,10 @@ class NodeProcess(Protocol):
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("corrected")
 class TreeCorrected(Decision):
     """How many nodes were rebuilt and how often nodes were validated; `nodes` are left in the tree."""
 
-    kind: ClassVar[str] = "corrected"
     value: int
     validations: int
     nodes: int
