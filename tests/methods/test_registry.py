@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
+from hoptree import methods
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine import registry
 from hoptree.engine.context import Context
 from hoptree.engine.registry import Method, Option, find_method, list_methods, method, read_options
-from hoptree import methods
 from hoptree.methods import baselines
 
 
@@ -330,6 +330,10 @@ def test_a_baseline_fits_on_a_page() -> None:
     folder = Path(baselines.__file__).parent
     lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in folder.glob("[!_]*.py")}
     assert not {name: count for name, count in lines.items() if count > TWO_FORMS.get(name, 150)}
+
+
+PAPER_LINES = {"treeqa": 830, "mind": 850}
+"""Papers whose published form is still longer than 700 lines: what it has now."""
 
 
 @pytest.mark.parametrize("name", ["taikc", "ra_isf", "treeqa", "mind"])

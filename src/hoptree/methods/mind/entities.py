@@ -16,10 +16,10 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.continuation import Draft, UncertaintySignal
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
-from hoptree.text.names import fold, name_spans
+from hoptree.text.names import capitalised_names, fold
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, entity_confidence, find_mentions
 from hoptree.text.tokens import Span, word_spans
-from hoptree.text.word_classes import Tagger, is_time_expression
+from hoptree.text.word_classes import Tagger
 
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
@@ -89,7 +89,9 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     readable = bool(entities or relations)
     note_reply(ctx, "extract", "" if readable else reading.error or "no name", reading.repairs)
     names = list(filter(_is_name, entities))
-    names += [name for name in names_in(question, tagger) if not any(find_mentions(name, other) for other in names)]
+    names += [
+        name for name in capitalised_names(question, tagger) if not any(find_mentions(name, other) for other in names)
+    ]
     common = [name for name in entities if not _is_name(name)]
     if not names:
         names, common = common, []
@@ -109,22 +111,6 @@ def _texts(value: Any) -> list[str]:
 def _is_name(text: str) -> bool:
     """Return whether a text has a figure, or a letter that is not small: some scripts have no capitals."""
     return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
-
-
-def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
-
-    A month or a day of the week is no name where it tells when something was.
-    """
-    found = []
-    for start, end in name_spans(text):
-        inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
-        carrying = tagger.content(text, inside)
-        while inside and not carrying[len(carrying) - len(inside)]:
-            inside.pop(0)
-        if inside and not is_time_expression(text, (inside[0][0], end)):
-            found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
-    return tuple(dict.fromkeys(found))
 
 
 async def filter_by_reasoning(
@@ -267,7 +253,7 @@ class EntityFilter:
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
         found = {fold(candidate.name): candidate for candidate in self._extracted}
-        for name in names_in(text.text, self._tagger):
+        for name in capitalised_names(text.text, self._tagger):
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
                 found.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())

@@ -14,11 +14,11 @@ from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, Unc
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
+from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
-from hoptree.text.names import fold, is_ordinary_start, name_spans
+from hoptree.text.names import fold
 from hoptree.text.relation_words import relation_key
-from hoptree.text.tokens import Span, word_spans
-from hoptree.text.uncertainty import answer_lead_spans
+from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import Tagger
 
 
@@ -69,37 +69,6 @@ class MemoryShown(Decision):
         view.conflicts = tuple(tuple(tuple(map(str, fact)) for fact in group) for group in self.conflicts)
 
 
-def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
-    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
-    spans = word_spans(sentence)
-    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
-    return tuple(
-        sentence[start:end].removesuffix("'s").removesuffix("’s")
-        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
-        if carries
-        # the "s" behind a bracket or a quotation mark, which is no part of a word
-        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
-        and not _overlaps((start, end), left_out)
-        and (is_ordinary_start(sentence, (start, end)) or not _overlaps((start, end), names))
-    )
-
-
-def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
-    """Join the names and the words that are not in them, each once, up to so many words."""
-    parts: list[str] = []
-    used: set[str] = set()
-    for part in (*names, *sought):
-        words = {fold(part[start:end]) for start, end in word_spans(part)}
-        if not words <= used:
-            parts.append(part)
-            used |= words
-    return " ".join(" ".join(parts).split()[:limit])
-
-
-def _overlaps(word: Span, places: Sequence[Span]) -> bool:
-    return any(first < word[1] and word[0] < last for first, last in places)
-
-
 @dataclass(frozen=True, slots=True)
 class LookupSetting:
     """Passages a search (`k`), words a query, facts `rendered`, whether titles are shown, and searches in all."""
@@ -121,9 +90,6 @@ class Found:
 
 class Lookup:
     """Sub-queries, what they found, and the memory of one question; `left` counts the searches that remain."""
-
-    quoted = False
-    """Whether one sentence must state a fact that enters memory."""
 
     def __init__(
         self,
@@ -173,25 +139,25 @@ class Lookup:
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
         """Search with the names that were kept; None where there is nothing to search with."""
-        passages = await self._search(uncertain, chosen.kept, sought)
+        passages = await self._search(uncertain, chosen.kept, chosen.kept, sought)
         return None if passages is None else Found(passages, chosen.kept)
 
     async def _search(
-        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str], *, again: bool = False
+        self,
+        uncertain: UncertainSentence,
+        kept: Sequence[Candidate],
+        used: Sequence[Candidate],
+        sought: Sequence[str],
+        *,
+        again: bool = False,
     ) -> tuple[Passage, ...] | None:
-        used, words = (kept, sought) if again else self._narrow(uncertain, kept, sought)
-        query = sub_query([candidate.name for candidate in used], words, limit=self._setting.words)
+        """Search with the names `used`, of those `kept`; None where that gives no query."""
+        query = sub_query([candidate.name for candidate in used], sought, limit=self._setting.words)
         names = [candidate.name for candidate in kept]
         self._ctx.emit(
-            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(words), again=again)
+            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought), again=again)
         )
         return await self._search_corpus(query, self._setting.k) if query else None
-
-    def _narrow(
-        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
-    ) -> tuple[Sequence[Candidate], Sequence[str]]:
-        """Return the names to search with, of those that were kept, and what is sought of them."""
-        return kept, sought
 
     async def _search_corpus(self, query: str, k: int) -> tuple[Passage, ...]:
         self.left -= 1
@@ -210,9 +176,13 @@ class Lookup:
         new = [passage for passage in passages if asked - self._learned.setdefault(passage.id, set())]
         for passage in new:
             self._learned[passage.id] |= asked
-        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quoted=self.quoted)
+        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quote=self._quote)
         conflicts = self._memory.conflicts()
         self._ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self._memory), conflicts=conflicts))
+
+    def _quote(self, stated: StatedFact, passage: Passage) -> str | None:
+        """Return the sentence that states a fact; None keeps the fact out of memory."""
+        return stated.sentence
 
     def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
         """Return what memory has of just what the sentence says: it is not searched for again."""
