@@ -15,8 +15,17 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, NodeSettled
 from hoptree.engine.registry import Decisions
 from hoptree.engine.schedule import both
-from hoptree.methods.ra_isf import PaperModules
-from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
+from hoptree.methods.ra_isf import (
+    UNKNOWN,
+    Branch,
+    Lookup,
+    Pairs,
+    PaperModules,
+    Setting,
+    recall,
+    relevance_summary,
+    retrieve,
+)
 from hoptree.methods.steps.answer import answer_from, combine_answers, supporting_ids
 from hoptree.methods.steps.choose import SurestChosen, surest
 from hoptree.methods.steps.compare import Compared, compare_pairs, compares, compares_again
