@@ -11,8 +11,8 @@ from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.engine.context import Budget
-from hoptree.methods.baselines.dyplan import read_final
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_method_replies import read_final
 
 LAST = "So the answer is: Charles Armand."
 DIALOGUE = (

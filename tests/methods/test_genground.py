@@ -11,10 +11,9 @@ from tests.steps.broken_texts import LONG
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
-from hoptree.methods.baselines.genground import read_deduced
 from hoptree.models.scripted import Rule
 from hoptree.text.parse_dialogue import DialogueTurn
-from hoptree.text.parse_method_replies import CitedAnswer, cited_passage, read_cited
+from hoptree.text.parse_method_replies import CitedAnswer, cited_passage, read_cited, read_deduced
 
 FATHER = "Who is the father of Charles Bretagne?"
 BORN = "Where was Jean Bretagne born?"

@@ -10,7 +10,7 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run
 
-import hoptree.methods.baselines.seakr as module
+import hoptree.methods.steps.uncertain_sentences as module
 from hoptree.models.scripted import Rule
 
 FIRST = "His father is Jean."

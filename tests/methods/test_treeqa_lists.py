@@ -10,7 +10,8 @@ from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, node, robust_run, rules, tree, verdict
 
 from hoptree.core.values import Passage
-from hoptree.methods.steps.conditions import may_list, read_conditions
+from hoptree.methods.robust.conditions import read_conditions
+from hoptree.methods.steps.conditions import may_list
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.models.scripted import Rule
 

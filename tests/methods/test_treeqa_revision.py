@@ -13,13 +13,13 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.events import Event
 from hoptree.engine.trace import Trace
+from hoptree.methods.robust.treeqa_revision import RobustOutcome, make_robust_walk, revise_siblings
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.graph_evidence import Wanted
 from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.methods.steps.verify import Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
-from hoptree.methods.treeqa.robust_revision import revise_siblings
-from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, Wanted, hang
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, hang
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -40,14 +40,14 @@ class Knowing:
         claim = branch.claim
         await asyncio.sleep(0)
         if allowed < 1 or not wanted():
-            return Outcome()
+            return RobustOutcome()
         self.asked.append(claim.question)
         thought = claim.hypothesis or claim.dropped
         right = self._right.get(claim.question, thought)
         verdict = Verdict("supported") if right == thought else Verdict("refuted", correction=right)
         if not claim.hypothesis:  # answered from evidence
             verdict = Verdict("supported", stated=right)
-        outcome = Outcome((Attempt(claim.question, verdict, EvidenceBox()),), stated=verdict.stated)
+        outcome = RobustOutcome((Attempt(claim.question, verdict, EvidenceBox()),), stated=verdict.stated)
         if right == thought or not may_rebuild:
             return outcome
         below = carried(replace(claim, hypothesis=thought), right, guesses=False) or ()
@@ -64,7 +64,7 @@ class Revised:
         trace = Trace("t")
         ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=trace)
         self.process = Knowing(right, rebuilt or {})
-        self.walk = make_walk(traversal, ctx, self.process, hang(tops, Node(0, "", depth=0), first=1))
+        self.walk = make_robust_walk(traversal, ctx, self.process, hang(tops, Node(0, "", depth=0), first=1))
 
         async def go() -> None:
             await self.walk.run()

@@ -21,13 +21,14 @@ from hoptree.core.errors import EndpointError
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
+from hoptree.methods.robust import treeqa_process
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.graph_evidence import Ahead, Wanted
 from hoptree.methods.steps.logic_tree import Claim
 from hoptree.methods.steps.verify import Verdict
-from hoptree.methods.treeqa import robust as treeqa_robust
 from hoptree.methods.treeqa.hypotheses import Rebuilt
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Ahead, Attempt, Branch, Outcome, Walk, Wanted, hang
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, hang
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -46,7 +47,7 @@ def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validate
 def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: float, robust: bool) -> None:
     """A model that refutes and rebuilds at its ease must not multiply its own work."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(treeqa_robust, "held", lambda said, *_: said)
+        patched.setattr(treeqa_process, "held", lambda said, *_: said)
         calls: dict[str, list[int]] = {
             how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in COSTLY]
             for how in ("serial", "speculative")

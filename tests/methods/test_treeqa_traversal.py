@@ -32,9 +32,9 @@ from hoptree.engine.context import Budget, Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import TreeNode
 from hoptree.engine.trace import Trace
+from hoptree.methods.robust import treeqa_process
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.treeqa import robust as treeqa_robust
-from hoptree.methods.treeqa.sources import PRESETS, Sources
+from hoptree.methods.steps.graph_evidence import PRESETS, Sources
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
@@ -115,7 +115,7 @@ def test_speculative_gives_the_same_tree_as_serial_beyond_the_paper(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Walk, "max_fixes", caps[0])
         patched.setattr(Walk, "max_validations", caps[1])
-        patched.setattr(treeqa_robust, "held", lambda said, *_: said)
+        patched.setattr(treeqa_process, "held", lambda said, *_: said)
         how: dict[str, Any] = {"evidence": evidence, "robust": True}
         serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", **how))
         ahead, events = asyncio.run(asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", **how))

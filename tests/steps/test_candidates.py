@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.entities import Candidate, filter_by_confidence, names_in
-from hoptree.methods.mind.lookup import sought_words, sub_query
+from hoptree.methods.mind.entities import Candidate, filter_by_confidence
+from hoptree.text.names import capitalised_names
+from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
@@ -24,7 +25,7 @@ TAGGER = LexiconTagger()
     ],
 )
 def test_names_in_a_text(text: str, names: list[str]) -> None:
-    assert list(names_in(text, TAGGER)) == names
+    assert list(capitalised_names(text, TAGGER)) == names
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_names_in_a_text(text: str, names: list[str]) -> None:
     ],
 )
 def test_a_month_and_a_day_of_the_week_are_no_names(text: str) -> None:
-    assert names_in(text, TAGGER) == ()
+    assert capitalised_names(text, TAGGER) == ()
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,12 @@ def test_a_month_and_a_day_of_the_week_are_no_names(text: str) -> None:
     ],
 )
 def test_what_is_called_by_a_month_or_a_day_is_a_name(text: str, name: str) -> None:
-    assert name in names_in(text, TAGGER)
+    assert name in capitalised_names(text, TAGGER)
 
 
 @given(st.text(max_size=200))
 def test_any_text_has_names_or_none(text: str) -> None:
-    assert all(name and name in text for name in names_in(text, TAGGER))
+    assert all(name and name in text for name in capitalised_names(text, TAGGER))
 
 
 def test_the_surest_stay_in_their_order() -> None:

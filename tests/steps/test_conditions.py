@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.conditions import may_list, named, read_conditions
+from hoptree.methods.robust.conditions import read_conditions
+from hoptree.methods.steps.conditions import may_list, named
 
 
 def split(question: str, asked: str, *conditions: str) -> tuple[str, tuple[str, ...]] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Fact
-from hoptree.methods.mind.lookup import sought_words
 from hoptree.methods.mind.memory import FactMemory, Held
 from hoptree.text.relation_words import relation_key
+from hoptree.text.retrieval_triggers import sought_words
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import LexiconTagger
 

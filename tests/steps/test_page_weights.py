@@ -7,7 +7,8 @@ import math
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.methods.baselines.tog2 import best_sentences, weigh_pages
+from hoptree.methods.baselines.tog2 import weigh_pages
+from hoptree.retrieval.bm25 import best_sentences
 
 
 def page(name: str, *scores: float) -> list[Passage]:

@@ -13,7 +13,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.calls import open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.ra_isf_modules import judge_knowledge, judge_passages
+from hoptree.methods.ra_isf import judge_knowledge, judge_passages
 from hoptree.methods.steps.answer import (
     answer_from,
     combine_answers,

@@ -17,10 +17,10 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Fact, Qualifier, Term
+from hoptree.methods.robust.treeqa_process import held
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox, read_references
 from hoptree.methods.steps.link import names_in
-from hoptree.methods.steps.verify import Label, Verdict, held, read_verdict, validate
-from hoptree.methods.treeqa.hypotheses import read_clue
+from hoptree.methods.steps.verify import Label, Verdict, read_clue, read_verdict, validate
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.loose_json import read_json
 

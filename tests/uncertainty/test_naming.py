@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.entities import names_in
-from hoptree.methods.mind.lookup import sought_words
-from hoptree.text.names import NameTagger
+from hoptree.text.names import NameTagger, capitalised_names
+from hoptree.text.retrieval_triggers import sought_words
 from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
@@ -29,7 +28,7 @@ TAGGER = LexiconTagger()
     ],
 )
 def test_an_ordinary_word_that_begins_a_sentence_is_no_name(text: str, names: list[str]) -> None:
-    assert list(names_in(text, NameTagger(TAGGER))) == names
+    assert list(capitalised_names(text, NameTagger(TAGGER))) == names
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_an_ordinary_word_that_begins_a_sentence_is_no_name(text: str, names: li
     ],
 )
 def test_what_is_a_name_stays_one(text: str, name: str) -> None:
-    assert name in names_in(text, NameTagger(TAGGER))
+    assert name in capitalised_names(text, NameTagger(TAGGER))
 
 
 def test_a_word_that_is_no_name_tells_what_is_sought() -> None:
@@ -57,4 +56,4 @@ def test_a_word_that_is_no_name_tells_what_is_sought() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_has_names_or_none(text: str) -> None:
-    assert all(name and name in text for name in names_in(text, NameTagger(TAGGER)))
+    assert all(name and name in text for name in capitalised_names(text, NameTagger(TAGGER)))

@@ -103,7 +103,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     title = "Best answer so far" if result.answer and result.stopped_by else "Answer"
     console.print(Panel(_answer_text(result), title=title, title_align="left", expand=False))
     for decision in result.decisions:
-        name, _, value = clean(decision.summary()).partition(": ")
+        name, _, value = clean(decision.shown_line()).partition(": ")
         line((f"{name}: ", "dim"), value)
     if result.why:
         line(("why: ", "dim"), clean(result.why))

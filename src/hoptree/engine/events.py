@@ -5,9 +5,8 @@ On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SEC
 
 Types that only one method uses are defined in its file. A class registers itself by its `event` or `kind`:
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
+    @decision("route")
     class Routed(Decision):
-        kind: ClassVar[str] = "route"
         value: str
         labels: list[str] = field(default_factory=list)
         reason: str = field(default="", metadata=OMIT)  # not written while it is ""
@@ -23,13 +22,14 @@ fields of their own: the first type that knows all fields of an object is taken,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from hoptree.engine.explain import SHOWN_KINDS, describe_decision
 from hoptree.engine.generation_view import GenerationView
 
+_Decision = TypeVar("_Decision", bound="Decision")
 FORMAT = 2
 """The version of the form on disk. Format 1 had no number; its objects are read as well."""
 
@@ -291,7 +291,7 @@ class Decision(OfNode):
         data = Event.as_dict(self)
         return {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")} | data
 
-    def summary(self) -> str:
+    def shown_line(self) -> str:
         """Return the line that is shown with the answer; "" for decisions that a tree or a text shows already."""
         data = self.as_dict()
         return describe_decision(data) if data["kind"] in SHOWN_KINDS else ""
@@ -321,11 +321,21 @@ class Decision(OfNode):
         return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def decision(kind: str) -> Callable[[type[_Decision]], type[_Decision]]:
+    """Register a subclass of `Decision` under a kind, as a frozen dataclass with slots and keywords only."""
+
+    def register(cls: type[_Decision]) -> type[_Decision]:
+        cls.kind = kind
+        return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+    return register
+
+
+@decision("facts_near")
 class FactsNear(Decision):
     """The facts of the corpus nearest to a query: subject, relation, object and the id of the passage."""
 
-    kind: ClassVar[str] = "facts_near"
     value: list[list[str]]
     query: str = ""
 

@@ -31,6 +31,8 @@ _MODULES = {
     **{name: f"hoptree.methods.baselines.{name}" for name in _BASELINES},
 }
 """Where each method of the package is defined; a module is imported when its method is first looked for."""
+_ROBUST = ("taikc", "ra_isf", "treeqa", "mind")
+"""Methods with a form beyond their paper: loaded with them, since stored traces hold its decisions."""
 _registered: dict[str, Method] = {}
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
@@ -212,11 +214,17 @@ def _begun_again(run: Run) -> Run:
 
 def list_methods() -> tuple[Method, ...]:
     """Return every method: hop, the four papers, the baselines, then those of other packages."""
-    for module in _MODULES.values():
-        import_module(module)
+    for name in _MODULES:
+        _load(name)
     _load_plugins()
     order = {name: place for place, name in enumerate(_MODULES)}
     return tuple(sorted(_registered.values(), key=lambda known: (order.get(known.name, len(order)), known.name)))
+
+
+def _load(name: str) -> None:
+    import_module(_MODULES[name])
+    if name in _ROBUST:
+        import_module(f"hoptree.methods.robust.{name}")
 
 
 @cache
@@ -238,8 +246,8 @@ def check_role(chosen: Method, role: str) -> None:
 
 def find_method(name: str) -> Method:
     """Return a method by name, importing only its own module."""
-    if name not in _registered and name in _MODULES:
-        import_module(_MODULES[name])
+    if name in _MODULES:
+        _load(name)
     if name not in _registered:
         _load_plugins()
     if name not in _registered:

@@ -231,7 +231,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         writing=read_writing(events),
         cited=cited,
         why=explain.explain_answer(decisions) if finals else "",
-        decisions=tuple(decision for decision in decisions if decision.summary()),
+        decisions=tuple(decision for decision in decisions if decision.shown_line()),
         consulted=consulted,
     )
 

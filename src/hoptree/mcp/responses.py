@@ -18,10 +18,9 @@ from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, q
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.graph_evidence import PRESETS, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import Verdict, validate
-from hoptree.methods.treeqa.hypotheses import new_clue
-from hoptree.methods.treeqa.sources import PRESETS, Sources
+from hoptree.methods.steps.verify import Verdict, new_clue, validate
 from hoptree.models.model import Model
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.question_tree import Node

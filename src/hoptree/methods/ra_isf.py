@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled
+from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision
 from hoptree.engine.explain import shorten
+from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import Decisions, Explanation, method
 from hoptree.engine.schedule import grow, plant, spent_under, together
-from hoptree.methods.ra_isf_modules import (
-    UNKNOWN,
-    Branch,
-    KnowledgeJudged,
-    Lookup,
-    Pairs,
-    RelevanceJudged,
-    Setting,
-    recall,
-    relevance_summary,
-    retrieve,
-)
-from hoptree.methods.ra_isf_robust import RobustModules
-from hoptree.methods.steps.answer import answer_from, combine_answers
-from hoptree.methods.steps.choose import SurestChosen
-from hoptree.methods.steps.compare import Compared
+from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
 from hoptree.methods.steps.decompose import drop_asked, split_question
-from hoptree.text.parse import question_key
+from hoptree.methods.steps.evidence import number_lines, show_texts
+from hoptree.text.parse import SelfKnowledge, question_key, read_self_knowledge, says_unknown
+from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
 DepthRule = Literal["faithful", "prune"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("so_far")
 class AnswerSoFar(Decision):
     """What a node has before it is decomposed, in case the budget ends before the node does."""
 
-    kind: ClassVar[str] = "so_far"
     value: str
     source: str
     support: list[str] = field(default_factory=list)
@@ -54,62 +41,16 @@ class AnswerSoFar(Decision):
 
 
 class _RaIsfExplanation(Explanation):
-    """What decided between the answers that a node had: readings, memory, and its sub-questions."""
+    """Why a node has its answer, and what one had that the budget ended."""
 
     def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
-        return "; ".join((node.why, *_choices(node, decisions))) if node.why else ""
+        from hoptree.methods.robust.ra_isf import explain_choices
+
+        return "; ".join((node.why, *explain_choices(node, decisions))) if node.why else ""
 
     def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
         so_far = [decision for decision in decisions if isinstance(decision, AnswerSoFar)]
         return super().draft_of(so_far or decisions)
-
-
-def _choices(node: NodeSettled, decisions: Decisions) -> Iterator[str]:
-    """Yield what was decided, in order; what a later decision made void is left out."""
-    # A question that comes again is looked up and concluded for the node that was first to ask it, and for it alone.
-    looked = decisions.get(node.details.get("looked_by", node.id), ())
-    concluded = decisions.get(node.details.get("concluded_by", node.id), ())
-    by_parts = node.source == "synthesis"
-    compared = next((one for one in reversed(concluded) if isinstance(one, Compared)), None)
-    combined = _last_choice(concluded, "combined")
-    if compared and compared.value and by_parts:
-        yield compared.reason()
-        return
-    if not by_parts:
-        yield from _before_split(_last_choice(looked, "read"), _last_choice(looked, "remembered"), node.answer)
-    if compared:
-        yield Compared(value=False, kind_of="").reason()
-    if combined:
-        yield _combination(combined, node.answer)
-    elif node.details.get("sub_questions") and node.answer and not by_parts:
-        known = "concluded_by" in node.details or concluded is looked
-        yield f"kept from before the split{', as the sub-questions gave no answer' if known else ''}"
-
-
-def _last_choice(decisions: Sequence[Decision], when: str) -> SurestChosen | None:
-    choices = (one for one in reversed(decisions) if isinstance(one, SurestChosen) and one.when == when)
-    return next(choices, None)
-
-
-def _before_split(read: SurestChosen | None, remembered: SurestChosen | None, answer: str) -> Iterator[str]:
-    """Yield what decided between readings, and between the surest of them and memory."""
-    if read and (not remembered or remembered.taken == read.taken):
-        words = f"{'surer' if read.rated else 'taken'} of two readings: {read.weighed(answer)}"
-        yield "two readings agree" if read.unanimous else words
-    if remembered:
-        won, lost = ("memory", "the guess") if remembered.value else ("the guess", "memory")
-        words = f"{won} is {'surer than' if remembered.rated else 'taken before'} {lost}: "
-        yield f"{won} and {lost} agree" if remembered.unanimous else words + remembered.weighed(answer)
-
-
-def _combination(choice: SurestChosen, answer: str) -> str:
-    weighed = choice.weighed(answer)
-    if choice.value:
-        words = f"{'surer than' if choice.rated else 'taken instead of what was read'} before the split: {weighed}"
-        return "as before the split" if choice.unanimous else words
-    if choice.unanimous:
-        return "kept from before the split, and the sub-questions agree"
-    return f"kept from before the split{', being surer' if choice.rated else ''}: {weighed} from the sub-questions"
 
 
 @method(
@@ -170,14 +111,173 @@ async def ra_isf(
         fallthrough=fallthrough,
         titles=titles or robust,
     )
-    modules = RobustModules(ctx, setting) if robust else _PaperModules(ctx, setting)
+    modules = PaperModules(ctx, setting)
+    if robust:
+        from hoptree.methods.robust.ra_isf import RobustModules
+
+        modules = RobustModules(ctx, setting)
     if no_decomposition:
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
-class _PaperModules:
+Branch = Literal["self-knowledge", "passages", "sub-questions", "guess", "none"]
+"""The exit of Algorithm 1 that answered a question; a guess is beyond the paper."""
+Pairs = Sequence[tuple[str, Answer]]
+"""Sub-questions and their answers."""
+UNKNOWN = Answer("", status="unknown")
+_KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The options that say which modules there are, and how they see passages."""
+
+    k: int
+    listwise: bool
+    know: bool
+    search: bool
+    judge: bool
+    fallthrough: bool
+    titles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What memory and passages gave for a question; one that is not `settled` is decomposed, if it may be.
+
+    `node` is the one that was looked up, `passages` are carried down to its sub-questions. `judged_by` is the node that
+    asked for self-knowledge and relevance, where that is another one.
+    """
+
+    answer: Answer
+    settled: bool
+    branch: Branch
+    why: str
+    node: int
+    passages: tuple[Passage, ...] = ()
+    judged_by: int | None = None
+
+
+@decision("know")
+class KnowledgeJudged(Decision):
+    """Whether the model says that it knows; `answer` is what it said in the same reply."""
+
+    value: bool
+    raw: str
+    answer: str = ""
+
+
+@decision("relevance")
+class RelevanceJudged(Decision):
+    """How many passages are relevant; `judged` are pairs of id and verdict."""
+
+    value: int
+    how: str
+    judged: list[list[Any]] = field(default_factory=list)
+
+
+async def judge_knowledge(
+    ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False
+) -> SelfKnowledge:
+    """M_know: ask whether the model knows the answer; a reply that goes on after its "yes" gives it as well.
+
+    With `logprobs`, such an answer has a confidence: the least probability among the reply's tokens.
+    """
+    prompt = prompt_for(ctx.method, "know").fill(question=question)
+    reply = await ctx.generate(
+        "know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node, top_logprobs=1 if logprobs else 0
+    )
+    knowing = read_self_knowledge(reply.text, question)
+    readable = knowing.known or says_unknown(reply.text) or read_choice(reply.text, ("Yes", "No")) == "No"
+    note_reply(ctx, "know", "" if readable else "neither yes nor no")
+    ctx.emit(KnowledgeJudged(value=knowing.known, raw=reply.text, answer=knowing.answer), node=node)
+    return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing
+
+
+async def recall(ctx: Context, question: str, node: Node, *, logprobs: bool = False) -> Answer | None:
+    """Answer from the model's knowledge if M_know says that it has it; asked again only where M_know gave no answer.
+
+    With `logprobs`, it is also asked again where M_know gave an answer without confidence, which cannot be weighed.
+    """
+    scored = logprobs and "logprobs" in ctx.model_for("know").capabilities
+    knowing = await judge_knowledge(ctx, question, node=node, logprobs=scored)
+    if not knowing.known:
+        return None
+    if knowing.answer and (knowing.confidence is not None or not logprobs):
+        # "Yes" answers the main question completely; for a sub-question, the words behind it may be of use above.
+        text = "Yes" if node.depth == 0 and knowing.answer.startswith(("Yes. ", "Yes, ")) else knowing.answer
+        return Answer(text, knowing.answer, source="internal", confidence=knowing.confidence)
+    return await direct_answer(ctx, question, node=node, logprobs=logprobs)
+
+
+async def judge_passages(
+    ctx: Context,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    listwise: bool = False,
+    titles: bool = False,
+    node: Node | None = None,
+) -> tuple[Passage, ...]:
+    """M_rel: return the passages that the model calls relevant, in their order.
+
+    One call a passage, all at once. With `listwise` it is one call for all of them, which also asks whether they are
+    sufficient and so lets fewer through.
+    """
+    shown = show_texts(ctx, passages, titles=titles)
+    if not passages:
+        verdicts = []
+    elif listwise:
+        verdicts = await _judge_all(ctx, question, shown, node)
+    else:
+        verdicts = await together(_judge(ctx, question, text, node) for text in shown)
+    judged = [[passage.id, verdict] for passage, verdict in zip(passages, verdicts, strict=True)]
+    how = "listwise" if listwise else "each"
+    ctx.emit(RelevanceJudged(value=sum(verdicts), how=how, judged=judged), node=node)
+    return tuple(passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict)
+
+
+async def _judge(ctx: Context, question: str, passage: str, node: Node | None) -> bool:
+    prompt = prompt_for(ctx.method, "relevance").fill(passage=passage, question=question)
+    reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=_RELEVANCE_TOKENS, node=node)
+    note_reply(ctx, "relevance", "" if judges_relevance(reply.text) else "neither relevant nor irrelevant")
+    return read_relevance(reply.text)
+
+
+async def _judge_all(ctx: Context, question: str, passages: Sequence[str], node: Node | None) -> list[bool]:
+    prompt = prompt_for(ctx.method, "relevance_list").fill(passages=number_lines(passages), question=question)
+    reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=_LISTWISE_TOKENS, node=node)
+    relevant = read_numbers(reply.text, len(passages))
+    note_reply(ctx, "relevance", "" if relevant or judges_relevance(reply.text) else "no number of a passage")
+    return [number in relevant for number in range(1, len(passages) + 1)]
+
+
+async def retrieve(
+    ctx: Context, question: str, node: Node, setting: Setting
+) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
+    """Return the passages that a search finds, and those of them that are relevant (all, where none is judged)."""
+    passages = await ctx.search(question, k=setting.k, node=node)
+    if not setting.judge:
+        return passages, passages
+    relevant = await judge_passages(
+        ctx, question, passages, listwise=setting.listwise, titles=setting.titles, node=node
+    )
+    return passages, relevant
+
+
+def relevance_summary(relevant: Sequence[Passage], passages: Sequence[Passage], setting: Setting) -> str:
+    if not setting.search:
+        return "nothing is looked up"
+    if not passages:
+        return "nothing was found"
+    if not setting.judge:
+        return f"{len(passages)} passages read"
+    return f"{len(relevant)} of {len(passages)} passages relevant"
+
+
+class PaperModules:
     """What Algorithm 1 does with one question: lines 5 to 15 before it is decomposed, line 20 after."""
 
     def __init__(self, ctx: Context, setting: Setting) -> None:
@@ -211,9 +311,7 @@ class _Algorithm1:
     not depend on which of its places in the tree was reached first.
     """
 
-    def __init__(
-        self, ctx: Context, modules: _PaperModules | RobustModules, *, depth: int, prune: bool, linked: bool
-    ) -> None:
+    def __init__(self, ctx: Context, modules: PaperModules, *, depth: int, prune: bool, linked: bool) -> None:
         self._ctx, self._modules = ctx, modules
         self._depth, self._prune, self._linked = depth, prune, linked
         self._once = SingleFlight()

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from hoptree.core.values import Answer, Passage, Question
+from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision, PlanRepaired
+from hoptree.engine.events import ChainWritten, Decision, PlanRepaired, decision
 from hoptree.engine.registry import method
-from hoptree.engine.schedule import both, in_order, together
+from hoptree.engine.schedule import in_order, together
 from hoptree.methods.steps.answer import (
     answer_from,
     confident_answer,
     direct_answer,
     summarise_chain,
-    supporting_ids,
     synthesise,
 )
-from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains, surest
-from hoptree.methods.steps.compare import both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
-from hoptree.text.grounding import grounded
+from hoptree.methods.steps.demonstrations import fixed_demonstrations
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 
@@ -32,30 +28,20 @@ Attempt = Callable[[str, Node], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
+class Solved:
     """A node's question with its references filled in, and its answer."""
 
     question: str
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("probability")
 class ProbabilityJudged(Decision):
     """Whether the least token probability of a direct answer reaches the threshold."""
 
-    kind: ClassVar[str] = "probability"
     value: bool
     signal: float | None
     threshold: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingGrounded(Decision):
-    """Whether passages hold what was read in them, and which."""
-
-    kind: ClassVar[str] = "grounded"
-    value: bool
-    passages: list[str] = field(default_factory=list)
 
 
 class _Unanswered(Exception):
@@ -130,21 +116,22 @@ async def taikc(
         return replace(await direct_answer(ctx, asked, node=node), source="fallback")
 
     if robust:
-        return await _Robust(question.text, ctx, recall, k, reads=source != "internal", guesses=continuation).answer(
-            parallel=parallel
-        )
+        from hoptree.methods.robust.taikc import RobustRun
+
+        run = RobustRun(question.text, ctx, recall, k, reads=source != "internal", guesses=continuation)
+        return await run.answer(parallel=parallel)
     plan = await decompose_tree(ctx, question.text, demonstrations=fixed_demonstrations())
     attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, read, continue_reasoning)
     try:
-        solved = await _fill(ctx, question.text, plan, attempts, parallel=parallel)
+        solved = await fill_tree(ctx, question.text, plan, attempts, parallel=parallel)
     except _Unanswered:
         return Answer("", status="unknown")
-    chains = await together(summarise_chain(ctx, path) for path in _paths(plan, solved))
-    answer = await synthesise(ctx, question.text, _record_chains(ctx, chains))
+    chains = await together(summarise_chain(ctx, path) for path in chain_paths(plan, solved))
+    answer = await synthesise(ctx, question.text, record_chains(ctx, chains))
     return replace(answer, status="answered")  # the paper scores the final reply even where it denies an answer
 
 
-async def _fill(
+async def fill_tree(
     ctx: Context,
     question: str,
     plan: Plan,
@@ -152,14 +139,14 @@ async def _fill(
     *,
     parallel: bool,
     despite_unknown: bool = True,
-) -> dict[int, _Solved]:
+) -> dict[int, Solved]:
     """Answer every node by the first attempt that succeeds.
 
     Without `despite_unknown`, a node that refers to an unknown answer is not attempted. Only a node that asks the
     question itself is proposed as the answer of a run that its budget ends.
     """
 
-    async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
+    async def solve(node: Node, done: Mapping[int, Solved]) -> Solved:
         asked = _complete(ctx, node, done)
         ctx.begin_node(node, asked)
         answer, iterations = Answer("", status="unknown"), 0
@@ -172,12 +159,12 @@ async def _fill(
         ctx.end_node(node, answer, iterations=iterations)
         if question_key(asked) == question_key(question):
             ctx.propose(answer, order=node.id)
-        return _Solved(asked, answer)
+        return Solved(asked, answer)
 
     return await in_order(plan, solve, parallel=parallel)
 
 
-def _complete(ctx: Context, node: Node, done: Mapping[int, _Solved]) -> str:
+def _complete(ctx: Context, node: Node, done: Mapping[int, Solved]) -> str:
     """Fill in answers for references (Equation 2); an unknown answer is described by its question."""
     texts = {}
     for ref in node.refs:
@@ -188,85 +175,14 @@ def _complete(ctx: Context, node: Node, done: Mapping[int, _Solved]) -> str:
     return resolve(node.question, texts)
 
 
-def _paths(plan: Plan, solved: Mapping[int, _Solved]) -> list[list[tuple[int, str, str]]]:
+def chain_paths(plan: Plan, solved: Mapping[int, Solved]) -> list[list[tuple[int, str, str]]]:
     """Return (id, question, answer) along every path from root to leaf (Equation 5)."""
     return [[(n.id, solved[n.id].question, solved[n.id].answer.text) for n in path] for path in plan.paths()]
 
 
-def _record_chains(ctx: Context, chains: Iterable[str]) -> list[str]:
+def record_chains(ctx: Context, chains: Iterable[str]) -> list[str]:
+    """Record the distinct chains, and return them."""
     texts = list(dict.fromkeys(chains))
     for text in texts:
         ctx.emit(ChainWritten(text=text))
     return texts
-
-
-class _Robust:
-    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surest of four last readings."""
-
-    def __init__(self, question: str, ctx: Context, recall: Attempt, k: int, *, reads: bool, guesses: bool) -> None:
-        self._question, self._ctx, self._recall = question, ctx, recall
-        self._k, self._reads, self._guesses = k, reads, guesses
-        self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
-        self._own_passages: tuple[Passage, ...] = ()
-        self._seen: dict[str, Passage] = {}
-        self._read_from: dict[int, tuple[str, ...]] = {}
-
-    async def answer(self, *, parallel: bool) -> Answer:
-        ctx, question = self._ctx, self._question
-        rereads = self._guesses and self._reads
-        if rereads and (checked := await both_hold(ctx, question, self._search)):
-            return checked
-        planning = decompose_tree(ctx, question, demonstrations=nearest_demonstrations(question), mend_leaks=True)
-        plan, own_readings = await both(planning, self._read_own(rereads))
-        attempts: tuple[Attempt, ...] = (self._read, self._recall) if self._reads else (self._recall,)
-        solved = await _fill(ctx, question, plan, attempts, parallel=parallel, despite_unknown=self._guesses)
-        answers = {node: part.answer for node, part in solved.items()}
-        if not self._guesses and not all(answer.known for answer in answers.values()):
-            return Answer("", status="unknown")
-        asked = {node: part.question for node, part in solved.items()}
-        if compared := compare_branches(ctx, question, plan, asked, answers):
-            return compared
-        chains = _record_chains(ctx, (" ".join(f"{q} {a}." for _, q, a in path) for path in _paths(plan, solved)))
-        if not rereads:
-            return await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
-        last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        return surest(ctx, [*own_readings, last], when="final", named=(*READINGS, "the chains and what they cite"))
-
-    async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
-        passages = await self._ctx.search(asked, k=self._k, node=node)
-        self._seen |= {passage.id: passage for passage in passages}
-        return passages
-
-    async def _read_own(self, wanted: bool) -> list[Answer]:
-        """Read what the question itself finds."""
-        if not wanted:
-            return []
-        self._own_passages = await self._search(self._question)
-        return await read_several_ways(self._ctx, self._question, self._own_passages)
-
-    async def _read(self, asked: str, node: Node) -> Answer:
-        passages = await self._search(asked, node)
-        for prompt in ("read", "read_or_not_found"):  # models overuse NOT FOUND: it is allowed the second time only
-            reading = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
-            answer = grounded(reading, asked, passages) if reading.known else reading
-            self._ctx.emit(ReadingGrounded(value=answer.known, passages=list(answer.support)), node=node)
-            self._read_from[node.id] = answer.support or reading.support
-            if answer.known:
-                return answer
-        return replace(reading, source="fallback", support=()) if self._guesses else answer
-
-    async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
-        """Answer from the chains, the passages behind them, and those the question itself finds."""
-        cited = [passage_id for node in answers for passage_id in self._read_from.get(node, ())[:MAX_CITED_PASSAGES]]
-        answer, passages = await read_with_chains(
-            self._ctx,
-            self._question,
-            chains,
-            cited=cited,
-            own=self._own_passages,
-            seen=self._seen,
-            k=self._k,
-            logprobs=self._logprobs,
-        )
-        behind = (passage_id for part in answers.values() for passage_id in part.support)
-        return replace(answer, support=tuple(dict.fromkeys([*behind, *supporting_ids(answer.text, passages)])))

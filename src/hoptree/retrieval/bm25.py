@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
@@ -16,6 +17,7 @@ from hoptree.retrieval.index.tantivy_files import (
     pairs,
     without_asking,
 )
+from hoptree.text.names import sentences
 
 _WORTH_A_THREAD = 50_000
 """Passages of an index: below that a search takes less time than handing it to a thread."""
@@ -97,6 +99,21 @@ def bm25(texts: Sequence[Words], sought: Sought) -> list[float]:
     by_terms = _scores([text.terms for text in texts], sought.terms)
     by_pairs = _scores([text.pairs for text in texts], sought.pairs)
     return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
+
+
+def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tuple[Passage, ...]:
+    """Return the English sentences that share most with a query, as passages with the ids of those they stand in."""
+    each = {passage.id: passage for passage in passages}.values()
+    cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(sentences(passage.text))]
+    analysis = _english()
+    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.sought(query))
+    places = sorted(range(len(cut)), key=lambda place: -scores[place])[:keep]
+    return tuple(replace(cut[place], score=scores[place]) for place in places)
+
+
+@cache
+def _english() -> Analysis:
+    return Analysis("english")
 
 
 def _scores(texts: Sequence[Mapping[str, int]], sought: Sequence[str]) -> list[float]:

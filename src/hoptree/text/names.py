@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hoptree.core.lazy import lazy_re
-from hoptree.text.tokens import Span
-from hoptree.text.word_classes import Tagger, begins_sentence, word_set
+from hoptree.text.tokens import Span, word_spans
+from hoptree.text.word_classes import Tagger, begins_sentence, is_time_expression, word_set
 
 _WORD = lazy_re(r"\w[\w'’.-]*")
 _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", "di", "el", "in"))
@@ -204,3 +204,19 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
     if following.isdigit():
         return not shortened and not _BEFORE_A_NUMBER.search(before)
     return not shortened or _BEGINS.match(text, end.end()) is not None
+
+
+def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
+    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
+
+    A month or a day of the week is no name where it tells when something was.
+    """
+    found: list[str] = []
+    for start, end in name_spans(text):
+        inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
+        carrying = tagger.content(text, inside)
+        while inside and not carrying[len(carrying) - len(inside)]:
+            inside.pop(0)
+        if inside and not is_time_expression(text, (inside[0][0], end)):
+            found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
+    return tuple(dict.fromkeys(found))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Token
+from hoptree.core.values import Answer, Token
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import question_key
+from hoptree.text.parse_dialogue import read_answer
 
 _WORD = re.compile(r"[^\W_]+")
 _MIN_STEM_CHARS = 4  # "fully" begins with "full", and "Retrieve" as "Retrieval" does; but "now" is no "no"
@@ -335,7 +336,7 @@ def _to_unit(scores: Mapping[int, float]) -> dict[int, float]:
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
 PARAGRAPH = "<paragraph>"
 """Where a model begins to write a document of its own."""
-UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """What utilities from 1 to 5 count."""
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
@@ -352,6 +353,15 @@ class Critique:
     supported: float = 0.0
     useful: float = 0.0
     likely: float = 0.0
+
+    @classmethod
+    def weighed(cls, shares: Sequence[Mapping[str, float]], labels: Sequence[Sequence[str]], likely: float) -> Critique:
+        """Weigh the shares of labels for relevance, support and utility; a judgement that is lacking counts 0."""
+        relevant, support, utility = (
+            [given.get(label, 0.0) for label in names] for given, names in zip(shares, labels, strict=True)
+        )
+        useful = sum(weight * share for weight, share in zip(_UTILITY_WEIGHTS, utility, strict=True))
+        return cls(relevant[0], support[0] + 0.5 * support[1], useful, likely)
 
     def score(self, w_rel: float, w_sup: float, w_use: float) -> float:
         """Return the weighted sum by which Self-RAG ranks answers."""
@@ -373,12 +383,8 @@ def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[s
     relevant = _shares(text, tokens, _RELEVANT, at_start=True)
     support = _shares(text, tokens, _SUPPORT)
     utility = _shares(text, tokens, _UTILITY)
-    critique = Critique(
-        relevant.get(_RELEVANT[0], 0.0),
-        support.get(_SUPPORT[0], 0.0) + 0.5 * support.get(_SUPPORT[1], 0.0),
-        sum(weight * utility.get(label, 0.0) for label, weight in zip(_UTILITY, UTILITY_WEIGHTS, strict=True)),
-        math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else 0.0,
-    )
+    likely = math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else 0.0
+    critique = Critique.weighed((relevant, support, utility), (_RELEVANT, _SUPPORT, _UTILITY), likely)
     judged = {"relevance": relevant, "support": support, "utility": utility}
     return critique, tuple(name for name, shares in judged.items() if not shares)
 
@@ -386,6 +392,18 @@ def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[s
 def strip_tokens(text: str) -> str:
     """Return a text without reflection tokens and paragraph marks."""
     return " ".join(_TOKENS.sub(" ", text).split())
+
+
+def as_paragraph(title: str, shown: str) -> str:
+    """Return a document as a Self-RAG model is given one; `shown` may begin with its title."""
+    text, title = strip_tokens(shown), " ".join(title.split())
+    text = f"{title}\n{text.removeprefix(f'{title}: ')}" if text.startswith(f"{title}: ") else text
+    return f"{RETRIEVE}<paragraph>{text}</paragraph>"
+
+
+def read_reflected(text: str, tokens: Sequence[Token]) -> Answer:
+    """Read the answer of a Self-RAG model, without its reflection tokens."""
+    return replace(read_answer(strip_tokens(before_paragraph(text, tokens))), raw=text)
 
 
 def before_paragraph(text: str, tokens: Sequence[Token]) -> str:

@@ -1,18 +1,18 @@
-"""Parse replies of Search-R1 (actions), GenGround (citations), CompAct (summaries) and CoK (rationales)."""
+"""Parse replies of Search-R1 (actions), GenGround (thoughts, citations), CompAct, CoK and DyPlan (final answers)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
-from hoptree.core.values import Passage
+from hoptree.core.values import Answer, Passage
 from hoptree.text.loose_json import MAX_REPLY_CHARS, read_json
 from hoptree.text.names import sentence_spans
 from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, gives_answer, looks_unanswered, question_key
-from hoptree.text.parse_dialogue import first_line
+from hoptree.text.parse_dialogue import DialogueTurn, first_line, read_answer, read_dialogue
 from hoptree.text.uncertainty import agreement
 
 _MAX_ACTION_CHARS = 500
@@ -337,3 +337,42 @@ def read_corrected(reply: str, rationale: str, *, cut: bool = False) -> tuple[st
     if not corrected or len(set(sentences)) < len(sentences) or too_long:
         return rationale, False
     return (corrected if corrected.endswith(_SENTENCE_ENDS) else f"{corrected}."), True
+
+
+_THOUGHT_LABELS = re.compile(
+    r"(?P<final>\bFINISH(?:ED)?\b[\s*]{0,3}[\[({:]?|(?im:^)\W{0,4}(?i:finish)[\s*]{0,3}[\[({:]"
+    r"|(?i:\bfinal\s+answer(?:\s+is\b[\s*]{0,3}:?|[\s*]{0,3}:)))"
+    r"|(?P<ask>(?i:\bthought[\s*]{0,3}:|\b(?:thought|step|question)\s{0,3}\d{1,2}[\s*]{0,3}[:.)]))"
+    r"|(?P<reply>(?i:\banswer[\s*]{0,3}:|\banswer\s{0,3}\d{1,2}[\s*]{0,3}[:.)]))"
+)
+_BRACKETS = {"]": "[", ")": "(", "}": "{"}
+
+
+def read_deduced(text: str, asked: Sequence[str] = ()) -> DialogueTurn:
+    """Read the thoughts of a reply that were not `asked` before, with their answers, up to FINISH[answer]."""
+    turn = read_dialogue(text, _THOUGHT_LABELS, {question_key(question) for question in asked})
+    depth = dict.fromkeys(_BRACKETS.values(), 0)  # the answer may hold brackets in pairs
+    for place, char in enumerate(turn.final):
+        if char in depth:
+            depth[char] += 1
+        elif opening := _BRACKETS.get(char):
+            if not depth[opening]:
+                return replace(turn, final=turn.final[:place].strip(" \"'“”"))
+            depth[opening] -= 1
+    return turn
+
+
+FINAL = "Final answer:"
+_FINAL_LABEL = re.compile(re.escape(FINAL), re.IGNORECASE)
+
+
+def read_final(text: str) -> Answer:
+    """Read what stands behind the last "Final answer:", in quotes or not; unknown where nothing does."""
+    return replace(read_answer(split_final(text)[1]), raw=text)
+
+
+def split_final(text: str) -> tuple[str, str]:
+    """Return what stands before the last "Final answer:", and behind it, "" where that says nothing."""
+    *_, label = (None, *_FINAL_LABEL.finditer(text))
+    before, final = (text[: label.start()], text[label.end() :]) if label else (text, "")
+    return before.rstrip(), final if clean_answer(final) else ""

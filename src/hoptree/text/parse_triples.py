@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hoptree.core.values import Token
 from hoptree.text.loose_json import read_json
+from hoptree.text.tokens import token_spans
+from hoptree.text.uncertainty import token_probability
 
 MAX_TRIPLES = 200
 """Triples of a reply that are read: a model that repeats itself never ends."""
@@ -205,3 +208,22 @@ def _values(value: Any) -> bool:
 
 def _separated(value: Any) -> bool:
     return isinstance(value, str) and value.count("|") >= 2
+
+
+def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:
+    """Return the confidence of each triple's object, where the reply has it behind the triples before."""
+    places = token_spans(text, [token.text for token in tokens])
+    found: list[float] = []
+    at = 0
+    for triple in triples:
+        start = end = -1
+        for part in triple:  # the object behind its subject and relation, since it may be a part of the subject too
+            if (start := text.find(part, at)) >= 0:
+                at = end = start + len(part)
+        inside = [
+            token_probability(token)
+            for token, place in zip(tokens, places, strict=True)
+            if start >= 0 and place and place[0] < end and place[1] > start
+        ]
+        found.append(min(inside, default=default))
+    return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.text.names import fold
+from hoptree.text.quantities import date_spans
 from hoptree.text.retrieval_triggers import find_mentions
-from hoptree.text.tokens import word_spans
+from hoptree.text.tokens import Span, word_spans
 from hoptree.text.word_classes import CLOSED, word_set
 
 _STEM_CHARS = 5
@@ -196,3 +199,62 @@ def _all_keys(text: str) -> frozenset[str]:
     """Return the words of a text and the keys of their relations; "co-directed" is two words."""
     text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text)).replace("-", " ")
     return relation_key(text) | frozenset(_folded_words(text))
+
+
+_OTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")
+_COMPARES = re.compile(r"\b(?:before|after|than|as|like|unlike)\b")
+_Sort = Literal["date", "name", "phrase"]
+
+
+def settles_doubt(
+    fact: tuple[str, str, str], sentence: str, sought: AbstractSet[str], hits: Sequence[Span] = ()
+) -> bool:
+    """Whether a fact says what a sentence is about to: of a subject it names, and of this relation.
+
+    What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother. `hits`
+    are the uncertain words: a date settles no uncertain name, and a name no date. Those in the subject tell nothing of
+    what is said about it. No fact settles those in another clause, or a name that the subject is only compared to.
+    """
+    named, relation, value = fact
+    subject = find_mentions(named, sentence)
+    outside = [hit for hit in hits if not _overlaps(hit, subject)]
+    inverse = relation_is_of(named, relation, sentence) is False
+    return (
+        bool(subject)
+        and asks_for(sought, relation_key(relation))
+        and inverse is is_inverse(relation)
+        and _fits(value, _sorts(sentence, outside))
+        and all(_is_said_of(subject, hit, sentence) for hit in outside)
+    )
+
+
+def _overlaps(hit: Span, places: Sequence[Span]) -> bool:
+    return any(first < hit[1] and hit[0] < last for first, last in places)
+
+
+def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
+    """Return whether an uncertain word is in one clause with the subject next to it, and not compared to it."""
+    first, last = hit
+    apart = (sentence[end:first] if end <= first else sentence[last:start] for start, end in subject)
+    between = min(apart, key=len)
+    if _OTHER_CLAUSE.search(between):
+        return False
+    return _sorts(sentence, [hit]) == {"date"} or not _COMPARES.search(between)
+
+
+def _sorts(sentence: str, hits: Iterable[Span]) -> set[_Sort]:
+    """Return what sort of thing each uncertain word is, or belongs to."""
+    dates = date_spans(sentence)
+    return {"date" if _overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
+
+
+def _sort(text: str) -> _Sort:
+    if date_spans(text) or any(sign.isdigit() for sign in text):
+        return "date"
+    return "phrase" if text == text.lower() else "name"
+
+
+def _fits(value: str, uncertain: AbstractSet[_Sort]) -> bool:
+    """Return whether a value may stand in the place of uncertain words; a phrase may begin a name."""
+    sort = _sort(value)
+    return not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name")

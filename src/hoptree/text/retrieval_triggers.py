@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
-from hoptree.text.names import fold, sentence_spans
+from hoptree.text.names import fold, is_ordinary_start, name_spans, sentence_spans
 from hoptree.text.tokens import Span, find_words, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
@@ -100,6 +100,33 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
         ):
             kept.append(word.text)
     return " ".join(kept)
+
+
+def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
+    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
+    spans = word_spans(sentence)
+    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
+    return tuple(
+        sentence[start:end].removesuffix("'s").removesuffix("’s")
+        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
+        if carries
+        # the "s" behind a bracket or a quotation mark, which is no part of a word
+        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
+        and not _overlaps((start, end), left_out)
+        and (is_ordinary_start(sentence, (start, end)) or not _overlaps((start, end), names))
+    )
+
+
+def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
+    """Join the names and the words that are not in them, each once, up to so many words."""
+    parts: list[str] = []
+    used: set[str] = set()
+    for part in (*names, *sought):
+        words = {fold(part[start:end]) for start, end in word_spans(part)}
+        if not words <= used:
+            parts.append(part)
+            used |= words
+    return " ".join(" ".join(parts).split()[:limit])
 
 
 def _overlaps(word: Span, places: Sequence[Span]) -> bool:

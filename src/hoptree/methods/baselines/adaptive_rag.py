@@ -11,8 +11,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.ircot import ircot
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.route import choose_strategy, list_strategies, load_strategies, record_choice
-from hoptree.models.model import MAX_TOP_LOGPROBS
+from hoptree.methods.steps.route import ask_for_label, choose_strategy, list_strategies, load_strategies, record_choice
 from hoptree.text.parse_labels import likeliest_label, read_choice
 
 _SIMPLE, _MODERATE, _COMPLEX = _LABELS = ("A", "B", "C")
@@ -63,9 +62,9 @@ async def adaptive_rag(
 
 
 async def _ask_label(ctx: Context, question: str) -> str:
-    labels = list_strategies(load_strategies(ctx.method))
-    prompt = prompt_for(ctx.method, "route").fill(ways=labels, question=question)
-    return await choose_strategy(ctx, prompt, _LABELS, default=_COMPLEX)
+    labels = load_strategies(ctx.method)
+    prompt = prompt_for(ctx.method, "route").fill(ways=list_strategies(labels), question=question)
+    return await choose_strategy(ctx, prompt, labels)
 
 
 async def _classify(ctx: Context, question: str) -> str:
@@ -73,14 +72,12 @@ async def _classify(ctx: Context, question: str) -> str:
 
     With log-probabilities it is the likeliest of the labels, even if the model would have written something else.
     """
-    model = ctx.model_for("route")
-    if model is ctx.model_for("answer"):
+    if ctx.model_for("route") is ctx.model_for("answer"):
         raise ConfigError(
             "With checkpoint=on the trained classifier labels questions, and no model of its own was given for it.",
             "Name it: --role route=hf/FOLDER, or leave checkpoint off.",
         )
     prompt = prompt_for(ctx.method, "classify").fill(question=question.strip())
-    top = MAX_TOP_LOGPROBS if "logprobs" in model.capabilities else 0
-    reply = await ctx.generate("classify", prompt, role="route", max_tokens=_LABEL_TOKENS, top_logprobs=top, part=True)
-    label = likeliest_label(reply.choices[0].tokens, _LABELS) or read_choice(reply.text, _LABELS)
-    return record_choice(ctx, "classify", label, reply.text, _LABELS, _COMPLEX)
+    choice = await ask_for_label(ctx, "classify", prompt, role="route", max_tokens=_LABEL_TOKENS)
+    label = likeliest_label(choice.tokens, _LABELS) or read_choice(choice.text, _LABELS)
+    return record_choice(ctx, "classify", label, choice.text, _LABELS)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision
+from hoptree.engine.events import ChainWritten, Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
@@ -26,11 +25,10 @@ from hoptree.text.parse_method_replies import read_corrected, read_rationales
 _RATIONALE_TOKENS = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("mended")
 class RationaleMended(Decision):
     """Whether a rationale was changed, and by which passages and facts."""
 
-    kind: ClassVar[str] = "mended"
     value: bool
     before: str
     after: str

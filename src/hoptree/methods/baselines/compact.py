@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision
+from hoptree.engine.events import ChainWritten, Decision, decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply, supporting_ids, synthesise
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_passages, show_texts
 from hoptree.text.parse_method_replies import Compression, read_compression
 
 _SUMMARY_TOKENS = 900  # a summary of 200 words and its evaluation, as in the released script
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("compacted")
+class Compacted(Decision):
+    """Whether the summary calls itself complete, and what it lacks."""
+
+    value: bool
+    summary: str
+    evaluation: str
+
+
+@decision("ended")
 class CompressionEnded(Decision):
     """Why summarising ended, after so many documents `read` of those found."""
 
-    kind: ClassVar[str] = "ended"
     value: str
     read: int
     of: int
@@ -87,8 +94,7 @@ def _prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Co
 
 def _trained_prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Compression) -> Filled:
     """Ask a model that was trained for it, in the sections it knows; it is always shown titles."""
-    lines = show_passages(ctx, passages, titles=True).splitlines()
-    documents = "\n".join(line.removeprefix("passage: ") for line in lines)
+    documents = "\n".join(show_texts(ctx, passages, titles=True))
     template = prompt_for(ctx.method, "trained_next" if before.summary else "trained")
     return template.fill(question=question, summary=before.summary, evaluation=before.evaluation, documents=documents)
 
@@ -100,6 +106,6 @@ async def _compress(ctx: Context, prompt: Filled, before: Compression, max_token
     note_reply(ctx, "compress", f"no {' and no '.join(lacking)}" if unreadable else "", lacking)
     if not new.summary:
         new = Compression(before.summary, new.evaluation or before.evaluation)
-    ctx.decide("compacted", new.complete, summary=new.summary, evaluation=new.evaluation)
+    ctx.emit(Compacted(value=new.complete, summary=new.summary, evaluation=new.evaluation))
     ctx.emit(ChainWritten(text=new.line))
     return new

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import majority
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("share")
 class ShareComputed(Decision):
     """The share of the chains that come to the answer, of all chains or of those with an answer."""
 
-    kind: ClassVar[str] = "share"
     value: float
     of: str
 

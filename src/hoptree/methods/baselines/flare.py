@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
@@ -21,11 +21,10 @@ from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sentence")
 class TokensJudged(Decision):
     """Whether a sentence has a token less probable than theta; `tokens` are texts and probabilities."""
 
-    kind: ClassVar[str] = "sentence"
     value: bool
     text: str
     tokens: list[list[Any]] = field(default_factory=list)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from hoptree.core.values import Answer, Fact, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers
 
@@ -26,22 +24,20 @@ _WORD = re.compile(r"\w+")
 _NEXT_QUESTION = re.compile(r"\n\W{0,4}(?:question|facts)\s{0,4}:", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("searched_by")
 class SearchedBy(Decision):
     """Whether a search started from facts or from passages; `kept` of the `near` facts were recognised."""
 
-    kind: ClassVar[str] = "searched_by"
     value: str
     query: str
     near: int
     kept: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("recognised")
 class FactsRecognised(Decision):
     """How many facts, and which, the model says help to answer the question."""
 
-    kind: ClassVar[str] = "recognised"
     value: int
     kept: list[str]
     raw: str
@@ -106,8 +102,7 @@ async def _recognise(ctx: Context, question: str, facts: Sequence[Fact]) -> tupl
     """Return the facts that the model says help to answer a question; all if its reply cannot be read."""
     texts = [f"{fact.subject} {fact.relation} {fact.object}" for fact in facts]
     passages = [Passage(fact.passage_id, "", text) for fact, text in zip(facts, texts, strict=True)]
-    shown = [show_passages(ctx, [passage], titles=False).removeprefix("passage: ") for passage in passages]
-    lines = "\n".join(f"[{number}] {text}" for number, text in enumerate(shown, 1))
+    lines = number_lines(show_texts(ctx, passages, titles=False))
     prompt = prompt_for(ctx.method, "recognise").fill(question=question, facts=lines)
     raw = (await ctx.generate("recognise", prompt, role="recognise", max_tokens=_FACT_TOKENS)).text
     numbers = read_recognised(raw, texts)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
 from hoptree.retrieval.rerank import normalise_scores
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("read")
 class PassagesRead(Decision):
     """All passages that were ever among the best; others of a search were not read."""
 
-    kind: ClassVar[str] = "read"
     value: list[str]
 
 

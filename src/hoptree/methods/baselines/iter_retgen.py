@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import answer_key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("round")
 class RoundFinished(Decision):
     """The number of a round, its answer, and how many of its passages the round before did not have."""
 
-    kind: ClassVar[str] = "round"
     value: int
     answer: str
     new: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("ended")
 class EndedEarly(Decision):
     """Why the rounds ended early."""
 
-    kind: ClassVar[str] = "ended"
     value: str
     round: int
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_each
 from hoptree.methods.steps.choose import answer_key
 from hoptree.retrieval.rerank import normalise_scores
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("heaviest")
 class HeaviestChosen(Decision):
     """The answer with the greatest weight, the scores of all answers and the weights of all documents."""
 
-    kind: ClassVar[str] = "heaviest"
     value: str
     scores: dict[str, float]
     weights: list[float]

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import replace
 
-from hoptree.core.values import Answer, Passage, Question, Source
+from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision, PassageTruncated
+from hoptree.engine.events import ChainWritten, Decision, PassageTruncated, decision
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import note_reply, supporting_ids
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_texts
 from hoptree.models.model import Message
-from hoptree.text.parse import clean_answer, looks_unanswered, question_key
-from hoptree.text.parse_method_replies import Action, break_tags, read_action
+from hoptree.text.parse import question_key
+from hoptree.text.parse_dialogue import read_answer
+from hoptree.text.parse_method_replies import break_tags, read_action
 
 _WORDS_PER_TOKEN = 0.75
 _STOP = ("</search>", "</answer>", "<information>")
-_INVALID = "The previous action is invalid. It is either <search> query </search> or <answer> answer </answer>."
-_MY_INVALID = "My previous action is invalid. It is either <search> query </search> or <answer> answer </answer>."
+_INVALID = "previous action is invalid. It is either <search> query </search> or <answer> answer </answer>."
 _REPEATED = "That was searched for before; what was found stands above. Search for what is still needed, or answer."
 _NO_MORE = "There are no more searches. The answer has to be given now, between <answer> and </answer>."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("action")
 class ActionTaken(Decision):
     """What the model did in a turn: search, answer or none of them, and its text."""
 
-    kind: ClassVar[str] = "action"
     value: str
     turn: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("repeated_search")
 class SearchRepeated(Decision):
     """A query that was searched for before, and was not searched for again."""
 
-    kind: ClassVar[str] = "repeated_search"
     value: str
     turn: int
 
@@ -79,8 +75,7 @@ async def search_r1(
     """
     ctx.require_corpus()
     rollout = _Rollout(ctx, question.text, trained=checkpoint, max_tokens=max_tokens)
-    read: dict[str, Passage] = {}
-    searched: set[str] = set()
+    read, searched = dict[str, Passage](), set[str]()
     for turn in range(turns + 1):
         last = turn == turns
         reply = await rollout.write("<answer>" if last and not checkpoint else "")
@@ -90,7 +85,7 @@ async def search_r1(
         if last or action.kind == "answer":
             rollout.keep(action.within(reply), "")
             break
-        result = _MY_INVALID if checkpoint else _INVALID
+        result = f"{'My' if checkpoint else 'The'} {_INVALID}"
         if action.kind == "search" and not checkpoint and question_key(action.text) in searched:
             ctx.emit(SearchRepeated(value=action.text, turn=turn))
             result = _REPEATED
@@ -100,26 +95,22 @@ async def search_r1(
             read |= {passage.id: passage for passage in passages}
             result = _show_information(ctx, passages, titles=titles or checkpoint, tokens=information)
         if not checkpoint:
-            result += f"\n\n{_NO_MORE}" if turn + 1 == turns else ""
-            result += f"\n\nQuestion: {question.text}"
+            result += (f"\n\n{_NO_MORE}" if turn + 1 == turns else "") + f"\n\nQuestion: {question.text}"
         rollout.keep(action.within(reply), result)
     ctx.emit(ChainWritten(text=rollout.text))
-    return _answer(action, rollout.text, list(read.values()))
+    answer = read_answer(action.text if action.kind == "answer" else "")
+    support = supporting_ids(answer.text, list(read.values())) if answer.known else ()
+    return replace(answer, raw=rollout.text, source="external" if read else "internal", support=support)
 
 
 class _Rollout:
-    """What was written so far, and how a model goes on with it.
-
-    A `trained` model continues its own reply, in which results and thoughts stand as in its training, if it can
-    continue a text. Others are told results in turns of a chat.
-    """
+    """What was written so far: a `trained` model continues it, if it can; others are told results in turns."""
 
     def __init__(self, ctx: Context, question: str, *, trained: bool, max_tokens: int) -> None:
         self._ctx, self._thoughts, self._max_tokens = ctx, trained, max_tokens
         self._prompt = prompt_for(ctx.method, "trained" if trained else "rollout").fill(question=question)
         self._prefix = "prefix" in ctx.model_for("answer").capabilities
-        self._one_text = trained and self._prefix
-        self._turns: list[Message] = []
+        self._one_text, self._turns = trained and self._prefix, list[Message]()
 
     @property
     def text(self) -> str:
@@ -128,31 +119,25 @@ class _Rollout:
     async def write(self, lead: str) -> str:
         """Return what the model writes next, which becomes part of the text with `keep`; it begins with `lead`."""
         lead = lead if self._prefix else ""
-        prompt, prefix = self._prompt, lead
-        if self._one_text:
-            prefix = f"{self.text}\n\n{lead}" if self.text else lead
-        else:
-            prompt = Filled((*prompt.messages, *self._turns), prompt.template)
-        reply = await self._ctx.generate(
-            "act", prompt, max_tokens=self._max_tokens, prefix=prefix, stop=_STOP, part=True
-        )
-        choice = reply.choices[0]
+        prefix = f"{self.text}\n\n{lead}" if self._one_text and self.text else lead
+        turns = () if self._one_text else self._turns
+        prompt = Filled((*self._prompt.messages, *turns), self._prompt.template)
+        raw = await self._ctx.generate("act", prompt, max_tokens=self._max_tokens, prefix=prefix, stop=_STOP, part=True)
+        choice = raw.choices[0]
         thoughts = f"<think>{choice.reasoning}</think>\n" if self._thoughts and choice.reasoning else ""
         return lead + thoughts + choice.text.strip()
 
     def keep(self, reply: str, result: str) -> None:
         """Add a reply and what the model is told about it."""
-        # Chat templates do not accept empty turns.
-        reply = plain(reply).strip() or ("" if self._one_text else "…")
+        reply = plain(reply).strip() or ("" if self._one_text else "…")  # chat templates take no empty turns
         self._turns += [Message("assistant", reply), Message("user", plain(result).strip())]
 
 
-def _show_information(ctx: Context, passages: Sequence[Passage], *, titles: bool, tokens: int) -> str:
+def _show_information(ctx: Context, passages: tuple[Passage, ...], *, titles: bool, tokens: int) -> str:
     """Return what a search found, in the tags that Search-R1 was trained with, in about `tokens` tokens."""
-    left = round(_WORDS_PER_TOKEN * tokens)
-    lines: list[str] = []
+    left, lines = round(_WORDS_PER_TOKEN * tokens), list[str]()
     for number, passage in enumerate(passages, 1):
-        words = show_passages(ctx, [passage], titles=titles).removeprefix("passage:").split()
+        words = show_texts(ctx, [passage], titles=titles)[0].split()
         if len(words) > left:
             ctx.emit(PassageTruncated(passage=passage.id, words=len(words), kept=left))
         text, title = " ".join(words[:left]), " ".join(passage.title.split())
@@ -162,11 +147,3 @@ def _show_information(ctx: Context, passages: Sequence[Passage], *, titles: bool
             lines.append(f"Doc {number}{text}" if text.startswith("(Title: ") else f"Doc {number}: {text}")
         left -= len(words[:left])
     return f"<information>{break_tags(chr(10).join(lines)) or 'Nothing was found.'}</information>"
-
-
-def _answer(action: Action, raw: str, read: list[Passage]) -> Answer:
-    text = clean_answer(action.text) if action.kind == "answer" else ""
-    source: Source = "external" if read else "internal"
-    if not text or looks_unanswered(text):
-        return Answer("", raw, "unknown", source)
-    return Answer(text, raw, "answered", source, supporting_ids(text, read))

@@ -99,8 +99,7 @@ async def _continue(ctx: Context, question: str, pairs: Sequence[tuple[str, Answ
     turn = read_dialogue(reply, LABELS, {question_key(asked) for asked, _ in pairs})
     if turn.error and _NONE_NEEDED.fullmatch(reply.strip().removeprefix(_NEEDED).lstrip()):
         turn = DialogueTurn(idle="No")
-    note_turn(ctx, "follow_up", turn)
-    return turn
+    return note_turn(ctx, "follow_up", turn)
 
 
 async def _ask_final(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> str:

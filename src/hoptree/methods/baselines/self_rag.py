@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
-from hoptree.core.values import Answer, Passage, Question, Source
+from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_each, direct_answer, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_passages, show_texts
+from hoptree.methods.steps.route import ask_shares
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
-from hoptree.text.parse import clean_answer, looks_unanswered
-from hoptree.text.parse_labels import (
-    NO_RETRIEVE,
-    PARAGRAPH,
-    RETRIEVE,
-    UTILITY_WEIGHTS,
-    Critique,
-    before_paragraph,
-    label_shares,
-    read_critique,
-    retrieval_probability,
-    strip_tokens,
-)
+from hoptree.text import parse_labels
+from hoptree.text.parse_labels import Critique
 
-_LABEL_TOKENS = 8
-_UTILITIES = {str(number): weight for number, weight in enumerate(UTILITY_WEIGHTS, 1)}
+_LABELS = {"relevant": ("yes", "no"), "supported": ("full", "part", "no"), "useful": ("1", "2", "3", "4", "5")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("retrieve")
 class RetrievalJudged(Decision):
     """Whether documents are read: the probability that they are needed against a threshold."""
 
-    kind: ClassVar[str] = "retrieve"
     value: bool
     probability: float | None
     threshold: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("critique")
 class AnswersCriticised(Decision):
     """The best answer, the scores of all, and for each the passage, the score and the critique."""
 
-    kind: ClassVar[str] = "critique"
     value: str
     scores: dict[str, float]
     judged: list[list[Any]]
@@ -93,21 +80,14 @@ async def self_rag(
     vllm serve selfrag/selfrag_llama2_7b --chat-template "{{ bos_token + messages[0]['content'] }}".
     """
     ctx.require_corpus()
-    trained = _Trained(ctx, question.text, max_tokens) if checkpoint else None
-    needed = await (trained.needs_documents() if trained else _judge_need(ctx, question.text))
+    model = (_Trained if checkpoint else _Prompted)(ctx, question.text, max_tokens, titles)
+    needed = await model.needs_documents()
     retrieve = needed is None or needed > threshold
     ctx.emit(RetrievalJudged(value=retrieve, probability=needed, threshold=threshold))
     passages = await ctx.search(question.text, k=k) if retrieve else ()
     if not passages:
-        return await (trained.answer() if trained else direct_answer(ctx, question.text))
-    if trained:
-        judged = await together(trained.answer_from(passage) for passage in passages)
-    else:
-        logprobs = "logprobs" in ctx.model_for("answer").capabilities
-        answers = await answer_each(ctx, question.text, passages, titles=titles, logprobs=logprobs)
-        pairs = [(answer, passage) for answer, passage in zip(answers, passages, strict=True) if answer.known]
-        critiques = await together(_criticise(ctx, question.text, p, a, titles=titles) for a, p in pairs)
-        judged = [(answer, critique) for (answer, _), critique in zip(pairs, critiques, strict=True)]
+        return await model.answer()
+    judged = await model.answer_each(passages)
     scored = [(critique.score(w_rel, w_sup, w_use), answer, critique) for answer, critique in judged if answer.known]
     if not scored:
         return Answer("", judged[0][0].raw if judged else "", "unknown", "external")
@@ -118,53 +98,45 @@ async def self_rag(
     return best
 
 
-async def _judge_need(ctx: Context, question: str) -> float | None:
-    """Return how probable it is, in the model's words, that documents are needed; None if it does not say."""
-    shares = await _ask_label(ctx, "need", ("yes", "no"), question=question)
-    return shares.get("yes", 0.0) if shares else None
+class _Prompted:
+    """Any model, asked for the answers and for each judgement of them."""
+
+    def __init__(self, ctx: Context, question: str, max_tokens: int, titles: bool) -> None:
+        self._ctx, self._question, self._max_tokens, self._titles = ctx, question, max_tokens, titles
+
+    async def needs_documents(self) -> float | None:
+        """Return how probable it is that documents are needed; None if the model does not say."""
+        shares = await self._ask("need", ("yes", "no"))
+        return shares.get("yes", 0.0) if shares else None
+
+    async def answer(self) -> Answer:
+        return await direct_answer(self._ctx, self._question)
+
+    async def answer_each(self, passages: Sequence[Passage]) -> list[tuple[Answer, Critique]]:
+        """Return the answer from each passage that has one, and the judgement of both."""
+        logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
+        answers = await answer_each(self._ctx, self._question, passages, titles=self._titles, logprobs=logprobs)
+        pairs = [(answer, passage) for answer, passage in zip(answers, passages, strict=True) if answer.known]
+        return await together(self._criticise(answer, passage) for answer, passage in pairs)
+
+    async def _criticise(self, answer: Answer, passage: Passage) -> tuple[Answer, Critique]:
+        """Ask for three judgements at once; what cannot be read counts 0."""
+        values = {"documents": show_passages(self._ctx, [passage], titles=self._titles), "answer": answer.text}
+        shares = await together(self._ask(step, labels, **values) for step, labels in _LABELS.items())
+        return answer, Critique.weighed(shares, list(_LABELS.values()), answer.confidence or 0.0)
+
+    async def _ask(self, step: str, labels: Sequence[str], **values: str) -> dict[str, float]:
+        prompt = prompt_for(self._ctx.method, step).fill(shots=(), question=self._question, **values)
+        return await ask_shares(self._ctx, step, prompt, labels, role="judge")
 
 
-async def _criticise(ctx: Context, question: str, passage: Passage, answer: Answer, *, titles: bool) -> Critique:
-    """Ask for three judgements at once; what cannot be read counts 0."""
-    values = {
-        "documents": show_passages(ctx, [passage], titles=titles),
-        "question": question,
-        "answer": answer.text,
-    }
-    asked = {"relevant": ("yes", "no"), "supported": ("full", "part", "no"), "useful": tuple(_UTILITIES)}
-    relevant, supported, useful = await together(
-        _ask_label(ctx, step, labels, **values) for step, labels in asked.items()
-    )
-    return Critique(
-        relevant.get("yes", 0.0),
-        supported.get("full", 0.0) + 0.5 * supported.get("part", 0.0),
-        sum(share * _UTILITIES[label] for label, share in useful.items()),
-        answer.confidence or 0.0,
-    )
-
-
-async def _ask_label(ctx: Context, step: str, labels: Sequence[str], **values: Any) -> Mapping[str, float]:
-    """Return the share of each label in the probability of all, in one call; nothing where no label is given."""
-    top = MAX_TOP_LOGPROBS if "logprobs" in ctx.model_for("judge").capabilities else 0
-    prompt = prompt_for(ctx.method, step).fill(**values)
-    reply = await ctx.generate(step, prompt, role="judge", max_tokens=_LABEL_TOKENS, top_logprobs=top, part=True)
-    choice = reply.choices[0]
-    shares = label_shares(choice.text, choice.tokens, labels)
-    note_reply(ctx, step, "" if shares else f"none of {', '.join(labels)}")
-    return shares
-
-
-class _Trained:
-    """One question, put to a Self-RAG model: instruction and response in one text, documents as paragraphs in it."""
-
-    def __init__(self, ctx: Context, question: str, max_tokens: int) -> None:
-        ctx.require("logprobs")
-        self._ctx, self._question, self._max_tokens = ctx, question, max_tokens
+class _Trained(_Prompted):
+    """A Self-RAG model: instruction and response in one text, documents as paragraphs in it."""
 
     async def needs_documents(self) -> float | None:
         """Return P([Retrieval]) as the response begins; None if it begins with no such token."""
         ctx, choice = self._ctx, await self._write("need", "")
-        needed = retrieval_probability(choice.text, choice.tokens)
+        needed = parse_labels.retrieval_probability(choice.text, choice.tokens)
         note_reply(ctx, "need", "no retrieval" if needed is None else "")
         note_fidelity(ctx, ["reflection tokens"] if needed is None else [])
         if needed is None:
@@ -174,34 +146,30 @@ class _Trained:
                 "its server puts a chat template around the question (hoptree methods show self_rag says how to serve "
                 "one without).",
             )
-        ctx.propose(_read_answer(choice, "internal"), order=0)
+        ctx.propose(parse_labels.read_reflected(choice.text, choice.tokens), order=0)
         return needed
 
     async def answer(self) -> Answer:
-        return _read_answer(await self._write("direct", NO_RETRIEVE), "internal")
+        choice = await self._write("direct", parse_labels.NO_RETRIEVE)
+        return parse_labels.read_reflected(choice.text, choice.tokens)
 
-    async def answer_from(self, passage: Passage) -> tuple[Answer, Critique]:
-        """Return the answer from one document, and the model's own judgement of both."""
-        text = strip_tokens(show_passages(self._ctx, [passage], titles=True).removeprefix("passage: "))
-        title = " ".join(passage.title.split())
-        text = f"{title}\n{text.removeprefix(f'{title}: ')}" if text.startswith(f"{title}: ") else text
-        choice = await self._write("read", f"{RETRIEVE}<paragraph>{text}</paragraph>")
-        critique, lacking = read_critique(choice.text, choice.tokens)
+    async def answer_each(self, passages: Sequence[Passage]) -> list[tuple[Answer, Critique]]:
+        return await together(map(self._answer_from, passages))
+
+    async def _answer_from(self, passage: Passage) -> tuple[Answer, Critique]:
+        (text,) = show_texts(self._ctx, [passage], titles=True)
+        choice = await self._write("read", parse_labels.as_paragraph(passage.title, text))
+        critique, lacking = parse_labels.read_critique(choice.text, choice.tokens)
         # Support is not judged of what is irrelevant, nor utility of a text that was cut.
         note_reply(self._ctx, "read", "no relevance" if "relevance" in lacking else "")
-        answer = replace(_read_answer(choice, "external"), support=(passage.id,), confidence=critique.likely)
+        answer = parse_labels.read_reflected(choice.text, choice.tokens)
+        answer = replace(answer, source="external", support=(passage.id,), confidence=critique.likely)
         self._ctx.propose(answer, order=1)
         return answer, critique
 
     async def _write(self, step: str, written: str) -> Choice:
+        self._ctx.require("logprobs")
         prompt = prompt_for(self._ctx.method, "trained").fill(question=self._question, written=written)
-        reply = await self._ctx.generate(
-            step, prompt, max_tokens=self._max_tokens, top_logprobs=MAX_TOP_LOGPROBS, stop=(PARAGRAPH,), part=True
-        )
+        sampling: dict[str, Any] = {"max_tokens": self._max_tokens, "top_logprobs": MAX_TOP_LOGPROBS}
+        reply = await self._ctx.generate(step, prompt, stop=(parse_labels.PARAGRAPH,), part=True, **sampling)
         return reply.choices[0]
-
-
-def _read_answer(choice: Choice, source: Source) -> Answer:
-    text = clean_answer(strip_tokens(before_paragraph(choice.text, choice.tokens)))
-    known = bool(text) and not looks_unanswered(text)
-    return Answer(text if known else "", choice.text, "answered" if known else "unknown", source)

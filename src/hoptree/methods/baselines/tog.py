@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
@@ -13,15 +11,14 @@ from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
-    ExplorationEnded,
     Hop,
     begin_exploration,
     choose_edges,
     choose_ends,
     edges_around,
     end_exploration,
+    explore,
     find_topics,
-    judge_enough,
     keep_best_hops,
 )
 
@@ -60,41 +57,29 @@ async def tog(
     entities to start from come with the data set; here they are linked, by the names in the question and by the model.
     """
     ctx.require_graph()
-    root = begin_exploration(ctx, question.text)
+    asked, root = question.text, begin_exploration(ctx, question.text)
+    entities, paths = list(await find_topics(ctx, asked, keep=width)), dict[Fact, None]()
 
-    async def hops_from(entity: Entity, known: Collection[Fact]) -> list[Hop]:
-        edges = await edges_around(ctx, [entity], known=known)
-        chosen = await choose_edges(ctx, question.text, edges, keep=width, temperature=temperature)
+    async def hops_from(entity: Entity) -> list[Hop]:
+        edges = await edges_around(ctx, [entity], known=paths)
+        chosen = await choose_edges(ctx, asked, edges, keep=width, temperature=temperature)
         ends = await together(
-            choose_ends(ctx, question.text, edge, score, sampled=sampled, temperature=temperature)
-            for edge, score in chosen
+            choose_ends(ctx, asked, edge, score, sampled=sampled, temperature=temperature) for edge, score in chosen
         )
         return [hop for group in ends for hop in group]
 
-    async def explore() -> tuple[Answer, tuple[Fact, ...]]:
-        """Return the answer that paths give, and these; no paths where there are none or they are not enough."""
-        entities = list(await find_topics(ctx, question.text, keep=width))
-        paths: tuple[Fact, ...] = ()
-        for level in range(1, depth + 1):
-            groups = await together(hops_from(entity, paths) for entity in entities)
-            hops, entities = keep_best_hops(ctx, [hop for group in groups for hop in group], width=width, level=level)
-            if not hops:
-                ctx.emit(ExplorationEnded(value="no candidates" if paths else "no paths", level=level))
-                return (await _conclude(ctx, question.text, paths) if paths else Answer("")), paths
-            paths = tuple(dict.fromkeys((*paths, *(hop.fact for hop in hops))))
-            verdict = await judge_enough(ctx, question.text, EvidenceBox(facts=paths))
-            if verdict.enough:
-                ctx.emit(ExplorationEnded(value="enough", level=level))
-                return (verdict.as_answer if verdict.answer else await _conclude(ctx, question.text, paths)), paths
-        ctx.emit(ExplorationEnded(value="depth", level=depth))
-        return Answer(""), ()
+    async def go_further(level: int, clue: str) -> EvidenceBox | None:
+        nonlocal entities
+        groups = await together(hops_from(entity) for entity in entities)
+        hops, entities = keep_best_hops(ctx, [hop for group in groups for hop in group], width=width, level=level)
+        paths.update((hop.fact, None) for hop in hops)
+        return EvidenceBox(facts=tuple(paths)) if hops else None
 
-    answer, paths = await explore()
-    if not paths:
-        (answer,) = await think(ctx, question.text, shots=shots, draw=draw)
-    return end_exploration(ctx, root, answer, EvidenceBox(facts=paths))
-
-
-async def _conclude(ctx: Context, question: str, paths: tuple[Fact, ...]) -> Answer:
-    """Return the answer that the paths so far give, with what the model knows."""
-    return await synthesise(ctx, question, [EvidenceBox(facts=paths).shown(ctx)[1]], prompt="final")
+    box, verdict, reason = await explore(ctx, asked, EvidenceBox(), go_further, depth=depth, nothing="no paths")
+    if reason in ("depth", "no paths"):
+        (answer,) = await think(ctx, asked, shots=shots, draw=draw)
+        return end_exploration(ctx, root, answer, EvidenceBox())
+    if verdict.enough and verdict.answer:
+        return end_exploration(ctx, root, verdict.as_answer, box)
+    answer = await synthesise(ctx, asked, [box.shown(ctx)[1]], prompt="final")
+    return end_exploration(ctx, root, answer, box)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
@@ -23,14 +22,13 @@ from hoptree.methods.steps.graph_exploration import (
     choose_edges,
     edges_around,
     end_exploration,
+    explore,
     find_topics,
-    judge_enough,
     keep_best_hops,
     sample_hops,
 )
 from hoptree.methods.steps.mentions import own_page
-from hoptree.retrieval.bm25 import Analysis, bm25
-from hoptree.text.names import sentences as split_sentences
+from hoptree.retrieval.bm25 import best_sentences
 
 Pages = Mapping[str, Sequence[Passage]]
 """Passages of the pages of entities, by their ids."""
@@ -82,78 +80,52 @@ async def tog2(
     """
     ctx.require_graph()
     ctx.require_corpus()
-    asked = question.text
-    root, nothing = begin_exploration(ctx, asked), EvidenceBox()
-    chains = await think(
-        ctx, asked, shots=shots, draw=draw, samples=samples, temperature=temperature, max_tokens=max_tokens
-    )
+    asked, root, nothing = question.text, begin_exploration(ctx, question.text), EvidenceBox()
+    shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
+    chains = await think(ctx, asked, samples=samples, temperature=temperature, **shown)
     voted, agreed = agreement_gate(ctx, chains, least=agreement)
     if agreed:
         ctx.emit(ExplorationEnded(value="agreement", level=0))
         return end_exploration(ctx, root, voted, nothing)
-    topics = await find_topics(ctx, asked, keep=_TOPICS)
-    trail = _Trail(topics, EvidenceBox(_passages_in(await _find_pages(ctx, asked, topics))))
-    shown, answer, clue = trail.best(asked, sentences=sentences), Answer("", status="unknown"), ""
-    level, reason = 0, "depth"
-    for level in range(1, depth + 1):
+    entities = await find_topics(ctx, asked, keep=_TOPICS)
+    pages = await _find_pages(ctx, asked, entities)
+    box = EvidenceBox(tuple(passage for page in pages.values() for passage in page))
+
+    def best(query: str) -> EvidenceBox:
+        """Return all facts, and the sentences that share most with a query."""
+        return replace(box, passages=best_sentences(query, box.passages, keep=sentences))
+
+    async def go_further(level: int, clue: str) -> EvidenceBox | None:
+        """Choose relations in one call, and keep the ends whose pages weigh most, of equals the likeliest hops."""
+        nonlocal entities, box
         query = f"{asked} {clue}".strip()
-        further = await _go_further(ctx, asked, query, trail, width=width, level=level)
-        if further is None:
-            reason = "no candidates"
-            break
-        trail, shown = further, further.best(query, sentences=sentences)
-        verdict = await judge_enough(ctx, asked, shown, clue=clue)
-        if verdict.enough:
-            answer, reason = verdict.as_answer, "enough"
-            break
-        clue = verdict.clue or clue
-    ctx.emit(ExplorationEnded(value=reason, level=level))
+        edges = await edges_around(ctx, entities, known=box.facts)
+        chosen = await choose_edges(ctx, asked, edges, keep=width * len(entities))
+        hops = [hop for edge, score in chosen for hop in sample_hops(edge, score, asked, sampled=_SAMPLED_ENDS)]
+        ranked = sorted(hops, key=lambda hop: -hop.score)
+        values = [hop.fact for hop in ranked if not hop.end.id][:width]  # dates and numbers have no page
+        ends = [hop for hop in ranked if hop.end.id][:_MAX_PAGES]
+        pages = await _find_pages(ctx, query, [Entity(hop.end.id, hop.end.text) for hop in ends])
+        weights = weigh_pages(pages)
+        weighed = [replace(hop, score=weights[hop.end.id]) for hop in ends]
+        kept, reached = keep_best_hops(ctx, weighed, width=width, level=level)
+        facts = (*(hop.fact for hop in kept), *values)
+        if not facts:
+            return None
+        passages = tuple(passage for entity in reached for passage in pages[entity.id])
+        entities, box = tuple(reached), EvidenceBox(passages, facts).over(box)
+        return best(query)
+
+    seen, verdict, _ = await explore(ctx, asked, best(asked), go_further, depth=depth, clues=True)
+    answer = verdict.as_answer if verdict.enough else Answer("", status="unknown")
     if not answer.known and fall_back == "model":
-        (answer,) = await think(ctx, asked, shots=shots, draw=draw, max_tokens=max_tokens)
+        (answer,) = await think(ctx, asked, **shown)
         return end_exploration(ctx, root, answer, nothing)
-    if not answer.known and shown:
-        answer = await synthesise(ctx, asked, shown.shown(ctx))
+    if not answer.known and seen:
+        answer = await synthesise(ctx, asked, seen.shown(ctx))
     if not answer.known:
         return end_exploration(ctx, root, replace(voted, source="fallback"), nothing)
-    return end_exploration(ctx, root, answer, shown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trail:
-    """Facts and passages that were collected, the newest first, and the entities to go on from."""
-
-    entities: tuple[Entity, ...]
-    box: EvidenceBox
-
-    def best(self, query: str, *, sentences: int) -> EvidenceBox:
-        """Return all facts, and the sentences that share most with a query."""
-        return replace(self.box, passages=best_sentences(query, self.box.passages, keep=sentences))
-
-
-async def _go_further(
-    ctx: Context, question: str, query: str, trail: _Trail, *, width: int, level: int
-) -> _Trail | None:
-    """Return the trail one hop further, None where it leads nowhere.
-
-    The relations of all its entities are chosen in one call for the question, `width` for each of them. Kept are the
-    `width` entities whose pages weigh most for the query; of equal pages the likeliest hops. Dates and numbers have no
-    page: as many of their facts are kept beside.
-    """
-    edges = await edges_around(ctx, trail.entities, known=trail.box.facts)
-    chosen = await choose_edges(ctx, question, edges, keep=width * len(trail.entities))
-    hops = [hop for edge, score in chosen for hop in sample_hops(edge, score, question, sampled=_SAMPLED_ENDS)]
-    ranked = sorted(hops, key=lambda hop: -hop.score)
-    values = [hop.fact for hop in ranked if not hop.end.id][:width]
-    ends = [hop for hop in ranked if hop.end.id][:_MAX_PAGES]
-    pages = await _find_pages(ctx, query, [Entity(hop.end.id, hop.end.text) for hop in ends])
-    weights = weigh_pages(pages)
-    weighed = [replace(hop, score=weights[hop.end.id]) for hop in ends]
-    kept, entities = keep_best_hops(ctx, weighed, width=width, level=level)
-    facts = (*(hop.fact for hop in kept), *values)
-    if not facts:
-        return None
-    passages = _passages_in({entity.id: pages[entity.id] for entity in entities})
-    return _Trail(tuple(entities), EvidenceBox(passages, facts).over(trail.box))
+    return end_exploration(ctx, root, answer, seen)
 
 
 async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> Pages:
@@ -166,10 +138,7 @@ async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> P
 
 
 def weigh_pages(pages: Pages) -> dict[str, float]:
-    """Return the weight of each page: the sum of score times exp(-0.8 rank) of its passages among the best of all.
-
-    Negative scores are taken to begin at the lowest one.
-    """
+    """Return the sum of score times exp(-0.8 rank) of a page's passages among the best of all; the lowest is 0."""
     best = _best_passages(pages)
     least = min([0.0, *(passage.score for passage in best)])
     weight = {passage.id: (passage.score - least) * math.exp(-_DECAY * rank) for rank, passage in enumerate(best)}
@@ -177,24 +146,5 @@ def weigh_pages(pages: Pages) -> dict[str, float]:
 
 
 def _best_passages(pages: Pages) -> list[Passage]:
-    each = {passage.id: passage for passage in _passages_in(pages)}
+    each = {passage.id: passage for page in pages.values() for passage in page}
     return sorted(each.values(), key=lambda passage: (-passage.score, passage.id))[:_TOP_PASSAGES]
-
-
-def _passages_in(pages: Pages) -> tuple[Passage, ...]:
-    return tuple(passage for page in pages.values() for passage in page)
-
-
-def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tuple[Passage, ...]:
-    """Return the sentences that share most with a query, as passages with the ids of those they stand in."""
-    each = {passage.id: passage for passage in passages}.values()
-    cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(split_sentences(passage.text))]
-    analysis = _english()
-    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.sought(query))
-    places = sorted(range(len(cut)), key=lambda place: -scores[place])[:keep]
-    return tuple(replace(cut[place], score=scores[place]) for place in places)
-
-
-@cache
-def _english() -> Analysis:
-    return Analysis("english")

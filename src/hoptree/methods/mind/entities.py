@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.sentence_view import number
@@ -16,10 +16,10 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.continuation import Draft, UncertaintySignal
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
-from hoptree.text.names import fold, name_spans
+from hoptree.text.names import capitalised_names, fold
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, entity_confidence, find_mentions
 from hoptree.text.tokens import Span, word_spans
-from hoptree.text.word_classes import Tagger, is_time_expression
+from hoptree.text.word_classes import Tagger
 
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
@@ -49,22 +49,20 @@ class Filtered:
         return cls(tuple(c for c in every if c not in dropped), tuple(c for c in every if c in dropped))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("extracted")
 class EntitiesExtracted(Decision):
     """The candidates of the question: pairs of name and kind."""
 
-    kind: ClassVar[str] = "extracted"
     value: list[list[str]]
 
     def add_to(self, view: GenerationView) -> None:
         view.extracted = tuple(name for name, _ in self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("filtered")
 class EntitiesFiltered(Decision):
     """The names kept for a search; `candidates` are name, kind, origin, confidence, and the filter that dropped it."""
 
-    kind: ClassVar[str] = "filtered"
     value: list[str]
     filters: str
     in_doubt: list[str] = field(default_factory=list)
@@ -91,7 +89,9 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     readable = bool(entities or relations)
     note_reply(ctx, "extract", "" if readable else reading.error or "no name", reading.repairs)
     names = list(filter(_is_name, entities))
-    names += [name for name in names_in(question, tagger) if not any(find_mentions(name, other) for other in names)]
+    names += [
+        name for name in capitalised_names(question, tagger) if not any(find_mentions(name, other) for other in names)
+    ]
     common = [name for name in entities if not _is_name(name)]
     if not names:
         names, common = common, []
@@ -111,22 +111,6 @@ def _texts(value: Any) -> list[str]:
 def _is_name(text: str) -> bool:
     """Return whether a text has a figure, or a letter that is not small: some scripts have no capitals."""
     return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
-
-
-def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
-
-    A month or a day of the week is no name where it tells when something was.
-    """
-    found = []
-    for start, end in name_spans(text):
-        inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
-        carrying = tagger.content(text, inside)
-        while inside and not carrying[len(carrying) - len(inside)]:
-            inside.pop(0)
-        if inside and not is_time_expression(text, (inside[0][0], end)):
-            found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
-    return tuple(dict.fromkeys(found))
 
 
 async def filter_by_reasoning(
@@ -269,7 +253,7 @@ class EntityFilter:
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
         found = {fold(candidate.name): candidate for candidate in self._extracted}
-        for name in names_in(text.text, self._tagger):
+        for name in capitalised_names(text.text, self._tagger):
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
                 found.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())

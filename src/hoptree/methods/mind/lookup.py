@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from hoptree.core.values import Passage
+from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
+from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
+from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
-from hoptree.text.names import fold, is_ordinary_start, name_spans
+from hoptree.text.names import fold
 from hoptree.text.relation_words import relation_key
-from hoptree.text.tokens import Span, word_spans
-from hoptree.text.uncertainty import answer_lead_spans
+from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import Tagger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sub_query")
 class SubQueryMade(Decision):
     """The query for an uncertain sentence, of `kept` names and words `sought` of them; `again` with dropped names."""
 
-    kind: ClassVar[str] = "sub_query"
     value: str
     sentence: str
     kept: list[str]
@@ -39,11 +39,10 @@ class SubQueryMade(Decision):
         return f"searched: {self.value}" if self.value else "nothing to search with"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("skipped")
 class AnsweredByMemory(Decision):
     """A fact in memory settles a sentence: nothing is searched for."""
 
-    kind: ClassVar[str] = "skipped"
     value: bool = True
     sentence: str
     fact: list[str]
@@ -57,11 +56,10 @@ class AnsweredByMemory(Decision):
         return f"in memory: {' | '.join(self.fact)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("memory")
 class MemoryShown(Decision):
     """The facts that are shown, how many are held, and those that contradict each other."""
 
-    kind: ClassVar[str] = "memory"
     value: list[str]
     facts: int
     conflicts: list[list[list[str]]] = field(default_factory=list)
@@ -69,37 +67,6 @@ class MemoryShown(Decision):
     def add_to(self, view: GenerationView) -> None:
         view.part.shown = tuple(self.value)
         view.conflicts = tuple(tuple(tuple(map(str, fact)) for fact in group) for group in self.conflicts)
-
-
-def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
-    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
-    spans = word_spans(sentence)
-    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
-    return tuple(
-        sentence[start:end].removesuffix("'s").removesuffix("’s")
-        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
-        if carries
-        # the "s" behind a bracket or a quotation mark, which is no part of a word
-        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
-        and not _overlaps((start, end), left_out)
-        and (is_ordinary_start(sentence, (start, end)) or not _overlaps((start, end), names))
-    )
-
-
-def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
-    """Join the names and the words that are not in them, each once, up to so many words."""
-    parts: list[str] = []
-    used: set[str] = set()
-    for part in (*names, *sought):
-        words = {fold(part[start:end]) for start, end in word_spans(part)}
-        if not words <= used:
-            parts.append(part)
-            used |= words
-    return " ".join(" ".join(parts).split()[:limit])
-
-
-def _overlaps(word: Span, places: Sequence[Span]) -> bool:
-    return any(first < word[1] and word[0] < last for first, last in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +91,6 @@ class Found:
 class Lookup:
     """Sub-queries, what they found, and the memory of one question; `left` counts the searches that remain."""
 
-    quoted = False
-    """Whether one sentence must state a fact that enters memory."""
-
     def __init__(
         self,
         ctx: Context,
@@ -144,6 +108,13 @@ class Lookup:
         self._text = ""
         self._latest: tuple[Passage, ...] = ()
         self._learned: dict[str, set[str]] = {}
+
+    async def begin(self) -> None:
+        """Do what comes before the first draft."""
+
+    async def end(self, answer: Answer) -> Answer:
+        """Return the answer of the text with the passages that hold it."""
+        return replace(answer, support=supporting_ids(answer.text, self.read)) if answer.known else answer
 
     def context(self) -> str:
         return self._show(())
@@ -168,25 +139,25 @@ class Lookup:
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
         """Search with the names that were kept; None where there is nothing to search with."""
-        passages = await self._search(uncertain, chosen.kept, sought)
+        passages = await self._search(uncertain, chosen.kept, chosen.kept, sought)
         return None if passages is None else Found(passages, chosen.kept)
 
     async def _search(
-        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str], *, again: bool = False
+        self,
+        uncertain: UncertainSentence,
+        kept: Sequence[Candidate],
+        used: Sequence[Candidate],
+        sought: Sequence[str],
+        *,
+        again: bool = False,
     ) -> tuple[Passage, ...] | None:
-        used, words = (kept, sought) if again else self._narrow(uncertain, kept, sought)
-        query = sub_query([candidate.name for candidate in used], words, limit=self._setting.words)
+        """Search with the names `used`, of those `kept`; None where that gives no query."""
+        query = sub_query([candidate.name for candidate in used], sought, limit=self._setting.words)
         names = [candidate.name for candidate in kept]
         self._ctx.emit(
-            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(words), again=again)
+            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought), again=again)
         )
         return await self._search_corpus(query, self._setting.k) if query else None
-
-    def _narrow(
-        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
-    ) -> tuple[Sequence[Candidate], Sequence[str]]:
-        """Return the names to search with, of those that were kept, and what is sought of them."""
-        return kept, sought
 
     async def _search_corpus(self, query: str, k: int) -> tuple[Passage, ...]:
         self.left -= 1
@@ -205,9 +176,13 @@ class Lookup:
         new = [passage for passage in passages if asked - self._learned.setdefault(passage.id, set())]
         for passage in new:
             self._learned[passage.id] |= asked
-        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quoted=self.quoted)
+        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quote=self._quote)
         conflicts = self._memory.conflicts()
         self._ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self._memory), conflicts=conflicts))
+
+    def _quote(self, stated: StatedFact, passage: Passage) -> str | None:
+        """Return the sentence that states a fact; None keeps the fact out of memory."""
+        return stated.sentence
 
     def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
         """Return what memory has of just what the sentence says: it is not searched for again."""

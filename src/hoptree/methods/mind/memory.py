@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -14,25 +13,20 @@ from hoptree.engine.events import Event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
-from hoptree.models.model import Choice
-from hoptree.text.names import fold, sentences
-from hoptree.text.parse_triples import Triple, read_triples
-from hoptree.text.quantities import date_spans
-from hoptree.text.relation_words import asks_for, is_inverse, relation_is_of, relation_key, states_relation
+from hoptree.text.names import fold
+from hoptree.text.parse_triples import Triple, object_confidences, read_triples
+from hoptree.text.relation_words import settles_doubt
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
-from hoptree.text.tokens import Span, token_spans
-from hoptree.text.uncertainty import token_probability
+from hoptree.text.tokens import Span
 
 _LEARN_TOKENS = 256
 _MAX_FACTS = 8
 """Facts that are asked for, and taken, of one search."""
-_OTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")
-_COMPARES = re.compile(r"\b(?:before|after|than|as|like|unlike)\b")
+Quote = Callable[[StatedFact, Passage], str | None]
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
-_Sort = Literal["date", "name", "phrase"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,27 +78,12 @@ class FactMemory:
         return "added" if before is None else "surer"
 
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
-        """Return the surest fact that says what a sentence is about to: of a subject it names, and of this relation.
+        """Return the surest fact that says what a sentence is about to: of a subject it names, and of this relation."""
 
-        What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother.
-        `hits` are the uncertain words: a date settles no uncertain name, and a name no date. Those in the subject tell
-        nothing of what is said about it. No fact settles those in another clause, or a name that the subject is only
-        compared to.
-        """
+        def says(fact: Fact) -> bool:
+            return settles_doubt((fact.subject, fact.relation, fact.object), sentence, sought, hits)
 
-        def settles(fact: Fact) -> bool:
-            subject = find_mentions(fact.subject, sentence)
-            outside = [hit for hit in hits if not _overlaps(hit, subject)]
-            inverse = relation_is_of(fact.subject, fact.relation, sentence) is False
-            return (
-                bool(subject)
-                and asks_for(sought, relation_key(fact.relation))
-                and inverse is is_inverse(fact.relation)
-                and _fits(fact.object, _sorts(sentence, outside))
-                and all(_is_said_of(subject, hit, sentence) for hit in outside)
-            )
-
-        settling = (held for held in self._held.values() if settles(held.fact))
+        settling = (held for held in self._held.values() if says(held.fact))
         return max(settling, key=lambda held: held.fact.confidence, default=None)
 
     def conflicts(self) -> list[list[list[str]]]:
@@ -148,38 +127,6 @@ def _line(group: Sequence[Held]) -> str:
     return f"- {fact.subject} | {fact.relation} | {values}"
 
 
-def _overlaps(hit: Span, places: Sequence[Span]) -> bool:
-    return any(first < hit[1] and hit[0] < last for first, last in places)
-
-
-def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
-    """Return whether an uncertain word is in one clause with the subject next to it, and not compared to it."""
-    first, last = hit
-    apart = (sentence[end:first] if end <= first else sentence[last:start] for start, end in subject)
-    between = min(apart, key=len)
-    if _OTHER_CLAUSE.search(between):
-        return False
-    return _sorts(sentence, [hit]) == {"date"} or not _COMPARES.search(between)
-
-
-def _sorts(sentence: str, hits: Iterable[Span]) -> set[_Sort]:
-    """Return what sort of thing each uncertain word is, or belongs to."""
-    dates = date_spans(sentence)
-    return {"date" if _overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
-
-
-def _sort(text: str) -> _Sort:
-    if date_spans(text) or any(sign.isdigit() for sign in text):
-        return "date"
-    return "phrase" if text == text.lower() else "name"
-
-
-def _fits(value: str, uncertain: AbstractSet[_Sort]) -> bool:
-    """Return whether a value may stand in the place of uncertain words; a phrase may begin a name."""
-    sort = _sort(value)
-    return not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name")
-
-
 async def learn(
     ctx: Context,
     memory: FactMemory,
@@ -188,24 +135,23 @@ async def learn(
     passages: Sequence[Passage],
     *,
     step: int,
-    quoted: bool = False,
+    quote: Quote,
 ) -> None:
     """Add to a memory what passages state about these names, each fact with the passage that states it.
 
     Names that enter with a fact count for those behind it: that is how one hop leads to the next. A fact whose names do
     not stand in a passage does not enter, nor one that the model was unsure of: its confidence is the probability of
-    the least likely token of its object, 0.5 where that is not known. With `quoted`, one sentence must name subject and
-    object, or stand under the subject's title, and state the relation.
+    the least likely token of its object, 0.5 where that is not known. `quote` gives the sentence that states it.
     """
     if not passages or not names:
         return
 
-    def clean(text: str, passage_id: str) -> str:
-        """Remove sentences that address a model."""
-        return show_passages(ctx, [Passage(passage_id, "", text)], titles=False).removeprefix("passage:").strip()
-
-    shown = [Passage(one.id, clean(one.title, one.id), clean(one.text, one.id)) for one in passages]
-    listed = "\n".join(f"[{number}] {passage.title}: {passage.text}" for number, passage in enumerate(shown, 1))
+    parts = [Passage(passage.id, "", text) for passage in passages for text in (passage.title, passage.text)]
+    clean = [text.strip() for text in show_texts(ctx, parts, titles=False)]
+    shown = [
+        Passage(passage.id, title, text) for passage, title, text in zip(passages, clean[::2], clean[1::2], strict=True)
+    ]
+    listed = number_lines(f"{passage.title}: {passage.text}" for passage in shown)
     prompt = prompt_for(ctx.method, "facts").fill(
         passages=listed, names=", ".join(names), question=question, most=str(_MAX_FACTS)
     )
@@ -215,13 +161,14 @@ async def learn(
     )
     reading = read_triples(reply.text, cut=reply.finish == "length")
     note_reply(ctx, "facts", "" if reading.understood else "no fact")
+    confidences = object_confidences(reply.text, reply.choices[0].tokens, reading.triples, default=NEUTRAL_CONFIDENCE)
     # Each triple as it was written first: later ones copy it and are sure of themselves.
-    confidences: dict[tuple[str, ...], tuple[Triple, float]] = {}
-    for triple, confidence in zip(reading.triples, _confidences(reply.choices[0], reading.triples), strict=True):
-        confidences.setdefault(tuple(map(fold, triple)), (triple, confidence))
+    first: dict[tuple[str, ...], tuple[Triple, float]] = {}
+    for triple, confidence in zip(reading.triples, confidences, strict=True):
+        first.setdefault(tuple(map(fold, triple)), (triple, confidence))
     near = [*names]
-    for triple, confidence in list(confidences.values())[:_MAX_FACTS]:
-        held = _stated(triple, near, shown, confidence, step, quoted=quoted)
+    for triple, confidence in list(first.values())[:_MAX_FACTS]:
+        held = _stated(triple, near, shown, confidence, step, quote)
         outcome = "not stated" if held is None else memory.add(held)
         if held is not None and outcome != "unsure":
             near += (held.fact.subject, held.fact.object)
@@ -239,7 +186,7 @@ async def learn(
 
 
 def _stated(
-    triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int, *, quoted: bool
+    triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int, quote: Quote
 ) -> Held | None:
     """Return the fact as the first passage states it that does, if it is about one of the names."""
     subject, _, value = triple
@@ -248,37 +195,7 @@ def _stated(
         return None
     for passage in shown:
         for stated in ground_triples([triple], passage.title, passage.text)[0]:
-            sentence = _quote(stated, passage) if quoted else stated.sentence
-            if sentence or not quoted:
+            if (sentence := quote(stated, passage)) is not None:
                 fact = Fact(stated.subject, stated.relation, stated.object, confidence, passage.id)
                 return Held(fact, sentence, passage.title, step)
     return None
-
-
-def _quote(stated: StatedFact, passage: Passage) -> str:
-    """Return the sentence that states a fact, the one that has most of its words before the others; "" if none does."""
-    titled = bool(find_mentions(stated.subject, passage.title))
-    for sentence in (stated.sentence, *sentences(passage.text)):
-        named = (titled or find_mentions(stated.subject, sentence)) and find_mentions(stated.object, sentence)
-        if named and states_relation(stated.relation, stated.object, sentence):
-            return sentence
-    return ""
-
-
-def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:
-    """Return the confidence of each triple's object, where the reply has it behind the triples before."""
-    places = token_spans(choice.text, [token.text for token in choice.tokens])
-    found: list[float] = []
-    at = 0
-    for triple in triples:
-        start = end = -1
-        for part in triple:  # the object behind its subject and relation, since it may be a part of the subject too
-            if (start := choice.text.find(part, at)) >= 0:
-                at = end = start + len(part)
-        inside = [
-            token_probability(token)
-            for token, place in zip(choice.tokens, places, strict=True)
-            if start >= 0 and place and place[0] < end and place[1] > start
-        ]
-        found.append(min(inside, default=NEUTRAL_CONFIDENCE))
-    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal
 
 from hoptree.core.errors import ConfigError
@@ -13,8 +12,6 @@ from hoptree.engine.registry import method
 from hoptree.methods.mind.entities import EntityFilter, Filter, FilterSetting
 from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
-from hoptree.methods.mind.robust import RobustEntityFilter, RobustLookup
-from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Generator, uncertainty_signal
 from hoptree.methods.steps.demonstrations import draw_examples
@@ -133,26 +130,27 @@ async def mind(
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
+    filter_class, lookup_class, highest = EntityFilter, Lookup, math.inf
+    if robust:
+        from hoptree.methods.robust.mind import RobustEntityFilter, RobustLookup
+
+        filter_class, lookup_class, highest = RobustEntityFilter, RobustLookup, MAX_THRESHOLD
     by: Threshold = FixedThreshold(1.0 if theta is None else theta)
     if threshold == "dynamic":
-        by = DynamicThreshold(alpha, beta, over, MAX_THRESHOLD if robust else math.inf)
+        by = DynamicThreshold(alpha, beta, over, highest)
     tags = open_tagger(tagger)
     signal = uncertainty_signal(ctx, attention=True, beyond=robust or over == "history")
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
-    filtering = (RobustEntityFilter if robust else EntityFilter)(
-        ctx, question.text, NameTagger(tags), FilterSetting(filters, gamma, delta, top_k, cut), signal
-    )
+    setting = FilterSetting(filters, gamma, delta, top_k, cut)
+    filtering = filter_class(ctx, question.text, NameTagger(tags), setting, signal)
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None
-    setting = LookupSetting(k, words, rendered, titles or robust, retrievals)
-    robust_lookup = RobustLookup(ctx, question.text, tags, filtering, facts, setting) if robust else None
-    lookup = robust_lookup or Lookup(ctx, question.text, tags, filtering, facts, setting)
+    searching = LookupSetting(k, words, rendered, titles or robust, retrievals)
+    lookup = lookup_class(ctx, question.text, tags, filtering, facts, searching)
     judge: Judge = Unsure(ctx, tags, by, surer=robust)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
-    own_readings = await robust_lookup.read_own() if robust_lookup else []
+    await lookup.begin()
     written = await write_with_help(ctx, generator, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
     answer = await conclude(ctx, generator, written, context=lookup.context())  # step 7
-    if robust_lookup:
-        return await robust_lookup.surest_of(own_readings, answer.raw)
-    return replace(answer, support=supporting_ids(answer.text, lookup.read)) if answer.known else answer
+    return await lookup.end(answer)

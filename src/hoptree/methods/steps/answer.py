@@ -6,13 +6,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision, Draft, ReplyParsed
+from hoptree.engine.events import OMIT, Decision, Draft, ReplyParsed, decision
 from hoptree.engine.explain import UNSETTLED, shorten
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
@@ -46,11 +46,10 @@ _REASONED_TOKENS = 128
 _SUMMARY_TOKENS = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("confident")
 class Confident(Decision):
     """Whether the model was sure of its own answer; `identifier_hit` is how it asked to look the question up."""
 
-    kind: ClassVar[str] = "confident"
     value: bool
     identifier_hit: str | None = None
     raw: str = ""
@@ -59,11 +58,10 @@ class Confident(Decision):
         return {"confident_raw": self.raw, "identifier_hit": self.identifier_hit}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("answered")
 class Answered(Decision):
     """Whether a reader found an answer; `continuation_hit` are the words by which it says that there is none."""
 
-    kind: ClassVar[str] = "answered"
     value: bool
     step: str
     passage: str = field(default="", metadata=OMIT)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import ChainWritten, Decision
+from hoptree.engine.events import ChainWritten, Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import mean_probability, note_reply, supporting_ids
@@ -23,11 +22,10 @@ CONCLUSION_TOKENS = 20
 _NEXT_QUESTION = re.compile(r"\s(?:Question|Context):")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("no_answer_phrase")
 class NoAnswerPhrase(Decision):
     """A text ended without an answer, and the model is asked for one."""
 
-    kind: ClassVar[str] = "no_answer_phrase"
     value: bool = True
     text: str = ""
 
@@ -51,7 +49,12 @@ async def add_conclusion(generator: Generator, text: str, *, context: str = "") 
     """Return a text with the answer that the model gives when it is made to, in place of the one it had."""
     lead = led_to_answer(text)
     draft = await generator.write(lead, step="conclude", max_tokens=CONCLUSION_TOKENS, context=context)
-    before = before_answer(text) if gives_answer(draft.text) else lead
+    return join_conclusion(text, draft)
+
+
+def join_conclusion(text: str, draft: Draft) -> str:
+    """Return a text with what was written behind its lead to an answer, in place of the answer it had."""
+    before = before_answer(text) if gives_answer(draft.text) else led_to_answer(text)
     return f"{before} {draft.text}".strip()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Draft
+from hoptree.engine.events import Decision, Draft, decision
 from hoptree.engine.explain import UNSETTLED, shorten
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_from, synthesise
@@ -24,14 +24,13 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("surest")
 class SurestChosen(Decision):
     """The place of the answer that was taken, all answers, and how sure the model was of each.
 
     `when` is the step of the method; `named` is what each of the answers is.
     """
 
-    kind: ClassVar[str] = "surest"
     value: int
     when: str
     answers: list[str] = field(default_factory=list)
@@ -73,11 +72,10 @@ class SurestChosen(Decision):
         return Draft(shorten(self.taken), source, why="" if source else UNSETTLED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("majority")
 class MajorityCounted(Decision):
     """The share of the answer that was given most often; `votes` are answers with their counts."""
 
-    kind: ClassVar[str] = "majority"
     value: float
     when: str
     answer: str = ""
@@ -85,11 +83,10 @@ class MajorityCounted(Decision):
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("agreement")
 class AgreementChecked(Decision):
     """Whether at least the share `least` of all chains gives the same answer."""
 
-    kind: ClassVar[str] = "agreement"
     value: bool
     share: float
     least: float

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import note_reply
@@ -34,11 +33,10 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("compared")
 class Compared(Decision):
     """Whether `facts` about the things compared decide a comparison of the kind `kind_of`, and why."""
 
-    kind: ClassVar[str] = "compared"
     value: bool
     kind_of: str
     facts: dict[str, str] = field(default_factory=dict)
@@ -51,11 +49,10 @@ class Compared(Decision):
         return self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("borne_out")
 class ClaimChecked(Decision):
     """Whether a claim holds of a thing by its own page; None if the model said neither yes nor no."""
 
-    kind: ClassVar[str] = "borne_out"
     value: bool | None
     raw: str
     passages: list[str] = field(default_factory=list)

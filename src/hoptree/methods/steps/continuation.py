@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.demonstrations import WorkedExample, as_context
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_texts
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
@@ -26,11 +26,10 @@ UncertaintySignal = Literal["entropy", "likeliest", "samples"]
 """How a model's uncertainty is measured: by its entropy, by the likeliest tokens of each step, or by samples."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("fidelity")
 class Fidelity(Decision):
     """Whether the model gives all signals that the method's paper uses; `telling` is the uncertainty signal."""
 
-    kind: ClassVar[str] = "fidelity"
     value: str
     missing: list[str] = field(default_factory=list)
     telling: UncertaintySignal | None = None
@@ -226,8 +225,7 @@ class Generator:
 
 def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, facts: str = "") -> str:
     """Return numbered passages and known facts as they stand before the question; "" of neither."""
-    texts = [show_passages(ctx, [passage], titles=titles).removeprefix("passage:").strip() for passage in passages]
-    return as_context(texts, facts=facts)
+    return as_context([text.strip() for text in show_texts(ctx, passages, titles=titles)], facts=facts)
 
 
 def read_draft(choice: Choice, before: str, size: int) -> Draft:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import field, replace
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Planned
+from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
@@ -25,11 +24,10 @@ _UNCLEAR = {"ref_dangling", "ref_cycle"}
 _WARNED_OF = {*_UNCLEAR, "cap_nodes", "cap_depth"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("split")
 class QuestionSplit(Decision):
     """How many sub-questions are asked; `loops` were asked before, `beyond` are more than may be."""
 
-    kind: ClassVar[str] = "split"
     value: int
     questions: list[str] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
@@ -128,11 +126,10 @@ def drop_asked(
     return tuple(kept)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("nothing_new")
 class NothingNew(Decision):
     """What a reply has in place of a new sub-question."""
 
-    kind: ClassVar[str] = "nothing_new"
     value: str
     step: str
 
@@ -174,8 +171,9 @@ class FollowUps:
         return answer
 
 
-def note_turn(ctx: Context, step: str, turn: DialogueTurn) -> None:
-    """Record whether a reply could be read, and what it says if it brings nothing new."""
+def note_turn(ctx: Context, step: str, turn: DialogueTurn) -> DialogueTurn:
+    """Record whether a reply could be read, and what it says if it brings nothing new; return it."""
     note_reply(ctx, step, turn.error)
     if not turn.error and not turn.first and not turn.final:
         ctx.emit(NothingNew(value=turn.idle, step=step))
+    return turn

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
+from hoptree.methods.steps.evidence import number_lines
 from hoptree.text.names import name_spans
 from hoptree.text.question_tree import Plan
 
@@ -152,7 +153,7 @@ def as_context(texts: Sequence[str], *, facts: str = "") -> str:
     """Return numbered texts and known facts as they stand before a question; "" of neither."""
     blocks = []
     if texts:
-        blocks.append("Context:\n" + "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1)))
+        blocks.append("Context:\n" + number_lines(texts))
     if facts:
         blocks.append("Known facts:\n" + facts)
     return "\n\n".join((*blocks, "Answer in the same format as before.\n")) if blocks else ""

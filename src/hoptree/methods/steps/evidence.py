@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
@@ -40,11 +40,16 @@ _NON_WORDS = lazy_re(r"[\W_]+")
 
 
 def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:
-    """Return passages as lines of a prompt.
+    """Return passages as lines of a prompt."""
+    return "\n".join(f"passage: {text}" for text in show_texts(ctx, passages, titles=titles))
+
+
+def show_texts(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> list[str]:
+    """Return the text of each passage as a prompt shows it, with its title where there is one.
 
     Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning.
     """
-    lines = []
+    shown = []
     for passage in passages:
         text, text_orders = _without_orders(passage.text)
         title, title_orders = _without_orders(passage.title)
@@ -57,8 +62,13 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
             ctx.emit(PassageTruncated(passage=passage.id, words=len(words), kept=MAX_WORDS))
             ctx.warn("truncated", f"{_name(passage)} is long; only its first {MAX_WORDS} words were read.")
         body = " ".join(words[:MAX_WORDS])
-        lines.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
-    return "\n".join(lines)
+        shown.append(f"{title}: {body}" if titles and title else body)
+    return shown
+
+
+def number_lines(texts: Iterable[str]) -> str:
+    """Return texts as the numbered lines of a prompt."""
+    return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:

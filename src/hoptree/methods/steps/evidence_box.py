@@ -12,7 +12,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.graph.facts import Fact
 from hoptree.methods.steps.compare import chooses
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_texts
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.parse import question_key
@@ -63,7 +63,7 @@ class EvidenceBox:
         """Return texts and facts as lines of a prompt, without sentences that give orders to the model."""
 
         def lines(kind: str, passages: Sequence[Passage]) -> str:
-            shown = (show_passages(ctx, [one], titles=True).removeprefix("passage: ") for one in passages)
+            shown = show_texts(ctx, passages, titles=True)
             return "\n".join(f"[{kind}{number}] {text}" for number, text in enumerate(shown, 1)) or NOTHING
 
         facts = [Passage(f"F{number}", "", fact.text) for number, fact in enumerate(self.facts, 1)]

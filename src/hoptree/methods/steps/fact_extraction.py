@@ -11,7 +11,7 @@ from typing import Literal
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import show_texts
 from hoptree.text.names import fold, sentences
 from hoptree.text.parse_triples import Triple, read_triples
 from hoptree.text.word_classes import word_set
@@ -185,8 +185,8 @@ async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
 
     Sentences of the passage that give orders to a model are neither shown nor taken for evidence.
     """
-    title = _shown(ctx, Passage(passage.id, "", passage.title))
-    text = _shown(ctx, replace(passage, title=""))
+    parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
+    title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
     if not text:
         return Extracted()
     prompt = prompt_for(_PROMPT_SET, _STEP).fill(title=title or "(none)", passage=text)
@@ -221,10 +221,6 @@ def ground_triples(
         else:
             facts[key] = StatedFact(subject, relation, value, wording.sentence(subject, relation, value))
     return tuple(facts.values()), dict(left_out)
-
-
-def _shown(ctx: Context, passage: Passage) -> str:
-    return show_passages(ctx, [passage], titles=False).removeprefix("passage:").strip()
 
 
 def _is_nameless(name: str) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import both, plant, together
 from hoptree.graph.facts import Entity, Fact, Term
 from hoptree.methods.steps.answer import note_reply
+from hoptree.methods.steps.evidence import number_lines
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
 from hoptree.methods.steps.mentions import MentionLinker, graph_names
 from hoptree.methods.steps.relations import Edge, edges_in
@@ -30,30 +30,27 @@ _MAX_EDGES_SHOWN = 60
 _MANY_ENDS = 20  # from so many ends of an edge on, some are sampled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("hops")
 class HopsKept(Decision):
     """The facts that were followed on a level, with their scores, of so many `candidates`."""
 
-    kind: ClassVar[str] = "hops"
     value: list[str]
     level: int
     scores: list[float] = field(default_factory=list)
     candidates: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("topics")
 class TopicsFound(Decision):
     """The entities of the question to start from."""
 
-    kind: ClassVar[str] = "topics"
     value: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("ended")
 class ExplorationEnded(Decision):
     """Why the exploration of a graph ended, and on which level."""
 
-    kind: ClassVar[str] = "ended"
     value: str
     level: int
 
@@ -117,7 +114,7 @@ async def _score_lines(
     """
     if not lines:
         return []
-    numbered = "\n".join(f"[{number}] {' '.join(line.split())}" for number, line in enumerate(lines, 1))
+    numbered = number_lines(" ".join(line.split()) for line in lines)
     count = min(keep, len(lines))
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, question=question, keep=str(count))
     tokens = _BASE_TOKENS + _TOKENS_PER_LINE * count
@@ -204,11 +201,10 @@ _CLUE = re.compile(r"\bclue\b[\"'*_\s]{0,3}[:=][^\S\n]{0,4}([^\n]*)", re.IGNOREC
 _NO_CLUE = re.compile(r"\W*(?:none|no|n/a|nothing|null)?\W*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("enough")
 class EvidenceJudged(Decision):
     """Whether the model can answer from so many `facts` and `texts`; `clue` is what it would look for next."""
 
-    kind: ClassVar[str] = "enough"
     value: bool
     answer: str = ""
     clue: str = ""
@@ -275,3 +271,37 @@ async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: s
     sizes = {"facts": len(box.facts), "texts": len(box.passages)}
     ctx.emit(EvidenceJudged(value=verdict.enough, answer=verdict.answer, clue=verdict.clue, **sizes))
     return verdict
+
+
+GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]
+"""Given a level and the last clue, all that was found so far; None where it leads nowhere."""
+
+
+async def explore(
+    ctx: Context,
+    question: str,
+    box: EvidenceBox,
+    go_further: GoFurther,
+    *,
+    depth: int,
+    clues: bool = False,
+    nothing: str = "no candidates",
+) -> tuple[EvidenceBox, Enough, str]:
+    """Go further level by level until the model can answer; return what it saw, its judgement, and why it ended.
+
+    `box` is what there is to begin with, `nothing` is why it ends on the first level. With `clues`, the model is told
+    what it said it would look for.
+    """
+    verdict, reason, clue, level = Enough(False), "depth", "", 0
+    for level in range(1, depth + 1):
+        further = await go_further(level, clue)
+        if further is None:
+            reason = nothing if level == 1 else "no candidates"
+            break
+        box, verdict = further, await judge_enough(ctx, question, further, clue=clue)
+        if verdict.enough:
+            reason = "enough"
+            break
+        clue = (verdict.clue or clue) if clues else ""
+    ctx.emit(ExplorationEnded(value=reason, level=level))
+    return box, verdict, reason

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from dataclasses import field
+from typing import Protocol
 
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import show_line
+from hoptree.methods.steps.evidence import number_lines, show_line
 from hoptree.methods.steps.relations import RelationRanking, RelationsChosen, best_edges, edges_in, foremost
 from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import question_key
@@ -47,11 +47,10 @@ _WHEN = lazy_re(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", 
 _NONE = lazy_re(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("linked")
 class EntitiesLinked(Decision):
     """The entities that a query is about, by label and id, of all `candidates`."""
 
-    kind: ClassVar[str] = "linked"
     value: list[str]
     ids: list[str] = field(default_factory=list)
     candidates: list[str] = field(default_factory=list)
@@ -177,7 +176,7 @@ async def _choose_lines(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
 ) -> tuple[int, ...]:
     """Return the places of the lines that the model names; the first ones where it names none and does not say so."""
-    numbered = "\n".join(f"[{number}] {show_line(ctx, line, what=step)}" for number, line in enumerate(lines, 1))
+    numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=_CHOICE_TOKENS, node=node)).text
     numbers = read_numbers(reply, len(lines))[:keep]

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Candidate, Candidates, Entity
@@ -70,19 +70,17 @@ _LIST_MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _QUOTES = " \t\"'“”‘’`*_[]{}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("mentions")
 class MentionsRead(Decision):
     """The names that the model read out of a query."""
 
-    kind: ClassVar[str] = "mentions"
     value: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("titled")
 class TitlesNamed(Decision):
     """The titles of the corpus that a query names."""
 
-    kind: ClassVar[str] = "titled"
     value: list[str]
 
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.core.lazy import import_optional
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import show_line
+from hoptree.methods.steps.evidence import number_lines, show_line
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.text.parse_labels import read_numbers
@@ -41,11 +41,10 @@ _IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("relations")
 class RelationsChosen(Decision):
     """The relations that were kept, or pairs of entity and relation, of so many `candidates`."""
 
-    kind: ClassVar[str] = "relations"
     value: list[str] | list[list[str]]
     candidates: int
 
@@ -254,8 +253,7 @@ class ByModel:
         shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity)
         about = entity.label if entity else "…"
         lines = (show_line(ctx, _line(about, relation), what="relations") for relation in shown)
-        numbered = "\n".join(f"[{number}] {line}" for number, line in enumerate(lines, 1))
-        prompt = prompt_for(ctx.method, "relations").fill(candidates=numbered, query=query, keep=str(keep))
+        prompt = prompt_for(ctx.method, "relations").fill(candidates=number_lines(lines), query=query, keep=str(keep))
         reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_RANKING_TOKENS)).text
         numbers = read_numbers(reply, len(shown))[:keep]
         read = bool(numbers or _NONE.match(reply))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.events import OMIT, Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.methods.steps.answer import note_written
 from hoptree.methods.steps.chain_of_thought import cut_at_answer
@@ -16,11 +16,10 @@ from hoptree.text.tokens import Span
 from hoptree.text.uncertainty import answer_lead_spans
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("stop")
 class Stopped(Decision):
     """Why a text that was written step by step ended, and the text."""
 
-    kind: ClassVar[str] = "stop"
     value: str
     tokens: int | None = field(default=None, metadata=OMIT)
     text: str = ""
@@ -29,11 +28,10 @@ class Stopped(Decision):
         view.stopped, view.final_text = self.value, self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sub_query")
 class SubQuery(Decision):
     """What was searched for because of a sentence; `repeated` if it had been searched for before."""
 
-    kind: ClassVar[str] = "sub_query"
     value: str
     sentence: str
     beta: float | None = field(default=None, metadata=OMIT)

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import ClassVar
 
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import Filled
 from hoptree.methods.steps.answer import note_reply
-from hoptree.text.parse_labels import read_choice
+from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
+from hoptree.text.parse_labels import label_shares, read_choice
 
-_CHOICE_TOKENS = 32
+_CHOICE_TOKENS, _LABEL_TOKENS = 32, 8
 _NEEDS_NOT = re.compile(
     r"\b(?:do|does|did|would|should)(?:\s+not|n['’]t)\s+(?:\w+\s+)?(?:need|require)\b|\bneeds?\s+no\b|\bno\s+need\b"
     r"|\b(?:not|isn['’]t)\s+(?:needed|necessary|required)\b",
@@ -24,11 +24,10 @@ _NEEDS_NOT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("route")
 class Routed(Decision):
     """The strategy that was chosen; `read` is False if the reply named none of them, and the default was taken."""
 
-    kind: ClassVar[str] = "route"
     value: str
     step: str
     raw: str
@@ -57,23 +56,50 @@ def list_strategies(strategies: Sequence[Strategy]) -> str:
 
 
 async def choose_strategy(
-    ctx: Context, prompt: Filled, names: Sequence[str], *, default: str, step: str = "route", role: str = "route"
+    ctx: Context, prompt: Filled, strategies: Sequence[Strategy], *, step: str = "route", role: str = "route"
 ) -> str:
-    """Return the one of these names that a model gives; the `default` where it gives none or several."""
+    """Return the name of the strategy that a model gives; that of the last, the dearest, where it gives none."""
     reply = await ctx.generate(step, prompt, role=role, max_tokens=_CHOICE_TOKENS, part=True)
-    return record_choice(ctx, step, read_choice(reply.text, names), reply.text, names, default)
+    names = [strategy.name for strategy in strategies]
+    return record_choice(ctx, step, read_choice(reply.text, names), reply.text, names)
 
 
-def record_choice(ctx: Context, step: str, choice: str, raw: str, names: Sequence[str], default: str) -> str:
-    """Record a choice, and return it or the `default`."""
+def record_choice(ctx: Context, step: str, choice: str, raw: str, names: Sequence[str]) -> str:
+    """Record a choice, and return it, or the last name where there is none."""
     note_reply(ctx, step, "" if choice else f"none of {', '.join(names)}")
-    ctx.emit(Routed(value=choice or default, step=step, raw=raw, read=bool(choice), of=list(names)))
-    return choice or default
+    ctx.emit(Routed(value=choice or names[-1], step=step, raw=raw, read=bool(choice), of=list(names)))
+    return choice or names[-1]
 
 
-async def ask_yes_no(ctx: Context, prompt: Filled, *, step: str, role: str) -> tuple[bool | None, str]:
-    """Return whether a model says yes (None if neither yes nor no), and its reply; "I do not need it" is a no."""
-    reply = await ctx.generate(step, prompt, role=role, max_tokens=_CHOICE_TOKENS, part=True)
+async def ask_for_label(ctx: Context, step: str, prompt: Filled, *, role: str, max_tokens: int) -> Choice:
+    """Ask for a label, with the probabilities of all labels where the model gives them."""
+    top = MAX_TOP_LOGPROBS if "logprobs" in ctx.model_for(role).capabilities else 0
+    reply = await ctx.generate(step, prompt, role=role, max_tokens=max_tokens, top_logprobs=top, part=True)
+    return reply.choices[0]
+
+
+async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[str], *, role: str) -> dict[str, float]:
+    """Return the share of each label in the probability of all; nothing where no label is given."""
+    choice = await ask_for_label(ctx, step, prompt, role=role, max_tokens=_LABEL_TOKENS)
+    shares = label_shares(choice.text, choice.tokens, labels)
+    note_reply(ctx, step, "" if shares else f"none of {', '.join(labels)}")
+    return shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YesNoJudged(Decision):
+    """What a model says to a question of yes or no; `read` is False if it says neither."""
+
+    value: bool
+    raw: str
+    read: bool
+
+
+async def ask_yes_no(ctx: Context, prompt: Filled, judged: type[YesNoJudged], *, default: bool, role: str) -> bool:
+    """Return and record whether a model says yes; "I do not need it" is a no, what is neither is the `default`."""
+    reply = await ctx.generate(judged.kind, prompt, role=role, max_tokens=_CHOICE_TOKENS, part=True)
     choice = read_choice(reply.text, ("Yes", "No")) or ("No" if _NEEDS_NOT.search(reply.text) else "")
-    note_reply(ctx, step, "" if choice else "none of Yes, No")
-    return (choice == "Yes" if choice else None), reply.text
+    note_reply(ctx, judged.kind, "" if choice else "none of Yes, No")
+    yes = choice == "Yes" if choice else default
+    ctx.emit(judged(value=yes, raw=reply.text, read=bool(choice)))
+    return yes

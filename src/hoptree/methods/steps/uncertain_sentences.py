@@ -1,37 +1,59 @@
-"""Find the sentence of a draft that is in doubt: by unsure words (DRAGIN, MIND), or by samples that differ."""
+"""Find what is in doubt: by unsure words (DRAGIN, MIND), or by samples that differ (others, and SeaKR)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any
 
+from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision
+from hoptree.engine.events import OMIT, Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.sentence_view import SentenceView
+from hoptree.engine.schedule import both
+from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.continuation import Draft, Generator
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
+from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.open_encoder import check_encoder, open_encoder
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import FixedThreshold, JudgedSentence, Threshold, judge_sentences
 from hoptree.text.tokens import token_spans, word_spans
-from hoptree.text.uncertainty import ScoredWord, disagreement, token_probability
+from hoptree.text.uncertainty import (
+    ScoredWord,
+    disagreement,
+    least_spread,
+    smallest_square,
+    state_spread,
+    token_probability,
+)
 from hoptree.text.word_classes import Tagger
 
 _SAMPLES = 5
+_TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordsJudged(Decision):
+class SentenceJudged(Decision):
+    """Whether a sentence, or a step, is in doubt."""
+
+    value: bool
+    text: str
+
+    def log_line(self) -> str:
+        return f"in doubt: {self.text}" if self.value else ""
+
+
+@decision("sentence")
+class WordsJudged(SentenceJudged):
     """Whether a sentence is in doubt by its words: text, entropy, attention, score, and whether each carries content.
 
     `hits` are the places of the words in doubt.
     """
 
-    kind: ClassVar[str] = "sentence"
-    value: bool
-    text: str
     words: list[list[Any]]
     theta: float | None
     highest: float | None
@@ -39,20 +61,14 @@ class WordsJudged(Decision):
     rewritten: bool
 
     def add_to(self, view: GenerationView) -> None:
-        said = SentenceView.by_scores(self.text, self.words, self.hits, self.value, self.highest, self.theta)
-        view.write(said, rewritten=self.rewritten)
-
-    def log_line(self) -> str:
-        return f"in doubt: {self.text}" if self.value else ""
+        sentence = SentenceView.by_scores(self.text, self.words, self.hits, self.value, self.highest, self.theta)
+        view.write(sentence, rewritten=self.rewritten)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplesJudged(Decision):
+@decision("sentence")
+class SamplesJudged(SentenceJudged):
     """Whether a sentence is in doubt by samples of it; a rewritten one is not judged. `hits` are words in doubt."""
 
-    kind: ClassVar[str] = "sentence"
-    value: bool
-    text: str
     samples: list[str] | None = field(default=None, metadata=OMIT)
     theta: float | None = field(default=None, metadata=OMIT)
     highest: float | None = field(default=None, metadata=OMIT)
@@ -60,22 +76,18 @@ class SamplesJudged(Decision):
     rewritten: bool = False
 
     def add_to(self, view: GenerationView) -> None:
-        said = SentenceView.by_tokens(self.text, (), self.value, None if self.rewritten else self.theta)
+        sentence = SentenceView.by_tokens(self.text, (), self.value, None if self.rewritten else self.theta)
         if self.samples is not None:
-            said = SentenceView.by_samples(
+            sentence = SentenceView.by_samples(
                 self.text, self.samples, self.hits or (), self.value, self.highest, self.theta
             )
-        view.write(said, rewritten=self.rewritten)
-
-    def log_line(self) -> str:
-        return f"in doubt: {self.text}" if self.value else ""
+        view.write(sentence, rewritten=self.rewritten)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("accepted")
 class RewriteAccepted(Decision):
     """Whether a rewritten sentence is surer than the one it is to replace, by their highest scores."""
 
-    kind: ClassVar[str] = "accepted"
     value: bool
     highest: float | None = None
     before: float | None = None
@@ -228,6 +240,110 @@ class Disagreeing:
             for (first, last), carries in zip(spans, self._tagger.content(text, spans), strict=True)
             if carries and 2 * sum(text[first:last].casefold() in bag for bag in bags) < len(bags)
         )
+
+
+@decision("step")
+class StepJudged(SentenceJudged):
+    """Whether a step is in doubt: its samples have a `spread` above theta, or say nothing."""
+
+    tokens: list[list[Any]] = field(default_factory=list)
+    spread: float | None
+    theta: float
+
+    def add_to(self, view: GenerationView) -> None:
+        view.write(SentenceView.by_spread(self.text, self.tokens, self.spread, self.value, self.theta))
+
+
+@decision("document")
+class DocumentChosen(Decision):
+    """The passage that leaves least doubt, the step written with it, and the spread with each passage `tried`."""
+
+    value: str
+    text: str
+    tokens: list[list[Any]] = field(default_factory=list)
+    tried: list[list[Any]]
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.tried = tuple((str(name), number(spread)) for name, spread in self.tried)
+        if self.text:
+            view.part.again = SentenceView.by_spread(self.text, self.tokens, dict(view.part.tried).get(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The next step, all that the model wrote when asked for it, and how far samples lie apart, if any says a thing."""
+
+    draft: Draft
+    text: str
+    spread: float | None
+
+    @property
+    def uncertainty(self) -> float:
+        return math.inf if self.spread is None or not self.draft.text else self.spread
+
+
+class Spread:
+    """Doubts a step if samples of it lie further apart than theta (SeaKR), by hidden states or by an encoder.
+
+    A warning says once if `theta` lies below the spread of samples that agree in full: then every step is in doubt.
+    """
+
+    def __init__(self, ctx: Context, generator: Generator, *, samples: int, encoder: str, theta: float) -> None:
+        check_encoder(encoder)
+        self._ctx, self._generator, self._count, self._theta = ctx, generator, samples, theta
+        self._theta_checked = False
+        has_states = "hidden_states" in ctx.model_for("answer").capabilities
+        self._encoder = None if has_states else _open_encoder(encoder)
+
+    async def write(self, text: str, step: str, max_tokens: int, context: str) -> Measured:
+        """Write on behind a text, and measure how far samples of the same lie apart."""
+        draft, spread = await both(
+            self._generator.write(text, step=step, max_tokens=max_tokens, context=context),
+            self._measure(text, context, max_tokens),
+        )
+        return Measured(draft, draft.text, spread)
+
+    def doubts(self, step: Measured) -> bool:
+        """Record whether a step is in doubt."""
+        doubted, tokens = step.uncertainty > self._theta, token_probabilities(step.draft)
+        judged = StepJudged(value=doubted, text=step.draft.text, tokens=tokens, spread=step.spread, theta=self._theta)
+        self._ctx.emit(judged)
+        return doubted
+
+    def least(self, passages: Sequence[Passage], steps: Sequence[Measured]) -> int:
+        """Return the place of the passage that leaves least doubt in the step written with it."""
+        best = min(range(len(steps)), key=lambda place: steps[place].uncertainty)
+        draft, tried = steps[best].draft, [[p.id, step.spread] for p, step in zip(passages, steps, strict=True)]
+        tokens = token_probabilities(draft)
+        self._ctx.emit(DocumentChosen(value=passages[best].id, text=draft.text, tokens=tokens, tried=tried))
+        return best
+
+    async def _measure(self, text: str, context: str, max_tokens: int) -> float | None:
+        samples = await self._generator.sample_states(
+            text, self._count, step="sample", max_tokens=max_tokens, context=context, top_p=_TOP_P, top_k=_TOP_K
+        )
+        states: Sequence[Sequence[float]] = [state for _, state in samples]
+        if samples and self._encoder:
+            states = (await self._encoder.encode([sample for sample, _ in samples], role="passage")).tolist()
+        self._check_theta(states)
+        return state_spread(states)
+
+    def _check_theta(self, states: Sequence[Sequence[float]]) -> None:
+        if self._theta_checked or (square := smallest_square(states)) is None:
+            return
+        self._theta_checked = True
+        if self._theta < (least := least_spread(self._count, square=square)):
+            self._ctx.warn(
+                "theta",
+                f"Even if all agree, {self._count} samples of this model have a U of {least:.2f}, so that "
+                f"theta={self._theta:g} doubts every step. "
+                "Tune it (hoptree eval tune --vary theta=…), or set it higher.",
+            )
+
+
+@cache
+def _open_encoder(name: str) -> Encoder:
+    return open_encoder(name)
 
 
 def token_probabilities(draft: Draft) -> list[list[str | float | None]]:

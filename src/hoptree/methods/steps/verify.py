@@ -1,4 +1,4 @@
-"""Verify a hypothesis against evidence, and compare answers in code."""
+"""Verify a hypothesis against evidence, ask what else to search for, and compare answers in code."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.methods.steps.logic_tree import answer_of, text_of
 from hoptree.text.comparison import read_names, read_yes_no
-from hoptree.text.grounding import explain_type_mismatch, grounded
+from hoptree.text.grounding import grounded
 from hoptree.text.loose_json import JsonReading, read_json
 from hoptree.text.names import name_spans
-from hoptree.text.parse import cut_at_next_question, looks_unanswered, question_key
+from hoptree.text.parse import clean_answer, cut_at_next_question, looks_unanswered, question_key
 from hoptree.text.quantities import Quantity, plain_numbers, read_date, read_quantity
 from hoptree.text.question_tree import Node, Pairs
 
@@ -111,7 +110,9 @@ def _key(text: str) -> str:
 
 
 Label = Literal["supported", "refuted", "unknown"]
-_MAX_TOKENS = 512
+_MAX_TOKENS, _CLUE_TOKENS = 512, 128
+_MAX_CLUE_CHARS = 300
+_CLUE_KEYS = ("new_clue", "clue", "newclue", "query", "search")
 _NO_REASON = ("none", "null", "<none>", "n/a")
 _NO_INFORMATION = re.compile(
     r"\b(?:no|not enough|insufficient|lack of|without)\s+(?:\w+\s+)?(?:information|evidence)\b", re.I
@@ -137,11 +138,10 @@ class Verdict:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("verdict")
 class HypothesisValidated(Decision):
     """What evidence says of a hypothesis; `asked` is False where there was none to ask about."""
 
-    kind: ClassVar[str] = "verdict"
     value: str
     attempt: int
     asked: bool
@@ -149,22 +149,17 @@ class HypothesisValidated(Decision):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictsWeighed(Decision):
-    """The judgement where the verdicts of texts and facts differ."""
+@decision("clue")
+class ClueFound(Decision):
+    """What to search for next, "" where the reply holds nothing."""
 
-    kind: ClassVar[str] = "weighed"
     value: str
-    attempt: int
-    texts: str
-    facts: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("ref_fabricated")
 class ReferencesFabricated(Decision):
     """References that name nothing in the evidence."""
 
-    kind: ClassVar[str] = "ref_fabricated"
     value: list[str]
 
 
@@ -250,8 +245,8 @@ async def validate(
     verdict = Verdict()
     if box:
         prompt = "validate" if with_reason else "validate_only"
-        verdict = await _judge(
-            ctx, "validate", _fill(ctx, prompt, question, hypothesis, box), question, hypothesis, box, node
+        verdict = await judge(
+            ctx, "validate", fill_evidence(ctx, prompt, question, hypothesis, box), question, hypothesis, box, node
         )
     validated = HypothesisValidated(
         value=verdict.label, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
@@ -260,31 +255,11 @@ async def validate(
     return verdict
 
 
-async def weigh(
-    ctx: Context,
-    question: str,
-    hypothesis: str,
-    box: EvidenceBox,
-    by_texts: Verdict,
-    by_facts: Verdict,
-    *,
-    attempt: int,
-    node: Node | None = None,
-) -> Verdict:
-    """Judge once more where texts and facts contradict each other, with both and with what each was taken to say."""
-    readings = {"of_texts": by_texts.reason or by_texts.label, "of_facts": by_facts.reason or by_facts.label}
-    prompt = _fill(ctx, "weigh", question, hypothesis, box, **readings)
-    verdict = await _judge(ctx, "weigh", prompt, question, hypothesis, box, node)
-    weighed = VerdictsWeighed(value=verdict.label, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
-    ctx.emit(weighed, node=node)
-    return verdict
-
-
 async def find_conflict(
     ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
 ) -> Verdict:
     """GetConflictReason: ask for the reason and correction of a verdict in a call of its own."""
-    prompt = _fill(ctx, "reason", question, hypothesis, box)
+    prompt = fill_evidence(ctx, "reason", question, hypothesis, box)
     reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text
     value = read_json(reply).value
     values = _values_by_name(value) if isinstance(value, Mapping) else {}
@@ -293,16 +268,18 @@ async def find_conflict(
     return replace(verdict, reason=reason, correction=answer_of(_single(values.get("correctanswer", [])), question))
 
 
-def _fill(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
+def fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
+    """Fill a prompt about a hypothesis with the evidence."""
     texts, facts = box.shown(ctx)
     return prompt_for(ctx.method, prompt).fill(
         shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts, **more
     )
 
 
-async def _judge(
+async def judge(
     ctx: Context, step: str, prompt: Filled, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
 ) -> Verdict:
+    """Ask for a verdict; references to what is not in the evidence are dropped."""
     reading = read_json((await ctx.generate(step, prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text)
     note_reply(ctx, step, reading.error, reading.repairs)
     verdict = read_verdict(reading, question)
@@ -315,35 +292,28 @@ async def _judge(
     return verdict
 
 
-def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> Verdict:
-    """Return the verdict, if code finds nothing against it; unknown if it contradicts itself or its evidence.
+async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBox, *, node: Node | None = None) -> str:
+    """GenerateNewClue: ask for something new to search for; "" where the reply holds nothing."""
+    texts, facts = box.shown(ctx)
+    prompt = prompt_for(ctx.method, "clue").fill(
+        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+    )
+    clue = read_clue((await ctx.generate("clue", prompt, role="verify", max_tokens=_CLUE_TOKENS, node=node)).text)
+    note_reply(ctx, "clue", "" if clue else "no clue")
+    ctx.emit(ClueFound(value=clue), node=node)
+    return clue
 
-    A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
-    false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
-    something that is there; a correction must stand there. Neither may plainly be of another kind than is asked for.
-    Which of several things to choose is right is nothing that stands there.
-    """
-    stated, doubt = verdict.stated, ""
-    if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
-        stated = ""  # whether something is so may be answered by naming it
-    if verdict.label == "supported":
-        if stated and not agree(stated, hypothesis):
-            doubt = "it is called true, and another answer given"
-        elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
-            doubt = "it is said to rest on what is not there"
-        elif misfit := explain_type_mismatch(question, stated or hypothesis):
-            doubt = misfit
-        elif chooses(question):
-            doubt = "what is chosen stands there whatever is right"
-        elif not any(box.supporting(one, question) for one in (hypothesis, stated) if tells(one, hypothesis)):
-            doubt = "nothing that was found says so of what was asked about"
-    elif verdict.label == "refuted" and stated:
-        if same(stated, hypothesis):
-            doubt = "it is called false, and the same answer given"
-        elif misfit := explain_type_mismatch(question, stated):
-            doubt = misfit
-        elif not box.supporting(stated):
-            doubt = "what should be right is not in the evidence"
-    if not doubt:
-        return verdict
-    return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED, doubt=doubt)
+
+def read_clue(text: str) -> str:
+    """Return the clue in a reply: the value in its JSON, never the JSON itself; else its first line."""
+    value = read_json(text).value
+    if isinstance(value, list):
+        value = next((item for item in value if item), "")
+    if isinstance(value, Mapping):
+        folded = {str(key).strip().casefold().replace(" ", "_"): item for key, item in value.items()}
+        named = next((folded[name] for name in _CLUE_KEYS if folded.get(name)), None)
+        value = named if named is not None else next(iter(folded.values()), "") if len(folded) == 1 else ""
+    if value is not None:
+        return text_of(value)[:_MAX_CLUE_CHARS]
+    line = clean_answer(text)
+    return "" if line[:1] in ("{", "[") else text_of(line)[:_MAX_CLUE_CHARS]

@@ -1,17 +1,17 @@
-"""TreeQA's prompts about hypotheses: build the logic tree, rebuild what is refuted, and find a new clue."""
+"""TreeQA's prompts about hypotheses: build the logic tree, and rebuild what is refuted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, PlanRepaired
+from hoptree.engine.events import PlanRepaired
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
+from hoptree.methods.steps.answer import direct_answer, note_reply
+from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import (
     MAX_DEPTH,
     MAX_NODES,
@@ -25,30 +25,46 @@ from hoptree.methods.steps.logic_tree import (
 from hoptree.methods.steps.verify import Verdict, agree, same
 from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json
-from hoptree.text.parse import clean_answer, question_key, read_questions, says_unknown
+from hoptree.text.parse import question_key, read_questions, says_unknown
 from hoptree.text.question_tree import Issue, Node
 
 T = TypeVar("T")
-_BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS, _CLUE_TOKENS = 2048, 384, 1024, 128
-_MAX_CLUE_CHARS = 300
-_CLUE_KEYS = ("new_clue", "clue", "newclue", "query", "search")
+_BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
 _EXTRA_LEVELS = 1
 """Levels that a rebuilt tree may have more than the one it replaces."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClueFound(Decision):
-    """What to search for next, "" where the reply holds nothing."""
+async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
+    """BuildLogicTree: the tree with a hypothesis for every node and a draft answer (Appendix A.1, Algorithm 1).
 
-    kind: ClassVar[str] = "clue"
-    value: str
-
-
-async def build_tree(ctx: Context, question: str) -> LogicTree:
-    """Ask for the tree with a hypothesis for every node and a draft answer (Appendix A.1).
-
-    A tree without children means that neither of two replies holds one.
+    Without any node, the question itself is the tree. Without `guess`, nodes that came without a hypothesis stay so.
     """
+    tree = await (_build_recursively(ctx, question) if recursive else _build_at_once(ctx, question))
+    if not tree.children:
+        ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
+        issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
+        tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
+    missing = [claim.question for top in tree.children for claim in top.all() if not claim.hypothesis]
+    if missing and guess:
+        asked = list(dict.fromkeys(missing))
+        answers = await together(direct_answer(ctx, question) for question in asked)
+        known = {question: answer.text for question, answer in zip(asked, answers, strict=True) if answer.known}
+        issue = Issue("hypothesis_empty", 0, f"{len(missing)} hypotheses were asked for one by one")
+        tree = replace(tree, children=_complete(tree.children, known), issues=(*tree.issues, issue))
+    if not tree.draft and tree.children[0].question == question:
+        tree = replace(tree, draft=tree.children[0].hypothesis)
+    return tree
+
+
+def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Claim, ...]:
+    """Fill in missing hypotheses, by the questions they answer."""
+    return tuple(
+        Claim(one.question, one.hypothesis or known.get(one.question, ""), _complete(one.children, known))
+        for one in claims
+    )
+
+
+async def _build_at_once(ctx: Context, question: str) -> LogicTree:
     prompt = prompt_for(ctx.method, "build").fill(question=question)
     return await _ask_twice(
         ctx,
@@ -98,7 +114,7 @@ class _Growing:
         return Claim(self.question, self.hypothesis, tuple(child.claim() for child in self.children))
 
 
-async def build_recursively(ctx: Context, question: str) -> LogicTree:
+async def _build_recursively(ctx: Context, question: str) -> LogicTree:
     """Algorithm 1: expand node by node, all of a level at once, until a question needs no sub-question."""
     root = _Growing(question, 0, frozenset())
     issues: list[Issue] = []
@@ -131,23 +147,9 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
     return next(filter(None, hypotheses), ""), list(dict.fromkeys(filter(None, texts)))
 
 
-def complete(tree: LogicTree, hypotheses: Mapping[str, str]) -> LogicTree:
-    """Fill in missing hypotheses, by the questions they answer."""
-
-    def filled(claim: Claim) -> Claim:
-        hypothesis = claim.hypothesis or hypotheses.get(claim.question, "")
-        return replace(claim, hypothesis=hypothesis, children=tuple(map(filled, claim.children)))
-
-    return replace(tree, children=tuple(map(filled, tree.children)))
-
-
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What takes the place of a refuted node and all below it, and what had to be repaired.
-
-    `borne_out` is whether the evidence, or the correction read in it, says what the new hypothesis says: a model may
-    write anything there.
-    """
+    """What takes the place of a refuted node, what had to be repaired, and whether evidence says what it says."""
 
     claim: Claim
     issues: tuple[str, ...] = ()
@@ -157,11 +159,7 @@ class Rebuilt:
 async def rebuild(
     ctx: Context, question: str, refuted: Claim, verdict: Verdict, box: EvidenceBox, *, node: Node
 ) -> Rebuilt | None:
-    """RebuildSubtree: ask for the sub-tree anew, given why its hypothesis is wrong.
-
-    Where the reply holds none twice, or repeats the refuted hypothesis, the node takes what the reason says and has no
-    children. None where that is nothing, or the refuted hypothesis once more.
-    """
+    """RebuildSubtree: ask for the sub-tree anew; where there is none, the node takes the correction, if it has one."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "rebuild").fill(
         whole=question,
@@ -201,10 +199,7 @@ async def rebuild(
 
 
 def _borne_out(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox) -> bool:
-    """Return whether a new hypothesis is the correction, or stands in the evidence for a changed question.
-
-    Where a reply gives no correction, it must stand in its reason, or in the evidence.
-    """
+    """Return whether a new hypothesis is the correction, else the reason, or stands in the evidence."""
     if verdict.correction and _says(claim.hypothesis, verdict.correction):
         return True
     if verdict.correction and question_key(claim.question) == question_key(refuted.question):
@@ -226,30 +221,3 @@ def _says(hypothesis: str, correction: str) -> bool:
     return agree(hypothesis, correction) or (
         bool(parts) and all(any(agree(part, other) for other in parts_of(correction)) for part in parts)
     )
-
-
-async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBox, *, node: Node | None = None) -> str:
-    """GenerateNewClue: ask for something new to search for; "" where the reply holds nothing."""
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "clue").fill(
-        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
-    )
-    clue = read_clue((await ctx.generate("clue", prompt, role="verify", max_tokens=_CLUE_TOKENS, node=node)).text)
-    note_reply(ctx, "clue", "" if clue else "no clue")
-    ctx.emit(ClueFound(value=clue), node=node)
-    return clue
-
-
-def read_clue(text: str) -> str:
-    """Return the clue in a reply: the value in its JSON, never the JSON itself; else its first line."""
-    value = read_json(text).value
-    if isinstance(value, list):
-        value = next((item for item in value if item), "")
-    if isinstance(value, Mapping):
-        folded = {str(key).strip().casefold().replace(" ", "_"): item for key, item in value.items()}
-        named = next((folded[name] for name in _CLUE_KEYS if folded.get(name)), None)
-        value = named if named is not None else next(iter(folded.values()), "") if len(folded) == 1 else ""
-    if value is not None:
-        return text_of(value)[:_MAX_CLUE_CHARS]
-    line = clean_answer(text)
-    return "" if line[:1] in ("{", "[") else text_of(line)[:_MAX_CLUE_CHARS]

@@ -12,37 +12,30 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Planned
 from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
-from hoptree.engine.schedule import both, together
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
-from hoptree.methods.steps.answer import direct_answer, synthesise
+from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.logic_tree import Claim, LogicTree
+from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
+from hoptree.methods.steps.logic_tree import LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
-from hoptree.methods.steps.verify import find_conflict, tells, validate
-from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete, new_clue, rebuild
-from hoptree.methods.treeqa.robust import RobustProcess
-from hoptree.methods.treeqa.robust_lists import Intersection, conclude, intersect, read_own
-from hoptree.methods.treeqa.robust_revision import align_ancestors, revise_siblings
-from hoptree.methods.treeqa.sources import PRESETS, Sources
+from hoptree.methods.steps.verify import find_conflict, new_clue, tells, validate
+from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import (
-    Ahead,
     Attempt,
     Branch,
+    GoldenTree,
     Outcome,
     Traversal,
     Walk,
-    Wanted,
     flatten,
     hang,
-    render_tree,
     strip_certainty,
 )
 from hoptree.text.grounding import guess_unless_supported
-from hoptree.text.question_tree import Issue, Node
+from hoptree.text.question_tree import Node
 
 _ENCODER = "minilm"
-_DRAFT = "the answer is the draft, which nothing was held against"
 
 
 def _ranks_densely(options: Mapping[str, Any]) -> bool:
@@ -120,70 +113,46 @@ async def treeqa(
         sources.require()
     elif robust:
         ctx.warn("no_effect", "With correct=off the answer is the draft: robust=on changes nothing.")
-    robust_process: RobustProcess | None = None
-    own_readings: list[Answer] = []
-    listed = Intersection()
     if robust and correct:
-        robust_process = RobustProcess(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence)
-        listed = await intersect(ctx, question.text, robust_process, max_validations=Walk.max_validations)
-        if listed.answer:
-            return listed.answer
-        building = _build(ctx, question.text, recursive=recursive, guess=False)
-        tree, own_readings = await both(building, read_own(ctx, question.text, evidence))
-    else:
-        tree = await _build(ctx, question.text, recursive=recursive)
-    root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-    nodes = [branch.as_plan_node() for branch in (root, *root.below())]
-    issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
-    ctx.emit(Planned(nodes=nodes, issues=issues))
-    draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
+        from hoptree.methods.robust.treeqa import robust_treeqa
+
+        return await robust_treeqa(ctx, question.text, sources, max_attempts, traversal, evidence, recursive=recursive)
+    tree = await build_tree(ctx, question.text, recursive=recursive)
+    root, draft = plant_tree(ctx, question.text, tree)
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
-    # In case the budget ends before anything is concluded.
-    ctx.propose(replace(draft, source="fallback"), order=0, told=_DRAFT)
-    process = robust_process or ProcessNode(
-        ctx, question.text, sources, max_attempts=max_attempts, separate_reason=reason == "separate", query=query
-    )
+    propose_draft(ctx, draft)
+    process = ProcessNode(ctx, question.text, sources, max_attempts, separate_reason=reason == "separate", query=query)
     walk = make_walk(traversal, ctx, process, root.children)
-    walk.validations = listed.validations  # one cap for both
     await walk.run()
-    if robust_process:
-        await revise_siblings(ctx, walk, question.text)
-        await align_ancestors(ctx, walk, question.text)
-        answer = await conclude(ctx, question.text, walk, own_readings)
-    else:
-        tree_lines = list(render_tree(ctx, walk.tops, walk.outcomes))
-        answer = strip_certainty(await synthesise(ctx, question.text, tree_lines, prompt="final"))
-        cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
-        answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
-        answer = _with_guess_marked(ctx, walk, answer)
-    # What nodes cite supports other answers than a guess.
+    lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
+    answer = strip_certainty(await synthesise(ctx, question.text, lines, prompt="final"))
+    cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
+    answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
+    return end_tree(ctx, root, walk, tree, _with_guess_marked(ctx, walk, answer))
+
+
+def plant_tree(ctx: Context, question: str, tree: LogicTree) -> tuple[Branch, Answer]:
+    """Record the tree under the question; return its root and the draft of the answer."""
+    root = Branch(Node(0, question, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
+    issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
+    ctx.emit(Planned(nodes=[branch.as_plan_node() for branch in flatten([root])], issues=issues))
+    return root, Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
+
+
+def propose_draft(ctx: Context, draft: Answer) -> None:
+    """Propose the draft in case the budget ends before anything is concluded."""
+    ctx.propose(
+        replace(draft, source="fallback"), order=0, told="the answer is the draft, which nothing was held against"
+    )
+
+
+def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: Answer) -> Answer:
+    """Record the answer at the root; what nodes cite supports other answers than a guess."""
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
-
-
-async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
-    """BuildLogicTree: the tree with a hypothesis for every node; without any node, the question itself is the tree.
-
-    Without `guess`, nodes that came without a hypothesis stay so.
-    """
-    tree = await build_recursively(ctx, question) if recursive else await build_tree(ctx, question)
-    if not tree.children:
-        ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
-        issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
-        tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
-    missing = [claim.question for top in tree.children for claim in top.all() if not claim.hypothesis]
-    if missing and guess:
-        asked = list(dict.fromkeys(missing))
-        guesses = await together(direct_answer(ctx, one) for one in asked)
-        known = {one: guess.text for one, guess in zip(asked, guesses, strict=True) if guess.known}
-        issue = Issue("hypothesis_empty", 0, f"{len(missing)} hypotheses were asked for one by one")
-        tree = replace(complete(tree, known), issues=(*tree.issues, issue))
-    if not tree.draft and tree.children[0].question == question:
-        tree = replace(tree, draft=tree.children[0].hypothesis)
-    return tree
 
 
 class ProcessNode:
@@ -197,8 +166,8 @@ class ProcessNode:
         ctx: Context,
         question: str,
         sources: Sources,
-        *,
         max_attempts: int,
+        *,
         separate_reason: bool,
         query: Literal["dual", "question"],
     ) -> None:
@@ -206,10 +175,9 @@ class ProcessNode:
         self.max_attempts, self._separate_reason, self._query = max_attempts, separate_reason, query
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
-        ctx, node, claim = self._ctx, branch.node, branch.claim
-        dual = self._query == "dual" and claim.hypothesis
-        query = f"{claim.question} {claim.hypothesis}" if dual else claim.question
-        box = EvidenceBox()
+        ctx, node, asked, hypothesis = self._ctx, branch.node, branch.node.question, branch.hypothesis
+        query = f"{asked} {hypothesis}" if self._query == "dual" and hypothesis else asked
+        box, with_reason = EvidenceBox(), not self._separate_reason
         attempts: tuple[Attempt, ...] = ()
         for number in range(1, allowed + 1):
             if not wanted():
@@ -217,21 +185,13 @@ class ProcessNode:
             box = (await self._sources.retrieve(query, node, wanted)).over(box)
             if not wanted():
                 break
-            verdict = await validate(
-                ctx,
-                claim.question,
-                claim.hypothesis,
-                box,
-                attempt=number,
-                with_reason=not self._separate_reason,
-                node=node,
-            )
+            verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
             attempts += (Attempt(query, verdict, box),)
             if verdict.label == "refuted":
                 return await self._correct(branch, attempts, may_rebuild=may_rebuild, wanted=wanted)
             if verdict.label == "supported" or number == allowed or not wanted():
                 break
-            query = await new_clue(ctx, claim.question, claim.hypothesis, box, node=node)
+            query = await new_clue(ctx, asked, hypothesis, box, node=node)
             if not query:
                 break
         return Outcome(attempts)

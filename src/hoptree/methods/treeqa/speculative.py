@@ -9,44 +9,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from copy import deepcopy
 
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
+from hoptree.methods.steps.graph_evidence import Ahead
 from hoptree.methods.steps.logic_tree import MAX_NODES, carried
 from hoptree.methods.steps.verify import Verdict
-from hoptree.methods.treeqa.walk import (
-    CHILD_IDS,
-    Ahead,
-    Branch,
-    Key,
-    NodeProcess,
-    Processed,
-    Traversal,
-    Walk,
-    first_branches,
-    flatten,
-    hang,
-    key_of,
-)
+from hoptree.methods.treeqa.walk import Branch, Key, NodeProcess, Outcome, Traversal, Walk, flatten, hang_below
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("discarded")
 class WorkDiscarded(Decision):
     """The nodes below a refuted one whose work ahead was given up."""
 
-    kind: ClassVar[str] = "discarded"
     value: list[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("failed_ahead")
 class FailedAhead(Decision):
     """The error of work ahead on a node."""
 
-    kind: ClassVar[str] = "failed_ahead"
     value: str
 
 
@@ -69,8 +54,8 @@ class SpeculativeWalk(Walk):
         self._rebuilt: set[Key] = set()
 
     async def _traverse(self) -> None:
-        tops = first_branches(self.tops, MAX_NODES)  # a copy: the walk changes the tree, and may be faster
-        await both(self._explore(tops), self._in_turn_until_done())
+        # A copy: the walk changes the tree, and may be faster.
+        await both(self._explore(deepcopy(self.tops)), self._in_turn_until_done())
 
     async def _in_turn_until_done(self) -> None:
         await self._in_turn(self.tops, (0,))
@@ -81,10 +66,11 @@ class SpeculativeWalk(Walk):
         """Begin all nodes at once; below a refuted one, give up what there was and begin what is new."""
 
         async def explore_one(branch: Branch) -> None:
-            key, processed = key_of(branch), await self._process_ahead(branch)
-            if processed and processed.outcome.replants:
+            key, outcome = branch.key, await self._process_ahead(branch)
+            if outcome and outcome.replants:
                 self._rebuilt.add(key)
-                new = first_branches(processed.below, self._room(key))
+                claims = outcome.rebuilt.claim.children if outcome.rebuilt else ()
+                new = hang_below(branch, claims, self._room(key))
                 self._give_up(branch, but=new)
                 if key not in self._discarded:
                     await self._explore(new, key)
@@ -94,13 +80,13 @@ class SpeculativeWalk(Walk):
 
     async def _foresee(self, branch: Branch) -> None:
         """While the tree below a refuted node is rebuilt, begin what it likely is: the old one, corrected."""
-        key = key_of(branch)
+        key = branch.key
         verdict = await self._refuted_by(key)
         if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
             return
         claims = carried(branch.claim, verdict.correction) or ()
-        likely = hang(claims, branch.node, first=CHILD_IDS * branch.node.id + 1)
-        await together(map(self._process_ahead, self._begin(first_branches(likely, self._room(key)), key)))
+        likely = hang_below(branch, claims, self._room(key))
+        await together(map(self._process_ahead, self._begin(likely, key)))
 
     def _begin(self, branches: Iterable[Branch], under: Key | None) -> list[Branch]:
         """Return the branches that may be begun: as many as may be validated, below as many as may be rebuilt.
@@ -109,7 +95,7 @@ class SpeculativeWalk(Walk):
         """
         begun: list[Branch] = []
         for branch in branches:
-            key = key_of(branch)
+            key = branch.key
             if key not in self._begun:
                 bound = len(self._begun) >= self.max_validations or len(self._rebuilt) > self.max_fixes
                 if bound or not self._ahead:
@@ -121,7 +107,7 @@ class SpeculativeWalk(Walk):
 
     def _descendants(self, key: Key) -> list[Key]:
         """Return what was begun below a node, whatever it was rebuilt or thought to be rebuilt into."""
-        return [one for child in self._begun_under.get(key, ()) for one in (child, *self._descendants(child))]
+        return [below for child in self._begun_under.get(key, ()) for below in (child, *self._descendants(child))]
 
     def _room(self, key: Key) -> int:
         """Return how many nodes may come below a node, as far as is known ahead."""
@@ -129,8 +115,8 @@ class SpeculativeWalk(Walk):
 
     def _give_up(self, branch: Branch, *, but: Iterable[Branch] = ()) -> None:
         """Abandon what was begun below a node, except what is known to come there."""
-        stays = self._discarded.union(map(key_of, flatten(but)))
-        given_up = [key for key in dict.fromkeys(self._descendants(key_of(branch))) if key not in stays]
+        stays = self._discarded.union(below.key for below in flatten(but))
+        given_up = [key for key in dict.fromkeys(self._descendants(branch.key)) if key not in stays]
         if given_up:
             self._discarded.update(given_up)
             self._ctx.emit(WorkDiscarded(value=[number for number, _ in given_up]), node=branch.node)
@@ -139,20 +125,20 @@ class SpeculativeWalk(Walk):
         """Return the verdict that refutes a node, as soon as it is known; None where it is not refuted."""
         return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
 
-    async def _reach(self, branch: Branch) -> Processed:
+    async def _reach(self, branch: Branch) -> Outcome:
         """Process a node again that was given up: a cap kept what was above it from being refuted."""
-        key = key_of(branch)
+        key = branch.key
         try:
-            processed = await self._process_once(branch)
+            outcome = await self._process_once(branch)
         except HoptreeError:
             if key not in self._discarded:
                 raise
         else:
             if key not in self._discarded:
-                return processed
-        return await self._once(("again", key), lambda: self._processed(branch, lambda: True))
+                return outcome
+        return await self._once(("again", key), lambda: self._process_node(branch, lambda: True))
 
-    async def _process_ahead(self, branch: Branch) -> Processed | None:
+    async def _process_ahead(self, branch: Branch) -> Outcome | None:
         """Return None where it failed; the failure is raised if the walk comes to this node, and only then."""
         try:
             return await self._process_once(branch)
@@ -160,14 +146,14 @@ class SpeculativeWalk(Walk):
             self._ctx.emit(FailedAhead(value=type(error).__name__), node=branch.node)
             return None
 
-    async def _process_once(self, branch: Branch) -> Processed:
-        key = key_of(branch)
+    async def _process_once(self, branch: Branch) -> Outcome:
+        key = branch.key
 
         def wanted() -> bool:
             return key not in self._discarded
 
         if not self._ahead:
-            return await self._once(key, lambda: self._processed(branch, wanted))
+            return await self._once(key, lambda: self._process_node(branch, wanted))
         refuted = self._refuted_by(key)
 
         def announce(verdict: Verdict | None) -> None:
@@ -177,6 +163,6 @@ class SpeculativeWalk(Walk):
                     self._give_up(branch)
 
         try:
-            return await self._once(key, lambda: self._processed(branch, Ahead(wanted, announce)))
+            return await self._once(key, lambda: self._process_node(branch, Ahead(wanted, announce)))
         finally:  # somebody may wait for the verdict, whatever became of the node
             announce(None)

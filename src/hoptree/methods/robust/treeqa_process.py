@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
-from typing import ClassVar
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Entity, Fact
+from hoptree.methods.robust.treeqa_revision import RobustOutcome, last_stated
+from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
+from hoptree.methods.steps.graph_evidence import SEARCHED, Sources, Wanted
 from hoptree.methods.steps.link import choose_facts, names_in
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import Verdict, agree, held, validate, weigh
-from hoptree.methods.treeqa.hypotheses import Rebuilt, new_clue, rebuild
-from hoptree.methods.treeqa.sources import SEARCHED, Sources
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Wanted, last_stated
+from hoptree.methods.steps.verify import Verdict, agree, fill_evidence, judge, new_clue, same, tells, validate
+from hoptree.methods.treeqa.hypotheses import Rebuilt, rebuild
+from hoptree.methods.treeqa.walk import Attempt, Branch
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import explain_type_mismatch
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -36,41 +38,47 @@ _MENTIONED_ENTITIES = 3
 """Entities in facts whose own facts are looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sources_disagree")
 class SourcesDisagree(Decision):
     """The reasons of texts and of facts, which contradict each other."""
 
-    kind: ClassVar[str] = "sources_disagree"
     value: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("held")
 class VerdictOverruled(Decision):
     """The verdict that code finds tenable, where the model said another."""
 
-    kind: ClassVar[str] = "held"
     value: str
     said: str
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("replaced")
 class HypothesisReplaced(Decision):
     """The correction that took the place of a wrong answer; so many questions `below` were kept."""
 
-    kind: ClassVar[str] = "replaced"
     value: str
     wrong: str
     below: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("followed")
 class MentionsFollowed(Decision):
     """The titles of new passages that the evidence mentions, and how many new facts."""
 
-    kind: ClassVar[str] = "followed"
     value: list[str]
     facts: int
+
+
+@decision("weighed")
+class VerdictsWeighed(Decision):
+    """The judgement where the verdicts of texts and facts differ."""
+
+    value: str
+    attempt: int
+    texts: str
+    facts: str
 
 
 class RobustProcess:
@@ -89,7 +97,7 @@ class RobustProcess:
         self._max_clues = max_attempts
         self.max_attempts = max_attempts + 1  # following what is mentioned asks for no clue
 
-    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> RobustOutcome:
         """Validate a node, at most `allowed` times; what is not wanted any more is left as it is."""
         node, claim = branch.node, branch.claim
         query, channels = claim.question, await self._first_channels(claim, node, wanted)
@@ -115,7 +123,7 @@ class RobustProcess:
             if not newest:
                 break
             channels = [newest, *channels]
-        return Outcome(attempts) if claim.hypothesis else _answered(claim, attempts, may_rebuild=may_rebuild)
+        return RobustOutcome(attempts) if claim.hypothesis else _answered(claim, attempts, may_rebuild=may_rebuild)
 
     async def retrieve(self, query: str, node: Node) -> EvidenceBox:
         """Return the evidence for a query, in the whole corpus and about the entities it names."""
@@ -167,22 +175,22 @@ class RobustProcess:
 
     async def _correct(
         self, claim: Claim, attempts: tuple[Attempt, ...], node: Node, *, may_rebuild: bool, wanted: Wanted
-    ) -> Outcome:
+    ) -> RobustOutcome:
         last = attempts[-1]
         correction = last.verdict.correction
         if not may_rebuild or not wanted():
-            return Outcome(attempts)
+            return RobustOutcome(attempts)
         below = carried(claim, correction, guesses=False) if correction and claim.children else ()
         if correction and below is not None:
             self._ctx.emit(HypothesisReplaced(value=correction, wrong=claim.hypothesis, below=len(below)), node=node)
-            return Outcome(attempts, _with_support(Rebuilt(Claim(claim.question, correction, below)), last.box))
+            return RobustOutcome(attempts, _with_support(Rebuilt(Claim(claim.question, correction, below)), last.box))
         rebuilt = await rebuild(self._ctx, self._question, claim, last.verdict, last.box, node=node)
         same_question = rebuilt and question_key(rebuilt.claim.question) == question_key(claim.question)
         if rebuilt and correction and same_question and not agree(rebuilt.claim.hypothesis, correction):
             wrong = rebuilt.claim.hypothesis
             self._ctx.emit(HypothesisReplaced(value=correction, wrong=wrong, below=claim.size - 1), node=node)
             rebuilt = replace(rebuilt, claim=_corrected(rebuilt.claim, correction))
-        return Outcome(attempts, _with_support(rebuilt, last.box) if rebuilt else None, stays=rebuilt is None)
+        return RobustOutcome(attempts, _with_support(rebuilt, last.box) if rebuilt else None, stays=rebuilt is None)
 
     async def _follow(self, claim: Claim, box: EvidenceBox, node: Node) -> EvidenceBox:
         """Return the new evidence on the pages, and around the entities, that the evidence mentions."""
@@ -246,9 +254,9 @@ def _checked(reply: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     return replace(reply, label="supported", cited=cited)
 
 
-def _answered(claim: Claim, attempts: tuple[Attempt, ...], *, may_rebuild: bool) -> Outcome:
+def _answered(claim: Claim, attempts: tuple[Attempt, ...], *, may_rebuild: bool) -> RobustOutcome:
     """Return the outcome of a node without a hypothesis: what evidence states, with what is below corrected."""
-    outcome = Outcome(attempts, stated=last_stated(attempts))
+    outcome = RobustOutcome(attempts, stated=last_stated(attempts))
     if not (may_rebuild and outcome.checked and _is_named_below(claim)) or agree(claim.dropped, outcome.stated):
         return outcome
     return replace(outcome, rebuilt=Rebuilt(_corrected(replace(claim, hypothesis=claim.dropped), outcome.stated)))
@@ -298,3 +306,57 @@ def _fuse(channels: Sequence[EvidenceBox]) -> EvidenceBox:
     best = sorted(passages, key=lambda name: (-scores[name], name))[:most]
     in_turn = [fact for group in zip_longest(*(channel.facts for channel in channels)) for fact in group if fact]
     return EvidenceBox(tuple(passages[name] for name in best), tuple(dict.fromkeys(in_turn))[:_MAX_FUSED_FACTS])
+
+
+async def weigh(
+    ctx: Context,
+    question: str,
+    hypothesis: str,
+    box: EvidenceBox,
+    by_texts: Verdict,
+    by_facts: Verdict,
+    *,
+    attempt: int,
+    node: Node | None = None,
+) -> Verdict:
+    """Judge once more where texts and facts contradict each other, with both and with what each was taken to say."""
+    readings = {"of_texts": by_texts.reason or by_texts.label, "of_facts": by_facts.reason or by_facts.label}
+    prompt = fill_evidence(ctx, "weigh", question, hypothesis, box, **readings)
+    verdict = await judge(ctx, "weigh", prompt, question, hypothesis, box, node)
+    weighed = VerdictsWeighed(value=verdict.label, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
+    ctx.emit(weighed, node=node)
+    return verdict
+
+
+def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> Verdict:
+    """Return the verdict, if code finds nothing against it; unknown if it contradicts itself or its evidence.
+
+    A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
+    false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
+    something that is there; a correction must stand there. Neither may plainly be of another kind than is asked for.
+    Which of several things to choose is right is nothing that stands there.
+    """
+    stated, doubt = verdict.stated, ""
+    if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
+        stated = ""  # whether something is so may be answered by naming it
+    if verdict.label == "supported":
+        if stated and not agree(stated, hypothesis):
+            doubt = "it is called true, and another answer given"
+        elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
+            doubt = "it is said to rest on what is not there"
+        elif misfit := explain_type_mismatch(question, stated or hypothesis):
+            doubt = misfit
+        elif chooses(question):
+            doubt = "what is chosen stands there whatever is right"
+        elif not any(box.supporting(one, question) for one in (hypothesis, stated) if tells(one, hypothesis)):
+            doubt = "nothing that was found says so of what was asked about"
+    elif verdict.label == "refuted" and stated:
+        if same(stated, hypothesis):
+            doubt = "it is called false, and the same answer given"
+        elif misfit := explain_type_mismatch(question, stated):
+            doubt = misfit
+        elif not box.supporting(stated):
+            doubt = "what should be right is not in the evidence"
+    if not doubt:
+        return verdict
+    return replace(verdict, label="unknown", reason=doubt, correction="", cited=Cited(), doubt=doubt)

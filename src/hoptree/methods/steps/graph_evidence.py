@@ -1,10 +1,10 @@
-"""Where TreeQA looks for evidence: the knowledge graph and the corpus, asked with one query."""
+"""Find evidence in the knowledge graph and the corpus with one query."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -27,13 +27,28 @@ from hoptree.methods.steps.mentions import (
     require_sources,
 )
 from hoptree.methods.steps.relations import RelationRanking
-from hoptree.methods.treeqa.walk import Ahead, Wanted
+from hoptree.methods.steps.verify import Verdict
 from hoptree.text.question_tree import Node
 
 SEARCHED = 5
 """Passages of a search in the whole corpus: where no page is that of an entity, and beyond the paper always."""
 _YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
 """A hypothesis behind its question that names nothing to look up."""
+
+
+Wanted = Callable[[], bool]
+"""Whether work that was begun is still of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A `Wanted` of work done before it is known to be needed; `refuted` is called before a node is rebuilt."""
+
+    wanted: Wanted
+    refuted: Callable[[Verdict], None]
+
+    def __call__(self) -> bool:
+        return self.wanted()
 
 
 @dataclass(frozen=True, slots=True)

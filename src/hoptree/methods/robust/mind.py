@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence, names_in
-from hoptree.methods.mind.lookup import Found, Lookup, sought_words
+from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence
+from hoptree.methods.mind.lookup import Found, Lookup
 from hoptree.methods.steps.answer import supporting_ids, synthesise
 from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.text.names import fold
-from hoptree.text.relation_words import names_relation
-from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
+from hoptree.methods.steps.fact_extraction import StatedFact
+from hoptree.text.names import capitalised_names, fold, sentences
+from hoptree.text.relation_words import names_relation, states_relation
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions, sought_words
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import Tagger
 
@@ -74,48 +75,59 @@ class RobustLookup(Lookup):
     sentence must state a fact.
     """
 
-    quoted = True
     _own: tuple[Passage, ...] = ()
+    _own_readings: Sequence[Answer] = ()
     _deferred: tuple[Candidate, ...] = ()
 
     def context(self) -> str:
         return self._show(self._own[: self._setting.k])
 
-    async def read_own(self) -> list[Answer]:
+    async def begin(self) -> None:
         """Read what the question itself finds, which every draft is shown from then on."""
-        if not self.left:
-            return []
-        self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
-        self.read += self._own
-        return await read_several_ways(self._ctx, self._question, self._own)
+        if self.left:
+            self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
+            self.read += self._own
+            self._own_readings = await read_several_ways(self._ctx, self._question, self._own)
 
-    async def surest_of(self, own: Sequence[Answer], text: str) -> Answer:
+    async def end(self, answer: Answer) -> Answer:
         """Return the surest of these readings and of one of the text with the passages found last and first."""
         passages = (*self._latest, *self._own, *reversed(self.read))
         shown = list({passage.id: passage for passage in passages}.values())[:_MAX_SHOWN_PASSAGES]
         documents = show_passages(self._ctx, shown, titles=True)
         logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
-        last = await synthesise(self._ctx, self._question, [text, documents], logprobs=logprobs)
+        last = await synthesise(self._ctx, self._question, [answer.raw, documents], logprobs=logprobs)
         last = replace(last, support=supporting_ids(last.text, shown) if last.known else ())
-        named = (*READINGS[: len(own)], "the text and what it found")
-        return surest(self._ctx, [*own, last], when="final", named=named)
+        named = (*READINGS[: len(self._own_readings)], "the text and what it found")
+        return surest(self._ctx, [*self._own_readings, last], when="final", named=named)
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
-        found = await Lookup._retrieve(self, uncertain, chosen, sought)
-        if found is None:
+        used, words = self._narrow(uncertain, chosen.kept, sought)
+        passages = await self._search(uncertain, chosen.kept, used, words)
+        if passages is None:
             return None
+        found = Found(passages, chosen.kept)
         kept = {fold(candidate.name) for candidate in chosen.kept}
         dropped = {fold(one.name): one for one in (*chosen.dropped, *self._deferred) if fold(one.name) not in kept}
         self._deferred = tuple(dropped.values())
         if self._unread(found.passages) or not self._deferred or self.left <= 0:
             return found
         deferred, self._deferred = self._deferred, ()
-        more = await self._search(uncertain, deferred, sought, again=True)
+        more = await self._search(uncertain, deferred, deferred, sought, again=True)
         return Found(more, deferred) if more else found
+
+    def _quote(self, stated: StatedFact, passage: Passage) -> str | None:
+        """Return the sentence that states a fact, the one that has most of its words before the others."""
+        titled = bool(find_mentions(stated.subject, passage.title))
+        for sentence in (stated.sentence, *sentences(passage.text)):
+            named = (titled or find_mentions(stated.subject, sentence)) and find_mentions(stated.object, sentence)
+            if named and states_relation(stated.relation, stated.object, sentence):
+                return sentence or None
+        return None
 
     def _narrow(
         self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
     ) -> tuple[Sequence[Candidate], Sequence[str]]:
+        """Return the names to search with, of those that were kept, and what is sought of them."""
         named = _named_in(kept, uncertain.sentence, self._tagger)
         if not named:
             return kept, sought
@@ -138,7 +150,11 @@ def _named_in(
     brackets, stands for that.
     """
     in_full = [candidate for candidate in candidates if find_mentions(candidate.name, sentence)]
-    short = [name for name in names_in(sentence, tagger) if not any(find_mentions(name, one.name) for one in in_full)]
+    short = [
+        name
+        for name in capitalised_names(sentence, tagger)
+        if not any(find_mentions(name, one.name) for one in in_full)
+    ]
     found = []
     for candidate in candidates:
         names = [candidate.name, *(name for name in short if _is_short_for(name, candidate.name))]

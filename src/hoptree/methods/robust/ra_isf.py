@@ -6,17 +6,29 @@ self-knowledge is the weakest of its exits (42.3 exact matches of 100 on HotpotQ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision, NodeSettled
+from hoptree.engine.registry import Decisions
 from hoptree.engine.schedule import both
-from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
+from hoptree.methods.ra_isf import (
+    UNKNOWN,
+    Branch,
+    Lookup,
+    Pairs,
+    PaperModules,
+    Setting,
+    recall,
+    relevance_summary,
+    retrieve,
+)
 from hoptree.methods.steps.answer import answer_from, combine_answers, supporting_ids
-from hoptree.methods.steps.choose import surest
-from hoptree.methods.steps.compare import compare_pairs, compares, compares_again
+from hoptree.methods.steps.choose import SurestChosen, surest
+from hoptree.methods.steps.compare import Compared, compare_pairs, compares, compares_again
 from hoptree.text.grounding import covers, grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -35,7 +47,7 @@ _MIN_PASSAGES = 3
 """Passages a reading sees at least: what a second step needs is easily judged irrelevant to the first."""
 
 
-class RobustModules:
+class RobustModules(PaperModules):
     """Memory is a candidate beside the passages, and passages that name only a part of the question do not settle it.
 
     A node's answer is the surest (by its least likely token) of: the passages found, those called relevant together
@@ -46,7 +58,7 @@ class RobustModules:
     """
 
     def __init__(self, ctx: Context, setting: Setting) -> None:
-        self._ctx, self._setting = ctx, setting
+        super().__init__(ctx, setting)
         self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
         self._seen: dict[str, Passage] = {}
         self._found: dict[int, tuple[Passage, ...]] = {}
@@ -120,3 +132,51 @@ def _support_summary(relevant: Sequence[Passage], *, supported: bool, lacking: b
 
 def _distinct(passages: Iterable[Passage]) -> list[Passage]:
     return list({passage.id: passage for passage in passages}.values())
+
+
+def explain_choices(node: NodeSettled, decisions: Decisions) -> Iterator[str]:
+    """Yield what was decided, in order; what a later decision made void is left out."""
+    # A question that comes again is looked up and concluded for the node that was first to ask it, and for it alone.
+    looked = decisions.get(node.details.get("looked_by", node.id), ())
+    concluded = decisions.get(node.details.get("concluded_by", node.id), ())
+    by_parts = node.source == "synthesis"
+    compared = next((decision for decision in reversed(concluded) if isinstance(decision, Compared)), None)
+    combined = _last_choice(concluded, "combined")
+    if compared and compared.value and by_parts:
+        yield compared.reason()
+        return
+    if not by_parts:
+        yield from _before_split(_last_choice(looked, "read"), _last_choice(looked, "remembered"), node.answer)
+    if compared:
+        yield Compared(value=False, kind_of="").reason()
+    if combined:
+        yield _combination(combined, node.answer)
+    elif node.details.get("sub_questions") and node.answer and not by_parts:
+        known = "concluded_by" in node.details or concluded is looked
+        yield f"kept from before the split{', as the sub-questions gave no answer' if known else ''}"
+
+
+def _last_choice(decisions: Sequence[Decision], when: str) -> SurestChosen | None:
+    choices = (choice for choice in reversed(decisions) if isinstance(choice, SurestChosen) and choice.when == when)
+    return next(choices, None)
+
+
+def _before_split(read: SurestChosen | None, remembered: SurestChosen | None, answer: str) -> Iterator[str]:
+    """Yield what decided between readings, and between the surest of them and memory."""
+    if read and (not remembered or remembered.taken == read.taken):
+        words = f"{'surer' if read.rated else 'taken'} of two readings: {read.weighed(answer)}"
+        yield "two readings agree" if read.unanimous else words
+    if remembered:
+        won, lost = ("memory", "the guess") if remembered.value else ("the guess", "memory")
+        words = f"{won} is {'surer than' if remembered.rated else 'taken before'} {lost}: "
+        yield f"{won} and {lost} agree" if remembered.unanimous else words + remembered.weighed(answer)
+
+
+def _combination(choice: SurestChosen, answer: str) -> str:
+    weighed = choice.weighed(answer)
+    if choice.value:
+        words = f"{'surer than' if choice.rated else 'taken instead of what was read'} before the split: {weighed}"
+        return "as before the split" if choice.unanimous else words
+    if choice.unanimous:
+        return "kept from before the split, and the sub-questions agree"
+    return f"kept from before the split{', being surer' if choice.rated else ''}: {weighed} from the sub-questions"

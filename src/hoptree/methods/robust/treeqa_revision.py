@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
+from hoptree.core.values import Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision
+from hoptree.engine.events import Decision, decision
 from hoptree.methods.steps.answer import synthesise
+from hoptree.methods.steps.evidence_box import Cited
 from hoptree.methods.steps.logic_tree import names_it, substituted
 from hoptree.methods.steps.verify import agree
-from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Path, Walk, flatten, render_tree, strip_certainty
+from hoptree.methods.treeqa.speculative import SpeculativeWalk
+from hoptree.methods.treeqa.walk import (
+    FOLLOWS,
+    MOOT,
+    Attempt,
+    Branch,
+    GoldenTree,
+    NodeProcess,
+    Outcome,
+    Path,
+    Traversal,
+    Walk,
+    flatten,
+    strip_certainty,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sibling_revised")
 class SiblingRevised(Decision):
     """The id of a node that names the refuted answer of a sibling, and what it asks now."""
 
-    kind: ClassVar[str] = "sibling_revised"
     value: int
     asked: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("sibling_left")
 class SiblingLeft(Decision):
     """The id of a node that still names a refuted answer, with the right one and why it was left."""
 
-    kind: ClassVar[str] = "sibling_left"
     value: int
     asked: str
     names: str
@@ -35,20 +48,135 @@ class SiblingLeft(Decision):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@decision("aligned")
 class NodeAligned(Decision):
     """An answer that follows from what was corrected below, and the one before."""
 
-    kind: ClassVar[str] = "aligned"
     value: str
     before: str
+
+
+@dataclass(frozen=True, slots=True)
+class RobustOutcome(Outcome):
+    """What became of a node: `stated` is an answer without a refutation, which is `aligned` if it follows from below.
+
+    It is read from evidence where there was no hypothesis. What hangs below an answered node is rebuilt where it names
+    what was once guessed there.
+    """
+
+    stated: str = ""
+    aligned: bool = False
+
+    @property
+    def source(self) -> Source:
+        return "external" if self.checked else "synthesis" if self.aligned else "internal"
+
+    @property
+    def doubt(self) -> str:
+        doubts = [attempt.verdict.doubt for attempt in self.attempts if attempt.verdict.doubt]
+        return doubts[-1] if doubts else "nothing found says so"
+
+    def why(self, before: str) -> str:
+        if self.aligned:
+            return f"it follows from what was corrected below{f'; the guess was: {before}' if before else ''}"
+        return Outcome.why(self, before)
+
+    def within(self, validations: int) -> Outcome:
+        if len(self.attempts) <= validations:
+            return self
+        left = self.attempts[:validations]
+        return RobustOutcome(left, stated=last_stated(left) if self.stated else "")
+
+
+def last_stated(attempts: Sequence[Attempt]) -> str:
+    """Return the answer of the last validation that gives one."""
+    return next((attempt.verdict.stated for attempt in reversed(attempts) if attempt.verdict.stated), "")
+
+
+class RobustWalk(Walk):
+    """A walk whose tree can be changed afterwards; `struck` are the answers that a node had and that were wrong."""
+
+    struck: dict[int, tuple[str, ...]]
+
+    async def run(self) -> None:
+        self.struck = {}
+        await super().run()
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing can be validated any more."""
+        return self.validations >= self.max_validations
+
+    async def again(self, branch: Branch, path: Path) -> None:
+        """Validate a node that was changed from outside, and what comes to hang below it; what stays there stands."""
+        self._settle(branch, await self._reach(branch), path)
+        if self.outcomes[branch.node.id].replants:
+            await self._in_turn(branch.children, (*path, branch.node.id))
+
+    def restate(self, branch: Branch, path: Path, answer: str) -> None:
+        """Give a node another answer, which follows from what was found below it."""
+        before, branch.hypothesis = branch.hypothesis, answer
+        outcome = self.outcomes[branch.node.id]
+        outcome = RobustOutcome(outcome.attempts, outcome.rebuilt, outcome.stays, stated=answer, aligned=True)
+        self.outcomes[branch.node.id] = outcome
+        self._record(branch, outcome, path, before, branch.claim.size)
+
+    def _apply(self, branch: Branch, outcome: Outcome) -> None:
+        before, number = branch.hypothesis, branch.node.id
+        stated = outcome.stated if isinstance(outcome, RobustOutcome) else ""
+        if stated:
+            branch.hypothesis = stated
+        # Other nodes may still name what was thought to be the answer of this one.
+        dropped = "" if agree(branch.dropped, stated) else branch.dropped
+        if wrong := before if outcome.rebuilt and before else dropped:
+            self.struck[number] = (*self.struck.get(number, ()), wrong)
+        if outcome.replants:
+            for gone in branch.below():
+                self.struck.pop(gone.node.id, None)
+        super()._apply(branch, outcome)
+
+
+class _RobustSpeculativeWalk(RobustWalk, SpeculativeWalk):
+    """The same, with an exploration ahead of it."""
+
+
+def make_robust_walk(traversal: Traversal, ctx: Context, process: NodeProcess, tops: list[Branch]) -> RobustWalk:
+    if traversal == "speculative":
+        return _RobustSpeculativeWalk(ctx, process, tops)
+    return RobustWalk(ctx, process, tops, by_level=traversal == "level")
+
+
+class RobustTree(GoldenTree):
+    """The golden tree, where `moot` nodes rest on what is wrong; passages are left out without `texts`.
+
+    What evidence says is what code finds there, so that a correction is but the model's word.
+    """
+
+    correction_by = "the model says"
+
+    def __init__(
+        self, ctx: Context, outcomes: Mapping[int, Outcome], *, moot: Collection[int], texts: bool = True
+    ) -> None:
+        super().__init__(ctx, outcomes)
+        self._moot, self._texts = moot, texts
+
+    def cited(self, branch: Branch, outcome: Outcome) -> Cited:
+        cited = Cited() if branch.node.id in self._moot else super().cited(branch, outcome)
+        return cited if self._texts else replace(cited, passages=())
+
+    def certainty(self, branch: Branch, outcome: Outcome) -> str:
+        if branch.node.id in self._moot:
+            return MOOT
+        if isinstance(outcome, RobustOutcome) and outcome.aligned:
+            return FOLLOWS
+        return super().certainty(branch, outcome)
 
 
 _Target = tuple[int, str, int, str]
 """A node, its wrong answer, and the number and question of one that may rest on it."""
 
 
-async def revise_siblings(ctx: Context, walk: Walk, question: str) -> None:
+async def revise_siblings(ctx: Context, walk: RobustWalk, question: str) -> None:
     """Ask anew what names the refuted answer of a sibling, with the right one in its place; below its siblings too.
 
     What the main question names itself, a sibling may name for that reason. Each change may change the tree, so that it
@@ -75,7 +203,7 @@ async def revise_siblings(ctx: Context, walk: Walk, question: str) -> None:
             await walk.again(branch, change.path)
 
 
-def moot_nodes(walk: Walk, question: str) -> frozenset[int]:
+def moot_nodes(walk: RobustWalk, question: str) -> frozenset[int]:
     """Return the nodes that name what a sibling, or the node above, was wrongly thought to be, and those below them.
 
     What evidence says of them it says of the wrong thing, however true that is.
@@ -87,7 +215,7 @@ def moot_nodes(walk: Walk, question: str) -> frozenset[int]:
     return frozenset(branch.node.id for branch in flatten(moot))
 
 
-async def align_ancestors(ctx: Context, walk: Walk, question: str) -> None:
+async def align_ancestors(ctx: Context, walk: RobustWalk, question: str) -> None:
     """Bring nodes in line with what was corrected below them, the deepest first.
 
     Evidence of their own counts more: only those that none supports or refutes are asked again.
@@ -95,14 +223,14 @@ async def align_ancestors(ctx: Context, walk: Walk, question: str) -> None:
     await _align(ctx, walk, walk.tops, (0,), moot_nodes(walk, question))
 
 
-async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path, moot: Collection[int]) -> bool:
+async def _align(ctx: Context, walk: RobustWalk, branches: Sequence[Branch], path: Path, moot: Collection[int]) -> bool:
     """Return whether anything in these branches was corrected, and evidence says what is right."""
     touched = False
     for branch in branches:
         number = branch.node.id
         below = await _align(ctx, walk, branch.children, (*path, number), moot)
         if below and walk.outcomes[number].label == "unknown":
-            lines = list(render_tree(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, moot=moot))
+            lines = list(RobustTree(ctx, walk.outcomes, moot=moot).lines(branch.children))
             answer = strip_certainty(
                 await synthesise(ctx, branch.node.question, lines, prompt="final", step="align", node=branch.node)
             )
@@ -150,7 +278,7 @@ class _Change:
         self.branch.hypothesis, self.branch.dropped = self.hypothesis, self.dropped
 
 
-def _cases(walk: Walk, question: str) -> Iterator[_Case]:
+def _cases(walk: RobustWalk, question: str) -> Iterator[_Case]:
     """Yield siblings of which one may rest on what was wrong with another, those above before those below."""
     for siblings, path in _sibling_groups(walk.tops, (0,)):
         for corrected in siblings:
