@@ -40,7 +40,8 @@ Exclude = Annotated[
     list[Path],
     typer.Option(
         metavar="EVAL",
-        help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
+        help="Evaluation questions (FILE, or FILE:N for its first N), a folder of one or more runs, or a JSON file "
+        "of ids by file: none of these, by id or words, is used.",
         show_default=False,
     ),
 ]
@@ -49,7 +50,8 @@ Exclude = Annotated[
 @app.command()
 def build(
     kind: Annotated[
-        str, typer.Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
+        str,
+        typer.Argument(help="hop, if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose."),
     ],
     data: Annotated[list[Path], typer.Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, typer.Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
@@ -109,11 +111,22 @@ def build(
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
     corpus: Annotated[
-        str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.", show_default=False)
-    ] = "",
+        list[str],
+        typer.Option(
+            metavar="[SET=]INDEX",
+            help="hop, if, gold, relevance: the index to search, or 'sample'; hop takes several, by data set.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="hop, gold, relevance: passages of each search.")] = 5,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="hop: at most so many rows, drawn by --seed evenly from all data sets.", show_default=False
+        ),
+    ] = None,
     titles: Annotated[
         bool, typer.Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
@@ -130,7 +143,7 @@ def build(
     form: Annotated[str, typer.Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: AsJson = False,
 ) -> None:
-    """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
+    """Make a training set for a model that plays a part of hop, TAIKC or RA-ISF, with the prompts that they send.
 
     Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
     for evaluation ("dev.jsonl") while none of its questions is excluded. --any-split takes those that --exclude does
@@ -139,6 +152,11 @@ def build(
     both are put together from (MuSiQue's ids), a fact by its subject and property, or a sub-question. Of evaluation
     questions that tell no steps, which are counted, only ids and words are compared. One that comes twice is taken
     once.
+
+    hop needs no model: readings with the sentence that answers (a third of them NOT FOUND), plans and re-plans come of
+    the steps, facts, sentences and passages that data sets mark as gold. --corpus SET=INDEX names the index of each
+    data set. --exclude FILE:300 excludes the first 300 questions of a file, whose others may then be trained on, and
+    --exclude IDS.json the ids that it lists by file.
 
     if has a teacher (-m) answer by taikc, with its options (--set), and keeps what it said on the way to right answers.
     kbae asks the model itself each question, and learns to answer where it was right and to ask for documents where it
@@ -150,6 +168,7 @@ def build(
     questions. Replies are remembered, so that the same command goes on where it was ended.
 
     \b
+    hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
     hoptree align build kbae --data nq.jsonl --half first -m hf/NAME --balance 1.5 --out kbae.jsonl
     hoptree align build gold --data musique.jsonl --exclude dev.jsonl --corpus docs.idx --out gold.jsonl
@@ -165,6 +184,7 @@ def build(
         (settings, "--set", "taikc-if"),
         (robust, "--robust", "taikc-gold"),
         (judge, "--judge", "taikc-kbae"),
+        (rows, "--rows", "hop"),
     ):
         if value and kind != of:
             raise InputError(f"{option} is for {of}, and not for {kind}.", f"Leave {option} out.")
@@ -183,7 +203,9 @@ def build(
         base_url=base_url,
         cache=None if no_cache else "default",
         concurrency=concurrency,
-        corpus=corpus,
+        corpus="" if kind == "hop" else _only_corpus(corpus),
+        corpora=_corpora(corpus) if kind == "hop" else {},
+        rows=rows,
         retriever=retriever,
         rerank=rerank,
         k=k,
@@ -208,6 +230,23 @@ def build(
             f"{counted(failed, 'question was', 'questions were')} not answered, and no row came of {them}.",
             f"The same command asks {them} again; the others cost nothing.",
         )
+
+
+def _only_corpus(given_corpora: list[str]) -> str:
+    if len(given_corpora) > 1:
+        raise InputError("Only hop is built from several corpora.", "Give --corpus once.")
+    return given_corpora[0] if given_corpora else ""
+
+
+def _corpora(given_corpora: list[str]) -> dict[str, str]:
+    """Return the index of each data set; one without a name is for all others."""
+    corpora: dict[str, str] = {}
+    for text in given_corpora:
+        name, _, index = text.partition("=") if "=" in text and not Path(text).exists() else ("", "", text)
+        if name in corpora:
+            raise InputError(f"--corpus is given twice for {name or 'all data sets'}.", "Give one index for each.")
+        corpora[name] = index
+    return corpora
 
 
 def _report(summary: Mapping[str, Any]) -> None:

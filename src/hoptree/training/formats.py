@@ -96,7 +96,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         raise InputError(cause, "Give --out a file that can.") from error
 
 
-Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold"]
+Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold", "hop"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
@@ -113,7 +113,7 @@ class SetSpec:
 
     The rest belongs to some kinds: `model` to those that ask one, `right_f1` to know, `judge` to kbae, `corpus` to `k`
     to those that search, `titles` to relevance and gold, `linked` to decompose, `options` of TAIKC to if, and `robust`
-    to gold.
+    to gold. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to hop.
     """
 
     kind: Kind
@@ -141,6 +141,8 @@ class SetSpec:
     judge: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     robust: bool = False
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
     form: Format = "chat"
 
     def check(self) -> None:
