@@ -19,6 +19,7 @@ from hoptree.methods.hop.word_plans import chain_of
 from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison_plans import plan_comparison
+from hoptree.text.parse import find_refusal
 from hoptree.text.question_tree import Plan, make_plan
 from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, drop_contradictions, drop_repeats, make_row
 from hoptree.training.formats import SetSpec
@@ -54,6 +55,7 @@ _PLACEHOLDER = "{}"
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
+_OWN_PERCENT, _UNANSWERED_PERCENT = 80, 25
 _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
 """Words of questions whose answers are said in many ways: a passage without the word may still tell."""
 
@@ -183,8 +185,11 @@ class _RowMaker:
         chains: Sequence[str] = (),
     ) -> list[ChatRow]:
         documents = "\n".join([*chains, show_passages(None, passages, titles=True)])
-        if target != NOT_FOUND and target.partition("\n")[0].removeprefix("Sentence: ") not in documents:
+        sentence, _, answer = target.removeprefix("Sentence: ").partition("\nAnswer: ")
+        if target != NOT_FOUND and sentence not in documents:
             return self._leave_out("a sentence that is not shown as it stands")
+        if target != NOT_FOUND and find_refusal(answer):
+            return self._leave_out("an answer that would be read as another")
         prompt = prompt_for(METHOD, "trained_read").fill(documents=documents, question=asked)
         return [self._row(part, prompt, target, label, made_from)]
 
@@ -325,11 +330,16 @@ class _RowMaker:
         dropped = first[0].id if short else 0  # its passage is shown all the same
         chains = [_chain(path, dropped) for path in tree.paths]
         cited = [self._gold[number] for number in sorted(self._gold)]
-        own = main if self._drawn("own") % 2 else ()
+        own = main if self._drawn("own") < _OWN_PERCENT else ()
         passages = list({hit.id: hit for hit in (*cited[:k], *own)}.values())[: k + MAX_FURTHER_PASSAGES]
         target = self._last_target(tree, chains, answer, closed)
         chains = list(dict.fromkeys(chains))
-        return self._reading("last", self._text, passages, target, LAST, f"gold {tree.source}", chains)
+        rows = self._reading("last", self._text, passages, target, LAST, f"gold {tree.source}", chains)
+        if len(tree.paths) == 1 and self._drawn("unanswered") < _UNANSWERED_PERCENT:
+            known = _chain(first[:-1], 0)
+            if others := without_answers(passages, answers, ()):
+                rows += self._reading("last/none", self._text, others, NOT_FOUND, LAST, "last step unanswered", [known])
+        return rows
 
     def _last_target(self, tree: GoldTree, chains: Sequence[str], answer: str, closed: bool) -> str:
         """Return the sentence behind the step that gives the answer, or the chain that does, and the answer."""

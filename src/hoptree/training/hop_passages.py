@@ -36,7 +36,8 @@ _PAGE_PASSAGES = 5
 _MAX_NAME_WORDS = 3
 """Longer answers do not end with an abbreviation: their full stop is that of a sentence."""
 _FEW = 3
-_MAX_SENTENCE_WORDS = 80
+_MAX_SENTENCE_WORDS = 60
+"""Longer ones do not fit into a reply."""
 _MIN_SENTENCE_WORDS = 4
 _MIN_LEFT_WORDS = 12
 """Words that a passage has at least after the sentences with an answer were cut out."""

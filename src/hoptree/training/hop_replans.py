@@ -50,13 +50,14 @@ def replans(tree: GoldTree, question: str) -> list[Replan]:
         if normalise(merged) == normalise(question):
             continue  # nobody asks for the whole question as a part of it
         first = node.refs[0]
-        pending = {node.id, *_resting_on(tree.read, node.id)}
+        pending = _not_found(tree, node, merged)
+        missing = "\n".join(pending.values())
         before = [other.id for other in tree.read.nodes if other.id not in pending and other.id != first]
-        rows.append(_replan(tree, [*before, first], merged, question))
+        rows.append(_replan(tree, [*before, first], missing))
         if not any(first in tree.read[other].refs for other in before):
-            rows.append(_replan(tree, before, merged, question))
+            rows.append(_replan(tree, before, missing))
         if len(pending) == 1:
-            rows.append(_replan(tree, [other.id for other in tree.read.nodes], merged, question))
+            rows.append(_replan(tree, [other.id for other in tree.read.nodes], missing))
     return rows
 
 
@@ -69,16 +70,19 @@ def merge(first: str, second: str) -> str:
     return merged if len(merged.split()) <= _MAX_MERGED_WORDS else ""
 
 
-def _resting_on(plan: Plan, node_id: int) -> set[int]:
-    """Return the nodes that need the answer of a node, directly or through others."""
-    found: set[int] = set()
-    for node in plan.order():
-        if node_id in node.refs or found & set(node.refs):
-            found.add(node.id)
-    return found
+def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
+    """Return what was asked in vain, by node: the merged question, and what rests on its answer."""
+    asked = {node.id: merged}
+    for other in tree.read.order():
+        if any(ref in asked for ref in other.refs):
+            names = {
+                ref: f'the answer to "{asked[ref]}"' if ref in asked else tree.steps[ref].answer for ref in other.refs
+            }
+            asked[other.id] = resolve(other.question, names)
+    return asked
 
 
-def _replan(tree: GoldTree, known: Sequence[int], missing: str, question: str) -> Replan:
+def _replan(tree: GoldTree, known: Sequence[int], missing: str) -> Replan:
     answered = {number: tree.steps[number].answer for number in known}
     lines = [known_line(tree.steps[node.id]) for node in tree.read.nodes if node.id in answered]
     return Replan("\n".join(lines) or NOTHING_KNOWN, missing, _remaining(tree.read, answered))
