@@ -18,7 +18,7 @@ from hoptree.text.question_tree import make_plan
 from hoptree.training import hop_gold
 from hoptree.training.build import build
 from hoptree.training.formats import SetSpec
-from hoptree.training.hop_passages import cut_answer, find_evidence, spelled, with_gold
+from hoptree.training.hop_passages import cut_answer, find_evidence, spelled, untold_question, with_gold
 
 QUESTION = {
     "id": "q0",
@@ -119,6 +119,18 @@ def test_what_is_not_found_is_in_none_of_the_passages(here: Path, monkeypatch: p
     _, rows = built(here)
     cut = rows["films/q0/none/2"]["messages"][1]["content"]
     assert "passage: Kurt Land: He liked dogs a lot." in cut and "1913" not in cut
+
+
+def test_a_page_may_be_in_sight_and_not_tell(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hop_gold, "_UNTOLD_PERCENT", 100)
+    monkeypatch.setattr(hop_gold, "mix", lambda rows, total, seed: list(rows))
+    _, rows = built(here)
+    row = rows["films/q0/untold/2"]
+    assert reply(row) == "NOT FOUND" and "passage: Kurt Land: " in row["messages"][1]["content"]
+    page = Passage("a", "Ann", "Ann married Bob, had sons, went to school, won a prize and was buried in Rome.")
+    assert untold_question("Ann", page, "key") is None
+    asked = untold_question("Ann", Passage("a", "Ann", "Ann went to school, married, had a son and won."), "key")
+    assert asked and asked[0] == "Where was Ann buried?"
 
 
 def test_plans_are_read_back_as_they_are_meant(here: Path) -> None:

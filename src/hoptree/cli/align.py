@@ -219,7 +219,7 @@ def build(
     )
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
-        summary = run(work, stays=what_stays(cached=not no_cache))
+        summary = run(work, stays=what_stays("questions" if kind == "hop" else "", cached=not no_cache))
     if as_json:
         print_json(summary)
     else:

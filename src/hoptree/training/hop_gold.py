@@ -32,6 +32,7 @@ from hoptree.training.hop_passages import (
     find_closest,
     find_evidence,
     only_few,
+    untold_question,
     with_gold,
     without_answers,
 )
@@ -55,7 +56,10 @@ _PLACEHOLDER = "{}"
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
-_OWN_PERCENT, _UNANSWERED_PERCENT = 80, 25
+_OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT = 80, 25, 50
+_ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
+_UNFIT_WORDS = "dates of birth and death"
+"""What the words of a comparison of other things than people may lead to."""
 _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
 """Words of questions whose answers are said in many ways: a passage without the word may still tell."""
 
@@ -207,7 +211,8 @@ class _RowMaker:
             plan, made_from = tree.read, f"gold {tree.source}"
         else:
             plan, made_from = _worded(self._text), "words"
-        if len(plan.nodes) < 2:
+        unfit = made_from == "words" and any(_UNFIT_WORDS in node.question for node in plan.nodes)
+        if len(plan.nodes) < 2 or unfit:
             return self._leave_out("no plan, as neither the data nor the words give one")
         rows = self._planned("plan", _plan_prompt(self._text), plan, PLAN, made_from)
         for step in tree.steps.values() if tree else ():
@@ -296,7 +301,22 @@ class _RowMaker:
         rows = self._reading(f"read/{step.id}", step.asked, shown, _told(evidence), READ, "gold step")
         if self._drawn(f"none/{step.id}") < _NOT_FOUND_PERCENT:
             rows += await self._part_not_found(finder, step, references, main)
+        if _ABOUT_PERSON.search(step.asked) and self._drawn(f"untold/{step.id}") < _UNTOLD_PERCENT:
+            rows += await self._untold(finder, step, main)
         return rows
+
+    async def _untold(self, finder: HopPassages, step: GoldStep, main: Sequence[Passage]) -> list[ChatRow]:
+        """Make a row of a question about a person that nothing in sight answers, the person's own page included."""
+        page = self._gold[step.id]
+        name = _ADDITION.sub("", page.title)
+        untold = untold_question(name, page, f"{self._question.key}/untold/{step.id}")
+        if untold is None or not is_named(name, step.asked):
+            return []
+        asked, cue = untold
+        shown = with_gold(await finder.gather(asked, (), main), [page], f"{self._question.key}/page/{step.id}")
+        if any(is_named(name, f"{hit.title} {hit.text}") and cue.search(hit.text) for hit in shown):
+            return []
+        return self._reading(f"untold/{step.id}", asked, shown, NOT_FOUND, NONE, "page that does not tell")
 
     async def _part_not_found(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]

@@ -24,7 +24,7 @@ from hoptree.text.names import sentence_spans
 from hoptree.text.parse import question_key
 from hoptree.training.labelled_passages import drawn, ids_of_step, says
 from hoptree.training.plans.gold_trees import GoldStep
-from hoptree.training.plans.sub_questions import is_named
+from hoptree.training.plans.sub_questions import as_question, is_named
 
 WIDE = 3
 """How many times as many passages are searched where some will be taken out."""
@@ -157,6 +157,31 @@ def cut_answer(passage: Passage, answers: Sequence[str]) -> Passage | None:
     if len(left.text.split()) < _MIN_LEFT_WORDS or any(says(left, answer) for answer in answers):
         return None
     return left
+
+
+_FAMILY = r"father|mother|sons?\b|daughter|born (?:in)?to|parent|famil|child|brother|sister|nephew|cousin|heir|descend"
+_UNTOLD = {
+    "place of burial": r"buri|interr|cemeter|grave|tomb|crypt|mausoleum|ashes|cremat|funeral",
+    "spouse": r"marri|wife|wives|husband|spouse|widow|wed|partner|consort|divorc|couple",
+    "educated at": r"educat|stud|school|universi|colleg|graduat|degree|attend|alumn|academ|train|conservat|institut",
+    "award received": r"award|prize|medal|hono|oscar|won\b|winn|nominat|recipient|receiv|knight|order|decorat|laureate",
+    "father": _FAMILY,
+    "mother": _FAMILY,
+}
+"""Properties of a person, and what a text has that may tell them."""
+
+
+def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern[str]] | None:
+    """Return a question about a person that the person's page does not answer, and what an answer would be near to.
+
+    `key` decides which, if there are several; None if there is none.
+    """
+    text = f"{page.title} {page.text}"
+    untold = [relation for relation, cue in _UNTOLD.items() if not re.search(rf"\b(?:{cue})", text, re.IGNORECASE)]
+    if not untold:
+        return None
+    relation = untold[drawn(key) % len(untold)]
+    return as_question(relation, name), re.compile(rf"\b(?:{_UNTOLD[relation]})", re.IGNORECASE)
 
 
 def shown_text(passage: Passage) -> str:

@@ -13,7 +13,8 @@ from hoptree.training.plans.gold_trees import GoldStep, GoldTree
 from hoptree.training.plans.sub_questions import phrase_of
 
 _MAX_MERGED_WORDS = 25
-_POSSESSIVE_REFERENCE = re.compile(r"#query\d+['’]s")
+_UNFIT_REFERENCE = re.compile(r"#query\d+['’]s|^#query")
+"""References that a name with several words cannot stand for: a possessive, or the first word."""
 NOTHING_KNOWN = "nothing"
 
 
@@ -64,7 +65,7 @@ def replans(tree: GoldTree, question: str) -> list[Replan]:
 def merge(first: str, second: str) -> str:
     """Return two questions as one: the name of what the first asks for in the place of the reference; "" if none."""
     phrase, numbers = phrase_of(first), references(second)
-    if not phrase or len(numbers) != 1 or _POSSESSIVE_REFERENCE.search(second):
+    if not phrase or len(numbers) != 1 or _UNFIT_REFERENCE.search(second):
         return ""
     merged = resolve(second, {numbers[0]: phrase})
     return merged if len(merged.split()) <= _MAX_MERGED_WORDS else ""
