@@ -59,6 +59,27 @@ def test_one_object_and_nothing_else(here: Path) -> None:
     assert told["prompt_words"]["max"] > 10 and told["failed"] == []
 
 
+def test_hop_is_built_from_several_corpora(here: Path) -> None:
+    rows = [
+        {"id": f"q{n}", "dataset": "nq", "question": f"Who has {n}?", "answers": ["x"], "hops": 1} for n in range(4)
+    ]
+    write(here / "dev.jsonl", rows)
+    split = ("--any-split", "--exclude", f"{here / 'dev.jsonl'}:3")
+    printed = align(here, *split, kind="hop", data="dev.jsonl")
+    assert printed.exit_code == 0, printed.exception
+    assert (
+        printed.output.startswith("hop: 1 row from 1 of 4 questions")
+        and "3 evaluation question by id" in printed.output
+    )
+    for corpora, why in (("a=x.idx a=y.idx", "given twice for a"), ("x.idx y.idx", "given twice for all data sets")):
+        refused = align(here, *split, *(f"--corpus={name}" for name in corpora.split()), kind="hop", data="dev.jsonl")
+        assert isinstance(refused.exception, InputError) and why in str(refused.exception)
+    refused = align(here, "--corpus", "x.idx", "--corpus", "y.idx", kind="ra-isf-relevance")
+    assert isinstance(refused.exception, InputError) and "Only hop" in str(refused.exception)
+    refused = align(here, "--rows", 3)
+    assert isinstance(refused.exception, InputError) and "--rows is for hop" in str(refused.exception)
+
+
 def test_evaluation_questions_are_refused(here: Path) -> None:
     write(here / "dev.jsonl", [{"id": "q0", "question": "What is number 0?", "answers": ["zero"]}])
     refused = align(here, data="dev.jsonl")

@@ -30,14 +30,17 @@ Exclude = Annotated[
     list[Path],
     Option(
         metavar="EVAL",
-        help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
+        help="Evaluation questions (FILE, or FILE:N for its first N), a folder of one or more runs, or a JSON file "
+        "of ids by file: none of these, by id or words, is used.",
     ),
 ]
 
 
 @app.command()
 def build(
-    kind: Annotated[str, Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")],
+    kind: Annotated[
+        str, Argument(help="hop, if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
+    ],
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
     exclude: Exclude = [],  # noqa: B006 - typer copies it
@@ -67,10 +70,19 @@ def build(
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     no_cache: options.NoCache = False,
-    corpus: Annotated[str, Option(help="if, gold, relevance: the index to search, or 'sample'.")] = "",
+    corpus: Annotated[
+        list[str],
+        Option(
+            metavar="[SET=]INDEX",
+            help="hop, if, gold, relevance: the index to search, or 'sample'; hop takes several, by data set.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
-    k: Annotated[int, Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
+    k: Annotated[int, Option("-k", min=1, max=1000, help="hop, gold, relevance: passages of each search.")] = 5,
+    rows: Annotated[
+        int | None, Option(min=1, help="hop: at most so many rows, drawn by --seed evenly from all data sets.")
+    ] = None,
     titles: Annotated[
         bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
@@ -83,13 +95,14 @@ def build(
     form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a training set for a part of TAIKC or RA-ISF, with the prompts that these methods send.
+    """Make a training set for a part of hop, TAIKC or RA-ISF, with the prompts that these methods send.
 
     Rows of a dev or test split are refused unless --any-split is given; so is a file that is excluded, or named for
     evaluation ("dev.jsonl") while none of its questions is. A question is excluded by its data set and id, if it shares
     80 % of its words with an evaluation question, or if it shares a step: a single question, a fact or a sub-question.
 
     \b
+    hop        gold steps, facts, sentences and passages as readings (a third NOT FOUND), plans and re-plans; no model
     if         a teacher (-m) answers by taikc (--set); the steps to right answers are kept
     kbae       the model answers; it learns to answer where it was right, else to ask for documents
     gold       packaged plans, the steps and facts of questions, and gold passages of --corpus; no model
@@ -98,6 +111,7 @@ def build(
     decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions
 
     \b
+    hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
     hoptree align build kbae --data nq.jsonl --half first -m hf/NAME --balance 1.5 --out kbae.jsonl
     hoptree align build gold --data musique.jsonl --exclude dev.jsonl --corpus docs.idx --out gold.jsonl
@@ -113,6 +127,7 @@ def build(
         (settings, "--set", "taikc-if"),
         (robust, "--robust", "taikc-gold"),
         (judge, "--judge", "taikc-kbae"),
+        (rows, "--rows", "hop"),
     ):
         if value and kind != of:
             raise InputError(f"{option} is for {of}, and not for {kind}.", f"Leave {option} out.")
@@ -131,7 +146,9 @@ def build(
         base_url=base_url,
         cache=None if no_cache else "default",
         concurrency=concurrency,
-        corpus=corpus,
+        corpus="" if kind == "hop" else _only_corpus(corpus),
+        corpora=_corpora(corpus) if kind == "hop" else {},
+        rows=rows,
         retriever=retriever,
         rerank=rerank,
         k=k,
@@ -145,7 +162,7 @@ def build(
     )
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
-        summary = run(work, stays=what_stays(cached=not no_cache))
+        summary = run(work, stays=what_stays("questions" if kind == "hop" else "", cached=not no_cache))
     print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
         them = "it" if failed == 1 else "them"
@@ -153,6 +170,23 @@ def build(
             f"{counted(failed, 'question was', 'questions were')} not answered, and no row came of {them}.",
             f"The same command asks {them} again; the others cost nothing.",
         )
+
+
+def _only_corpus(given_corpora: list[str]) -> str:
+    if len(given_corpora) > 1:
+        raise InputError("Only hop is built from several corpora.", "Give --corpus once.")
+    return given_corpora[0] if given_corpora else ""
+
+
+def _corpora(given_corpora: list[str]) -> dict[str, str]:
+    """Return the index of each data set; one without a name is for all others."""
+    corpora: dict[str, str] = {}
+    for text in given_corpora:
+        name, _, index = text.partition("=") if "=" in text and not Path(text).exists() else ("", "", text)
+        if name in corpora:
+            raise InputError(f"--corpus is given twice for {name or 'all data sets'}.", "Give one index for each.")
+        corpora[name] = index
+    return corpora
 
 
 def _report(summary: Mapping[str, Any]) -> None:

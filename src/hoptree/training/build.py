@@ -28,10 +28,12 @@ from hoptree.training.chat_rows import (
     word_lengths,
 )
 from hoptree.training.formats import LABELLED, SetSpec, write_set
+from hoptree.training.hop_gold import make_hop
 from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
+from hoptree.training.row_journal import journal_path
 from hoptree.training.taikc_gold import make_gold
 from hoptree.training.taikc_rows import make_boundary, make_instructions
 
@@ -124,6 +126,7 @@ _MAKERS = {
     "taikc-if": make_instructions,
     "taikc-kbae": make_boundary,
     "taikc-gold": make_gold,
+    "hop": make_hop,
 }
 
 
@@ -143,6 +146,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
     files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
+    journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     left_out = Counter(read.left_out)
     for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):

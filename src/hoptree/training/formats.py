@@ -95,7 +95,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         raise InputError(cause, "Give --out a file that can.") from error
 
 
-Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold"]
+Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold", "hop"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
@@ -108,7 +108,8 @@ class SetSpec:
     `only_train`, `any_split`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`). `limit`
     takes the first of those, of each file in turn, or as many drawn by `seed`. With `half`, first or second, only
     questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
-    often as the rarest a label may occur. The other settings are used by some kinds only.
+    often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to
+    hop; the other settings are used by some kinds only.
     """
 
     kind: Kind
@@ -136,6 +137,8 @@ class SetSpec:
     judge: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     robust: bool = False
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
     form: Format = "chat"
 
     def check(self) -> None:

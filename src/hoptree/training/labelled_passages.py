@@ -105,8 +105,8 @@ class PassageFinder:
         A gold passage that the search does not find replaces one that it did; `key` decides which.
         """
         known = self._gold(example.supporting_ids)
-        ordered = [known[name] for name in _ids_of_step(example, step) if name in known]
-        telling = [passage for passage in ordered if _says(passage, step.answer)]
+        ordered = [known[name] for name in ids_of_step(example, step) if name in known]
+        telling = [passage for passage in ordered if says(passage, step.answer)]
         if not telling:
             return None
         results = await self.search(step.asked)
@@ -119,7 +119,7 @@ class PassageFinder:
 
     async def find_others(self, step: GoldStep) -> tuple[Passage, ...]:
         """Return what a search for a step finds without the passages that may say its answer."""
-        return tuple(passage for passage in await self.search(step.asked) if not _says(passage, step.answer))
+        return tuple(passage for passage in await self.search(step.asked) if not says(passage, step.answer))
 
 
 def drawn(key: str) -> int:
@@ -127,7 +127,7 @@ def drawn(key: str) -> int:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()[0]
 
 
-def _ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
+def ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
     """Return the gold passages of a step if the data set says; else those whose titles it asks about."""
     steps = len(example.decomposition) or len(example.hop_ids)
     if len(example.hop_ids) == steps and step.place < steps:
@@ -140,7 +140,7 @@ def _ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
     return [name for name, title in zip(ids, titles, strict=True) if is_named(title.partition(" (")[0], step.asked)]
 
 
-def _says(passage: Passage, answer: str) -> bool:
+def says(passage: Passage, answer: str) -> bool:
     """Whether all words of the answer are in the passage, in any order: dates are written in several."""
     words = set(normalise(f"{passage.title} {passage.text}").split())
     return set(normalise(answer).split()) <= words

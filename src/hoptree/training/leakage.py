@@ -17,6 +17,7 @@ from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
+from hoptree.training.exclusions import ListedIds, read_listed_ids, split_first
 from hoptree.training.questions import (
     TRAIN,
     TrainingQuestion,
@@ -76,23 +77,33 @@ class Excluded:
     def __init__(
         self, paths: Iterable[Path] = (), others: Mapping[str, Sequence[TrainingQuestion]] | None = None
     ) -> None:
-        """Take the questions of files and runs, and `others` under the names by which they are reported."""
+        """Take the questions of files and runs, and `others` under the names by which they are reported.
+
+        A path may end with the number of a file's first questions (`dev.jsonl:300`), or name a list of ids by file.
+        """
         self._digests: set[bytes] = set()
         self._known: set[tuple[str, frozenset[str]]] = set()
         self._with_steps: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
         self._steps: dict[tuple[str, ...], str] = {}
-        self._halved_files: set[str] = set()
+        self._halved_files: set[Path] = set()
+        self._listed: list[ListedIds] = []
         self.datasets: set[str] = set()
         self._words: list[tuple[frozenset[str], str]] = []
         for path in paths:
-            for file, questions in _evaluation_questions(path):
-                self._add(questions, file.name)
-                if file.is_file():
+            if listed := read_listed_ids(path):
+                self._listed.append(listed)
+                continue
+            named, first = split_first(path)
+            for file, questions in _evaluation_questions(named):
+                self._add(questions[:first], file.name)
+                if first is not None:
+                    self._halved_files.add(file.resolve())
+                elif file.is_file():
                     self._digests.add(_digest(file))
         for name, questions in (others or {}).items():
             self._add(questions, name)
-            self._halved_files.update(question.file for question in questions)
+            self._halved_files.update(Path(question.file).resolve() for question in questions)
         self._frequency = Counter(word for words, _ in self._words for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         for place, (words, _) in enumerate(self._words):
@@ -114,7 +125,7 @@ class Excluded:
                 self._words.append((words, name))
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._words) + sum(map(len, self._listed))
 
     @property
     def without_steps(self) -> int:
@@ -126,8 +137,8 @@ class Excluded:
         return path.is_file() and _digest(path) in self._digests
 
     def halves(self, file: str) -> bool:
-        """Whether one half of the file's questions is measured on, and the other is not."""
-        return file in self._halved_files
+        """Whether some of the file's questions, one half or the first, are measured on, and the others are not."""
+        return Path(file).resolve() in self._halved_files
 
     def step_shared(self, question: TrainingQuestion) -> str:
         """Return where an evaluation question has a step of this one; "" if none has."""
@@ -138,6 +149,9 @@ class Excluded:
         """Return where the question is an evaluation question, and by what; "" if it is none."""
         if question.key in self._ids:
             return f"id in {self._ids[question.key]}"
+        for listed in self._listed:
+            if listed.holds(question.file, question.example.dataset, question.example.id):
+                return f"id in {listed.name}"
         words = frozenset(normalise(question.example.question).split())
         places = sorted({place for word in self._rarest(words) for place in self._by_word.get(word, ())})
         for place in places:

@@ -39,26 +39,27 @@ _LOOKALIKES = str.maketrans(
 _NON_WORDS = lazy_re(r"[\W_]+")
 
 
-def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:
+def show_passages(ctx: Context | None, passages: Sequence[Passage], *, titles: bool) -> str:
     """Return passages as lines of a prompt."""
     return "\n".join(f"passage: {text}" for text in show_texts(ctx, passages, titles=titles))
 
 
-def show_texts(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> list[str]:
+def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool) -> list[str]:
     """Return the text of each passage as a prompt shows it, with its title where there is one.
 
-    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning.
+    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning unless there is
+    no context to warn in.
     """
     shown = []
     for passage in passages:
         text, text_orders = _without_orders(passage.text)
         title, title_orders = _without_orders(passage.title)
-        if orders := [*text_orders, *title_orders]:
+        if (orders := [*text_orders, *title_orders]) and ctx:
             ctx.emit(TextQuarantined(passage=passage.id, sentences=orders))
             message = f"{_name(passage)} holds text that gives orders to the model; those sentences were not read."
             ctx.warn("quarantine", message)
         words = text.split()
-        if len(words) > MAX_WORDS:
+        if len(words) > MAX_WORDS and ctx:
             ctx.emit(PassageTruncated(passage=passage.id, words=len(words), kept=MAX_WORDS))
             ctx.warn("truncated", f"{_name(passage)} is long; only its first {MAX_WORDS} words were read.")
         body = " ".join(words[:MAX_WORDS])

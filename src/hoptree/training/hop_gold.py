@@ -1,0 +1,405 @@
+"""Training rows for a model that plays hop, without a teacher: readings, plans and re-plans from gold data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from hoptree.core.values import Passage
+from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.evaluation.datasets.rows import read_question_rows
+from hoptree.evaluation.metrics import contains, normalise
+from hoptree.methods.hop.word_plans import chain_of
+from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.text.comparison_plans import plan_comparison
+from hoptree.text.parse import find_refusal
+from hoptree.text.question_tree import Plan, make_plan
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, drop_contradictions, drop_repeats, make_row
+from hoptree.training.formats import SetSpec
+from hoptree.training.hop_mix import mix
+from hoptree.training.hop_passages import (
+    WIDE,
+    Evidence,
+    HopPassages,
+    cut_answer,
+    find_closest,
+    find_evidence,
+    only_few,
+    untold_question,
+    with_gold,
+    without_answers,
+)
+from hoptree.training.hop_replans import compact, replans
+from hoptree.training.labelled_passages import drawn
+from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree
+from hoptree.training.plans.sub_questions import LeftOut, is_named
+from hoptree.training.plans.written_plans import WrittenPlan, packaged_plans
+from hoptree.training.questions import TrainingQuestion
+from hoptree.training.row_journal import RowJournal
+
+METHOD = "hop"
+NOT_FOUND = "NOT FOUND"
+NO_PLAN = "{}"
+READ, NONE, LAST, PLAN, SIMPLE, REPLAN = "read", "not found", "last reading", "plan", "no plan", "re-plan"
+_ONE_FACT_SETS = ("webquestions",)
+"""Data sets that do not tell the hops of their questions, which ask for one fact each."""
+_MAX_SIMPLE_WORDS = 16
+_CLOSED = ("yes", "no")
+_PLACEHOLDER = "{}"
+_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
+_MAX_ANSWER_WORDS = 20
+_NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
+_OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT = 80, 25, 50
+_ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
+_UNFIT_WORDS = "dates of birth and death"
+"""What the words of a comparison of other things than people may lead to."""
+_COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
+"""Words of questions whose answers are said in many ways: a passage without the word may still tell."""
+
+
+async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
+    """Make the rows of every question, as far as its plan, steps and gold passages are known.
+
+    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
+    """
+    plans, sentences = packaged_plans(), _gold_sentences(spec.data)
+    left_out: Counter[str] = Counter()
+    rows: list[ChatRow] = []
+    async with AsyncExitStack() as stack:
+        finders: dict[str, HopPassages] = {}
+        for name, corpus in spec.corpora.items():
+            finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
+            stack.push_async_callback(finders[name].aclose)
+        identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
+        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
+        stack.callback(journal.close)
+        for done, question in enumerate(questions, 1):
+            made = journal.get(question.key)
+            if made is None:
+                finder = finders.get(question.example.dataset) or finders.get("")
+                maker = _RowMaker(question, finder, sentences.get((question.file, question.example.id), ()))
+                made = MadeRows(tuple(await maker.rows(plans.get(question.key))), dict(maker.left_out), {})
+                await journal.add(question.key, made)
+            rows += made.rows
+            left_out.update(made.left_out)
+            on_progress(done, len(questions))
+    kept, repeats = drop_repeats(rows)
+    kept, contradictions = drop_contradictions(kept)
+    mixed = mix(kept, spec.rows, spec.seed or 0)
+    left_out["rows that ask and say the same as another"] = repeats
+    left_out["rows that ask the same as another and say something else"] = contradictions
+    for label, count in (Counter(row.label for row in kept) - Counter(row.label for row in mixed)).items():
+        left_out[f"rows of '{label}' beyond their share"] = count
+    report = {"corpora": {name: finder.identity for name, finder in finders.items()}, "k": spec.k}
+    return MadeRows(tuple(mixed), dict(+left_out), report)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _gold_sentences(paths: Sequence[Path]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the gold sentences of rows that have them, by file and id."""
+    by_id = {}
+    for path in paths:
+        for _, row in read_question_rows(path):
+            sentences = row.get("supporting_sentences") if isinstance(row, dict) else None
+            if isinstance(sentences, list):
+                by_id[str(path), str(row.get("id"))] = tuple(text for text in sentences if isinstance(text, str))
+    return by_id
+
+
+class _RowMaker:
+    """Makes the rows of one question."""
+
+    def __init__(self, question: TrainingQuestion, finder: HopPassages | None, sentences: Sequence[str]) -> None:
+        self._question, self._finder, self._sentences = question, finder, sentences
+        self._text = question.example.question
+        self._gold: dict[int, Passage] = {}
+        self._evidence: dict[int, Evidence] = {}
+        self.left_out: Counter[str] = Counter()
+
+    async def rows(self, by_hand: WrittenPlan | None) -> list[ChatRow]:
+        example = self._question.example
+        simple = example.hops == 1 or example.dataset in _ONE_FACT_SETS
+        tree = None if simple else self._tree()
+        rows = self._simple() if simple else self._plan(tree, by_hand)
+        steps = tree.steps if tree and self._fits_facts(tree) else {}
+        if self._finder:
+            main = await self._finder.search(self._text)
+            if example.supporting_ids:
+                rows += await self._whole(self._finder, main)
+            alone = [] if simple or steps else facts_alone(self._question)
+            for step in (*steps.values(), *alone):
+                references = [steps[ref] for ref in tree.read[step.id].refs] if tree and steps else []
+                rows += await self._part(self._finder, step, references, main)
+            if tree and steps:
+                rows += self._last(tree, main, self._finder.k)
+        if tree and steps:
+            rows += self._replans(tree)
+        return rows
+
+    def _tree(self) -> GoldTree | None:
+        try:
+            return gold_tree(self._question)
+        except LeftOut as why:
+            self._leave_out(f"no steps for {why}")
+            return None
+
+    def _fits_facts(self, tree: GoldTree) -> bool:
+        """Tell whether each step is about the subject of its fact: a data set may have them in another order."""
+        subjects = [_ADDITION.sub("", fact[0]) for fact in self._question.facts]
+        if len(subjects) != len(tree.steps):
+            return True
+        for step in tree.steps.values():
+            named = [subject for subject in subjects if is_named(subject, step.asked)]
+            if named and subjects[step.place] not in named:
+                self._leave_out("steps without answers, as their facts are in another order")
+                return False
+        return True
+
+    def _leave_out(self, why: str) -> list[ChatRow]:
+        self.left_out[f"{self._question.example.dataset}: {why}"] += 1
+        return []
+
+    def _drawn(self, what: str) -> int:
+        """Return a number from 0 to 99 that depends on the question and on what it is for."""
+        return drawn(f"{self._question.key}/{what}") * 100 // 256
+
+    def _row(self, part: str, prompt: Filled, target: str, label: str, made_from: str) -> ChatRow:
+        meta = {"made_from": made_from, "template": prompt.template}
+        return make_row(self._question, f"{METHOD}/{part}", prompt.messages, target, label, meta)
+
+    def _reading(
+        self,
+        part: str,
+        asked: str,
+        passages: Sequence[Passage],
+        target: str,
+        label: str,
+        made_from: str,
+        chains: Sequence[str] = (),
+    ) -> list[ChatRow]:
+        documents = "\n".join([*chains, show_passages(None, passages, titles=True)])
+        sentence, _, answer = target.removeprefix("Sentence: ").partition("\nAnswer: ")
+        if target != NOT_FOUND and sentence not in documents:
+            return self._leave_out("a sentence that is not shown as it stands")
+        if target != NOT_FOUND and find_refusal(answer):
+            return self._leave_out("an answer that would be read as another")
+        prompt = prompt_for(METHOD, "trained_read").fill(documents=documents, question=asked)
+        return [self._row(part, prompt, target, label, made_from)]
+
+    # Plans
+
+    def _simple(self) -> list[ChatRow]:
+        if len(self._text.split()) > _MAX_SIMPLE_WORDS:
+            return self._leave_out("no plan for a question of many words")
+        return [self._row("plan", _plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
+
+    def _plan(self, tree: GoldTree | None, by_hand: WrittenPlan | None) -> list[ChatRow]:
+        if by_hand:
+            plan, made_from = make_plan(by_hand.plan, self._text), "written plan"
+        elif tree:
+            plan, made_from = tree.read, f"gold {tree.source}"
+        else:
+            plan, made_from = _worded(self._text), "words"
+        unfit = made_from == "words" and any(_UNFIT_WORDS in node.question for node in plan.nodes)
+        if len(plan.nodes) < 2 or unfit:
+            return self._leave_out("no plan, as neither the data nor the words give one")
+        rows = self._planned("plan", _plan_prompt(self._text), plan, PLAN, made_from)
+        for step in tree.steps.values() if tree else ():
+            if self._drawn(f"simple/{step.id}") < _SIMPLE_STEP_PERCENT:
+                rows.append(self._row(f"plan/{step.id}", _plan_prompt(step.asked), NO_PLAN, SIMPLE, "gold step"))
+        return rows
+
+    def _planned(self, part: str, prompt: Filled, plan: Plan, label: str, made_from: str) -> list[ChatRow]:
+        """Return the row of a plan that is read back as it is meant."""
+        written = compact(plan)
+        read = make_plan(written, self._text)
+        same = [(node.id, node.question, node.parent, node.refs) for node in plan.nodes] == [
+            (node.id, node.question, node.parent, node.refs) for node in read.nodes
+        ]
+        if not same or read.issues:
+            return self._leave_out("a plan that would be read as another")
+        return [self._row(part, prompt, json.dumps(written, ensure_ascii=False), label, made_from)]
+
+    def _replans(self, tree: GoldTree) -> list[ChatRow]:
+        possible = replans(tree, self._text)
+        if not possible:
+            return self._leave_out("no re-plan, as no two steps can be merged")
+        replan = possible[self._drawn("replan") * len(possible) // 100]
+        prompt = prompt_for(METHOD, "trained_replan").fill(
+            question=self._text, known=replan.known, missing=replan.missing
+        )
+        return self._planned("replan", prompt, replan.plan, REPLAN, "merged steps")
+
+    # Readings
+
+    async def _whole(self, finder: HopPassages, main: Sequence[Passage]) -> list[ChatRow]:
+        """Make rows of the question itself: with all of its gold passages in sight, and with too few of them."""
+        example = self._question.example
+        gold, answers = finder.gold(example.supporting_ids), example.answers
+        enough = example.hops == 1
+        if not answers or not gold or (not enough and len(gold) < len(example.supporting_ids)):
+            return self._leave_out("no reading of the question, as gold passages are not in the corpus")
+        closed = normalise(answers[0]) in _CLOSED
+        evidence = self._find(self._text, answers, gold, closed)
+        wide = await finder.search(self._text, k=WIDE * finder.k)
+        if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
+            unsaid = without_answers(main, answers, ())
+            if enough and unsaid == tuple(main) and {hit.id for hit in gold} & {hit.id for hit in main}:
+                return self._reading("none", self._text, main, NOT_FOUND, NONE, "gold page without the answer")
+            return self._leave_out("no reading of the question, as no gold sentence says the answer")
+        needed = [evidence.passage] if enough else gold
+        shown = with_gold(main, needed, f"{self._question.key}/whole")
+        if enough and self._drawn("few") < _FEW_PERCENT:
+            shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
+        made_from = "gold sentence" if self._sentences else "gold passage"
+        rows = self._reading("read", self._text, shown, _told(evidence), READ, made_from)
+        if self._drawn("none") < _NOT_FOUND_PERCENT:
+            rows += self._whole_not_found(finder, gold, wide, closed)
+        return rows
+
+    def _whole_not_found(
+        self, finder: HopPassages, gold: Sequence[Passage], wide: Sequence[Passage], closed: bool
+    ) -> list[ChatRow]:
+        """Make a row of passages without an answer; a comparison lacks one of the things it compares."""
+        answers = self._question.example.answers
+        if (closed or "comparison" in self._question.example.type) and len(gold) > 1:
+            dropped = gold[self._drawn("dropped") * len(gold) // 100]
+            others = [hit for hit in wide if hit.id != dropped.id and hit.title != dropped.title][: finder.k]
+            shown = with_gold(others, [hit for hit in gold if hit.title != dropped.title][: finder.k - 1], "none")
+        elif closed:
+            shown = tuple(hit for hit in wide if hit.id != gold[0].id)[: finder.k]
+        else:
+            shown = without_answers(wide, answers, ())[: finder.k]
+        if len(shown) < 2:
+            return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
+        return self._reading("none", self._text, shown, NOT_FOUND, NONE, "other passages")
+
+    async def _part(
+        self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
+    ) -> list[ChatRow]:
+        """Make rows of a sub-question: over what hop would show it, and without the passages that answer it."""
+        gold = await finder.gold_of_step(self._question.example, step)
+        evidence = find_evidence(step.asked, [step.answer], gold, self._sentences)
+        if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
+            return self._leave_out("no reading of a step, as no gold sentence says its answer")
+        self._gold[step.id], self._evidence[step.id] = evidence.passage, evidence
+        key = f"{self._question.key}/{step.id}"
+        shown = with_gold(await finder.gather(step.asked, references, main), [evidence.passage], key)
+        if self._drawn(f"few/{step.id}") < _FEW_PERCENT:
+            shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
+        rows = self._reading(f"read/{step.id}", step.asked, shown, _told(evidence), READ, "gold step")
+        if self._drawn(f"none/{step.id}") < _NOT_FOUND_PERCENT:
+            rows += await self._part_not_found(finder, step, references, main)
+        if _ABOUT_PERSON.search(step.asked) and self._drawn(f"untold/{step.id}") < _UNTOLD_PERCENT:
+            rows += await self._untold(finder, step, main)
+        return rows
+
+    async def _untold(self, finder: HopPassages, step: GoldStep, main: Sequence[Passage]) -> list[ChatRow]:
+        """Make a row of a question about a person that nothing in sight answers, the person's own page included."""
+        page = self._gold[step.id]
+        name = _ADDITION.sub("", page.title)
+        untold = untold_question(name, page, f"{self._question.key}/untold/{step.id}")
+        if untold is None or not is_named(name, step.asked):
+            return []
+        asked, cue = untold
+        shown = with_gold(await finder.gather(asked, (), main), [page], f"{self._question.key}/page/{step.id}")
+        if any(is_named(name, f"{hit.title} {hit.text}") and cue.search(hit.text) for hit in shown):
+            return []
+        return self._reading(f"untold/{step.id}", asked, shown, NOT_FOUND, NONE, "page that does not tell")
+
+    async def _part_not_found(
+        self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
+    ) -> list[ChatRow]:
+        """Make a row of other passages, some of them with the gold page cut to what does not tell."""
+        gold = self._gold[step.id]
+        wide = await finder.gather(step.asked, references, main, wide=True)
+        others = without_answers(wide, [step.answer], [gold])[: finder.k]
+        made_from = "other passages"
+        vague = any(word in step.asked.casefold() for word in _COMMON_VALUES)
+        if self._drawn(f"cut/{step.id}") < _CUT_PERCENT and not vague and (cut := cut_answer(gold, [step.answer])):
+            others, made_from = with_gold(others, [cut], f"{self._question.key}/cut/{step.id}"), "gold page cut"
+        if self._drawn(f"few/none/{step.id}") < _FEW_PERCENT and made_from == "other passages":
+            others = only_few(others)
+        if len(others) < 2:
+            return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
+        return self._reading(f"none/{step.id}", step.asked, others, NOT_FOUND, NONE, made_from)
+
+    def _last(self, tree: GoldTree, main: Sequence[Passage], k: int) -> list[ChatRow]:
+        """Make a row of the last reading: the question over its answered parts and the passages behind them."""
+        answers = self._question.example.answers
+        answer = answers[0] if answers else ""
+        closed = normalise(answer) in _CLOSED
+        known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
+        if not answer or (not closed and not contains(known, [answer])):
+            return self._leave_out("no last reading, as the steps do not give the answer")
+        if len(self._gold) < len(tree.steps):
+            return self._leave_out("no last reading, as a step has no passage")
+        first = tree.paths[0]
+        short = len(tree.steps) > 2 and len(first) > 1 and self._drawn("short") < _SHORT_CHAIN_PERCENT
+        dropped = first[0].id if short else 0  # its passage is shown all the same
+        chains = [_chain(path, dropped) for path in tree.paths]
+        cited = [self._gold[number] for number in sorted(self._gold)]
+        own = main if self._drawn("own") < _OWN_PERCENT else ()
+        passages = list({hit.id: hit for hit in (*cited[:k], *own)}.values())[: k + MAX_FURTHER_PASSAGES]
+        target = self._last_target(tree, chains, answer, closed)
+        chains = list(dict.fromkeys(chains))
+        rows = self._reading("last", self._text, passages, target, LAST, f"gold {tree.source}", chains)
+        if len(tree.paths) == 1 and self._drawn("unanswered") < _UNANSWERED_PERCENT:
+            known = _chain(first[:-1], 0)
+            if others := without_answers(passages, answers, ()):
+                rows += self._reading("last/none", self._text, others, NOT_FOUND, LAST, "last step unanswered", [known])
+        return rows
+
+    def _last_target(self, tree: GoldTree, chains: Sequence[str], answer: str, closed: bool) -> str:
+        """Return the sentence behind the step that gives the answer, or the chain that does, and the answer."""
+        for number, step in sorted(tree.steps.items(), reverse=True):
+            if not closed and normalise(step.answer) == normalise(answer):
+                return _told(self._evidence[number])
+        chain = next((chain for chain in chains if not closed and contains(chain, [answer])), chains[0])
+        return f"Sentence: {chain}\nAnswer: {answer.lower() if closed else answer}"
+
+    def _find(self, asked: str, answers: Sequence[str], gold: Sequence[Passage], closed: bool) -> Evidence | None:
+        if not closed:
+            return find_evidence(asked, answers, gold, self._sentences)
+        closest = find_closest(asked, gold, self._sentences)
+        return Evidence(closest.sentence, normalise(answers[0]), closest.passage) if closest else None
+
+
+def _told(evidence: Evidence) -> str:
+    return f"Sentence: {evidence.sentence}\nAnswer: {evidence.answer}"
+
+
+def _chain(path: Sequence[GoldStep], dropped: int) -> str:
+    return " ".join(f"{step.asked} {step.answer}." for step in path if step.id != dropped)
+
+
+def _plan_prompt(question: str) -> Filled:
+    return prompt_for(METHOD, "trained_plan").fill(question=question)
+
+
+def _worded(question: str) -> Plan:
+    """Return the plan that the words of a question give: a comparison, or things described inside one another."""
+    chains = plan_comparison(question) or tuple(filter(None, (chain_of(question),)))
+    entries: list[Mapping[str, Any]] = []
+    number = 0
+    for chain in chains:
+        first, *_ = numbers = range(number + 1, number + 1 + len(chain))
+        entry: dict[str, Any] = {}
+        for place, asked in reversed(list(zip(numbers, chain, strict=True))):
+            text = asked.replace(_PLACEHOLDER, f"#query{place - 1}") if place > first else asked
+            entry = {f"query{place}": {"question": text, **({"children": entry} if entry else {})}}
+        entries.append(entry)
+        number = numbers[-1]
+    merged = {name: value for entry in entries for name, value in entry.items()}
+    return make_plan(merged, question)

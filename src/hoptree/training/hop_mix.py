@@ -1,0 +1,80 @@
+"""How many rows of which kind and data set a training set for hop has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import ceil
+
+from hoptree.training.chat_rows import ChatRow
+
+_KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan"}
+_SHARES = {"reading": 0.6, "plan": 0.3, "other": 0.1}
+_NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 5
+
+
+def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
+    """Return rows in the shares they are trained in, shuffled by the seed.
+
+    A third of the readings is not found, and a fifth of the plans is none. With a `total`, 60 % of it are readings,
+    30 % plans and 10 % last readings and re-plans, as far as there are so many; large data sets are cut first.
+    """
+    by_label = {label: [row for row in rows if row.label == label] for label in {row.label for row in rows}}
+    chosen: list[ChatRow] = []
+    for kind, share in _SHARES.items():
+        labels = [label for label in by_label if _KINDS.get(label, "other") == kind]
+        wanted = round(total * share) if total else sum(len(by_label[label]) for label in labels)
+        if kind == "other":
+            chosen += _split(by_label, sorted(labels), wanted, seed)
+            continue
+        few, share_of_few = ("not found", _NOT_FOUND_SHARE) if kind == "reading" else ("no plan", _NO_PLAN_SHARE)
+        many = [row for label in labels if label != few for row in by_label[label]]
+        kept = draw(many, round(wanted * (1 - share_of_few)) if total else wanted, seed)
+        ratio = share_of_few / (1 - share_of_few)
+        # Where there is nothing else, as in a set of questions of one hop alone, the few are all there is.
+        allowed = ceil(len(kept) * ratio) if kept else wanted
+        candidates = by_label.get(few, [])
+        if kept and kind == "reading":
+            candidates = _in_proportion(candidates, kept, ratio, seed)
+        chosen += kept + draw(candidates, allowed, seed)
+    return sorted(chosen, key=_rank(seed))
+
+
+def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: float, seed: int) -> list[ChatRow]:
+    """Return at most `ratio` times as many rows of each data set as there are others of it."""
+    counts = Counter(row.source for row in others)
+    return [
+        row
+        for source, count in counts.items()
+        for row in draw([row for row in rows if row.source == source], ceil(count * ratio), seed)
+    ]
+
+
+def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], wanted: int, seed: int) -> list[ChatRow]:
+    """Return rows of several labels, as many of each as there are; what one lacks is left to the next."""
+    chosen: list[ChatRow] = []
+    for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
+        share = (wanted - len(chosen)) // (len(labels) - place)
+        chosen += draw(by_label[label], share, seed)
+    return chosen
+
+
+def draw(rows: Sequence[ChatRow], count: int, seed: int) -> list[ChatRow]:
+    """Return so many rows, drawn by the seed, as evenly from all data sets as their sizes allow."""
+    ranked: dict[str, list[ChatRow]] = {}
+    for row in sorted(rows, key=_rank(seed)):
+        ranked.setdefault(row.source, []).append(row)
+    chosen: list[ChatRow] = []
+    sources = sorted(ranked.values(), key=len)
+    for place, candidates in enumerate(sources):
+        share = (count - len(chosen)) // (len(sources) - place)
+        chosen += candidates[:share]
+    return chosen
+
+
+def _rank(seed: int) -> Callable[[ChatRow], tuple[bytes, str]]:
+    def rank(row: ChatRow) -> tuple[bytes, str]:
+        return hashlib.sha256(f"{seed}:{row.id}".encode("utf-8", "replace")).digest(), row.id
+
+    return rank

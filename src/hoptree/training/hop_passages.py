@@ -1,0 +1,313 @@
+"""What hop's readings are trained on: the passages it would be shown, and the sentence that answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hoptree.core.errors import InputError, ModelError
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.metrics import normalise
+from hoptree.graph.relation_linking import FUNCTION_WORDS
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.remote import is_remote
+from hoptree.retrieval.retriever import TITLE
+from hoptree.sample import sample_index
+from hoptree.text.names import sentence_spans
+from hoptree.text.parse import question_key
+from hoptree.training.labelled_passages import drawn, ids_of_step, says
+from hoptree.training.plans.gold_trees import GoldStep
+from hoptree.training.plans.sub_questions import as_question, is_named
+
+WIDE = 3
+"""How many times as many passages are searched where some will be taken out."""
+_REFERENCE_PAGES = 2
+_SHARED_PASSAGES = 1
+"""As many as hop shows beside what a part finds: pages of referred answers, and passages of the main question."""
+_PAGE_PASSAGES = 5
+"""Passages of one page that are searched for the gold one."""
+_MAX_NAME_WORDS = 3
+"""Longer answers do not end with an abbreviation: their full stop is that of a sentence."""
+_FEW = 3
+_MAX_SENTENCE_WORDS = 60
+"""Longer ones do not fit into a reply."""
+_MIN_SENTENCE_WORDS = 4
+_MIN_LEFT_WORDS = 12
+"""Words that a passage has at least after the sentences with an answer were cut out."""
+_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
+_WORD = re.compile(r"\S+")
+_EDGE = " \t,;:.!?()[]\"“”'‘’"
+_WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A sentence of a shown passage, and the answer in its spelling."""
+
+    sentence: str
+    answer: str
+    passage: Passage
+
+
+class HopPassages:
+    """Searches a corpus as hop does, and looks up gold passages in it."""
+
+    def __init__(self, corpus: str, retriever: str, *, rerank: str, k: int) -> None:
+        if is_remote(corpus):
+            raise InputError(f"{corpus} does not hold gold passages by their ids.", "Give --corpus an index folder.")
+        folder = sample_index() if corpus == "sample" else Path(corpus)
+        self._index = Index(folder)
+        self._retriever = open_retriever(folder, retriever, rerank=rerank)
+        self._calls = Calls(None)
+        self.k = k
+
+    async def aclose(self) -> None:
+        await self._retriever.aclose()
+
+    @property
+    def identity(self) -> str:
+        return self._retriever.identity
+
+    async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
+        """Return the best `k` passages, of pages with a title if one is given; as many as hop reads by default."""
+        where = {TITLE: title} if title else None
+        call = await self._calls.search(self._retriever, text, k=k or self.k, where=where, on_retry=_ignore)
+        return call.reply
+
+    def gold(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with these ids, in their order, as far as the corpus has them."""
+        found = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
+        return [found[name] for name in ids if name in found]
+
+    async def gold_of_step(self, example: Example, step: GoldStep) -> list[Passage]:
+        """Return the gold passages that say the answer of a step.
+
+        Where a data set gives titles alone, that is the only passage of the step's page with the answer.
+        """
+        if example.supporting_ids:
+            return [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
+        titles = [title for title in example.supporting_titles if is_named(_ADDITION.sub("", title), step.asked)]
+        if example.decomposition and len(example.supporting_titles) == len(example.decomposition):
+            titles = [example.supporting_titles[step.place]]
+        found = [await self.search(step.asked, k=_PAGE_PASSAGES, title=title) for title in titles]
+        telling = [passage for page in found for passage in page if says(passage, step.answer)]
+        return telling if len(telling) == 1 else []
+
+    async def gather(
+        self, asked: str, references: Sequence[GoldStep], main: Sequence[Passage], *, wide: bool = False
+    ) -> tuple[Passage, ...]:
+        """Return what hop reads for a part: pages of referred answers, what is found, and one of the main question.
+
+        A `wide` search returns more than hop reads, for want of those that will be taken out.
+        """
+        pages: list[Passage] = []
+        for step in references[:_REFERENCE_PAGES]:
+            pages += await self.search(f"{asked} {step.answer}", k=1, title=step.answer)
+        searched = await self.search(asked, k=WIDE * self.k if wide else self.k)
+        named = [hit for hit in main if f" {question_key(hit.title)} " in f" {question_key(asked)} "]
+        return tuple({hit.id: hit for hit in (*pages, *searched, *named[:_SHARED_PASSAGES])}.values())
+
+
+def with_gold(shown: Sequence[Passage], gold: Sequence[Passage], key: str) -> tuple[Passage, ...]:
+    """Return the passages with all gold ones among them; `key` decides where those stand that were not found.
+
+    Each takes the place of a passage that is not gold, from the last on.
+    """
+    wanted = {passage.id for passage in gold}
+    missing = [passage for passage in gold if passage.id not in {hit.id for hit in shown}]
+    kept = list(shown)
+    for place, passage in enumerate(missing):
+        others = [number for number, hit in enumerate(kept) if hit.id not in wanted]
+        if others:
+            del kept[others[-1]]
+        kept.insert(drawn(f"{key}/{place}") % (len(kept) + 1), passage)
+    return tuple(kept)
+
+
+def only_few(shown: Sequence[Passage], needed: Passage | None = None) -> tuple[Passage, ...]:
+    """Return the first passages alone, one of them the one that is needed."""
+    others = [passage for passage in shown if passage is not needed][: _FEW - (needed is not None)]
+    return tuple(passage for passage in shown if passage is needed or passage in others)
+
+
+def without_answers(shown: Iterable[Passage], answers: Sequence[str], gold: Iterable[Passage]) -> tuple[Passage, ...]:
+    """Return the passages that are not gold, and of which none may say an answer."""
+    gold_ids = {passage.id for passage in gold}
+    return tuple(
+        hit for hit in shown if hit.id not in gold_ids and not any(says(hit, answer) for answer in answers if answer)
+    )
+
+
+def cut_answer(passage: Passage, answers: Sequence[str]) -> Passage | None:
+    """Return a passage without its sentences that hold an answer; None if too little is left, or it still says it."""
+    text = shown_text(passage)
+    kept = [
+        text[start:end]
+        for start, end in sentence_spans(text)
+        if not any(spelled(text[start:end], answer) for answer in answers)
+    ]
+    left = replace(passage, text=" ".join(kept))
+    if len(left.text.split()) < _MIN_LEFT_WORDS or any(says(left, answer) for answer in answers):
+        return None
+    return left
+
+
+_FAMILY = r"father|mother|sons?\b|daughter|born (?:in)?to|parent|famil|child|brother|sister|nephew|cousin|heir|descend"
+_UNTOLD = {
+    "place of burial": r"buri|interr|cemeter|grave|tomb|crypt|mausoleum|ashes|cremat|funeral",
+    "spouse": r"marri|wife|wives|husband|spouse|widow|wed|partner|consort|divorc|couple",
+    "educated at": r"educat|stud|school|universi|colleg|graduat|degree|attend|alumn|academ|train|conservat|institut",
+    "award received": r"award|prize|medal|hono|oscar|won\b|winn|nominat|recipient|receiv|knight|order|decorat|laureate",
+    "father": _FAMILY,
+    "mother": _FAMILY,
+}
+"""Properties of a person, and what a text has that may tell them."""
+
+
+def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern[str]] | None:
+    """Return a question about a person that the person's page does not answer, and what an answer would be near to.
+
+    `key` decides which, if there are several; None if there is none.
+    """
+    text = f"{page.title} {page.text}"
+    untold = [relation for relation, cue in _UNTOLD.items() if not re.search(rf"\b(?:{cue})", text, re.IGNORECASE)]
+    if not untold:
+        return None
+    relation = untold[drawn(key) % len(untold)]
+    return as_question(relation, name), re.compile(rf"\b(?:{_UNTOLD[relation]})", re.IGNORECASE)
+
+
+def shown_text(passage: Passage) -> str:
+    """Return the text of a passage as a prompt shows it."""
+    return show_passages(None, [replace(passage, title="")], titles=False).removeprefix("passage: ")
+
+
+def find_evidence(
+    question: str, answers: Sequence[str], passages: Sequence[Passage], gold_sentences: Sequence[str] = ()
+) -> Evidence | None:
+    """Return the sentence of gold passages that says an answer best, or None.
+
+    Gold sentences come first, then those that share most with the question. A title counts as an answer's place, too:
+    "Which film …?" is answered by a sentence on the page of that film.
+    """
+    asked = _content(question)
+    titled = [(answer, passage) for answer in answers for passage in passages if _bears(passage, answer)]
+    best: tuple[tuple[float, ...], Evidence] | None = None
+    for rank, passage in enumerate(passages):
+        for place, (sentence, is_gold) in enumerate(_candidates(passage, gold_sentences)):
+            answer = _answer_in(sentence, answers)
+            name = next((name for name, page in titled if page.id == passage.id), "")
+            if not answer and not name:
+                continue
+            if answer and not _fits(question, sentence, answer):
+                continue
+            shared = len(asked & _content(f"{passage.title} {sentence}"))
+            score = (float(is_gold), float(bool(answer)), float(shared), -float(place), -float(rank))
+            if best is None or score > best[0]:
+                best = score, Evidence(sentence, answer or name, passage)
+    return best[1] if best else None
+
+
+_BORN = re.compile(r"\b(?:born|birth\w*|native|raised|hometown|hails?|from)\b", re.IGNORECASE)
+_DIED = re.compile(
+    r"\b(?:died|dead|death|dies|deceased|drowned|drowning|killed|executed|assassinated|murdered|passed|suicide|buried)\b",
+    re.IGNORECASE,
+)
+_ASKS_PLACE_OR_DATE = re.compile(
+    r"(?:where|when|(?:in|on) (?:which|what)|what (?:is|was) the (?:place|date))\b", re.IGNORECASE
+)
+_DASH = re.compile(r"-\s|[–—]")
+_LIFE = re.compile(r"[(;]([^()]*\d{3,4}[^()]*)\)")
+
+
+def _fits(question: str, sentence: str, answer: str) -> bool:
+    """Tell whether a sentence with a place or date can be about a birth or death that is asked for.
+
+    It says so, or has the answer in the right half of the brackets with the dates of a life.
+    """
+    asks_birth = re.search(r"\b(?:born|birth)\b", question)
+    asks_death = re.search(r"\b(?:die|died|death)\b", question)
+    if not _ASKS_PLACE_OR_DATE.match(question) or bool(asks_birth) == bool(asks_death):
+        return True
+    cue = _BORN if asks_birth else _DIED
+    lives = [_DASH.split(match[1], maxsplit=1) for match in _LIFE.finditer(sentence)]
+    halves = [life[0] if asks_birth else life[-1] for life in lives if asks_birth or len(life) > 1]
+    outside = _LIFE.sub("", sentence)
+    return any(answer in half for half in halves) or (answer in outside and bool(cue.search(outside)))
+
+
+def find_closest(question: str, passages: Sequence[Passage], gold_sentences: Sequence[str] = ()) -> Evidence | None:
+    """Return the sentence of gold passages that shares most with a question, for one answered by yes or no."""
+    asked = _content(question)
+    candidates = [
+        ((is_gold, len(asked & _content(sentence)), -rank, -place), Evidence(sentence, "", passage))
+        for rank, passage in enumerate(passages)
+        for place, (sentence, is_gold) in enumerate(_candidates(passage, gold_sentences))
+    ]
+    return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
+
+
+def spelled(sentence: str, answer: str) -> str:
+    """Return an answer as a sentence writes it, dates in any order of their words; "" if it does not say it."""
+    words = answer.split()
+    if not words:
+        return ""
+    pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
+    if match := re.search(pattern, sentence) or re.search(pattern, sentence, re.IGNORECASE):
+        return match[0].rstrip(".") if len(words) > _MAX_NAME_WORDS else match[0]
+    wanted = normalise(answer).split()
+    tokens = list(_WORD.finditer(sentence))
+    for size in range(len(wanted), len(wanted) + 2):
+        for first in range(len(tokens) - size + 1):
+            window = sentence[tokens[first].start() : tokens[first + size - 1].end()]
+            held = normalise(window).split()
+            dated = any(map(str.isdigit, wanted)) and len(wanted) > 1 and sorted(held) == sorted(wanted)
+            if held == wanted or dated:
+                return window.strip(_EDGE)
+    return ""
+
+
+def _answer_in(sentence: str, answers: Sequence[str]) -> str:
+    """Return the main answer if the sentence has it, else the longest other one."""
+    for answer in (*answers[:1], *sorted(answers[1:], key=len, reverse=True)):
+        if spelling := spelled(sentence, answer):
+            return spelling
+    return ""
+
+
+def _bears(passage: Passage, answer: str) -> bool:
+    name = normalise(answer)
+    return name in (normalise(passage.title), normalise(_ADDITION.sub("", passage.title)))
+
+
+def _candidates(passage: Passage, gold_sentences: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return the sentences of a passage as it is shown, and whether each is a gold one."""
+    text = shown_text(passage)
+    gold = [sentence for given in gold_sentences if (sentence := " ".join(given.split())) in text]
+    split = [text[start:end] for start, end in sentence_spans(text)]
+    sentences = [(sentence, True) for sentence in gold]
+    sentences += [(sentence, False) for sentence in split if not any(_overlap(sentence, given) for given in gold)]
+    return [
+        (sentence, is_gold)
+        for sentence, is_gold in sentences
+        if _MIN_SENTENCE_WORDS <= len(sentence.split()) <= _MAX_SENTENCE_WORDS
+    ]
+
+
+def _overlap(sentence: str, given: str) -> bool:
+    return sentence in given or given in sentence
+
+
+def _content(text: str) -> set[str]:
+    return {word for word in _WORDS.findall(text.casefold()) if word not in FUNCTION_WORDS}
+
+
+def _ignore(error: ModelError, wait: float) -> None:
+    """A search that is retried needs no mention."""
