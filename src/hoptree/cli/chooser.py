@@ -1,4 +1,4 @@
-"""`hoptree methods chooser`: the weights by which `hop` rates answers and moves, fitted to runs and frozen in a file."""
+"""`hoptree methods chooser`: the weights by which `hop` rates answers and moves, fitted to runs."""
 
 from __future__ import annotations
 

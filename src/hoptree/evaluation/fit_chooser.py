@@ -22,14 +22,14 @@ from hoptree.methods.hop.method import Standings
 
 PENALTY = 1.0
 """What a weight of 1 costs, in units of one question's log-loss."""
-MAX_LOSS = 0.015
-"""F1 that medium effort may lose against every move on the data set where it loses most."""
+SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
+"""Calls that an effort may take on average, as a share of those of every move."""
 _RIGHT = 0.5
 """F1 from which an answer counts as right where only right and wrong are told apart."""
 _ROUNDS = 100
 _SETTLED = 1e-10
-_WORTH = (-0.1, 0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 1e9)
-"""Least gains for a thousand tokens that are tried; no move is worth the last."""
+_WORTH = tuple(number / 400 for number in range(-16, 41))
+"""Least gains for a thousand tokens that are tried: some moves are made that are expected to lose a little."""
 _UNKNOWN_TO_OTHERS = ("confidence",)
 """Features that need log-probabilities."""
 
@@ -283,8 +283,8 @@ class Fitted:
 def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
     """Fit both sets of weights; judge them, and choose the efforts, on data sets that they were not fitted to.
 
-    Medium effort is the one with the fewest calls that loses at most `MAX_LOSS` against every move on the data set
-    where it loses most; where none does, the one that loses least there. Low effort may lose three times as much.
+    Each effort is the one that loses least against every move on the data set where it loses most, within its share of
+    the calls.
     """
     by_data: dict[str, list[Course]] = defaultdict(list)
     for course in courses:
@@ -313,15 +313,12 @@ def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, W
     for least in _WORTH:
         judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]
         worst = max(one.every_move - one.f1 for one in judged)
-        tried.append((least, worst, _mean([one.calls for one in judged])))
-
-    def cheapest(loss: float) -> float:
-        within = [row for row in tried if row[1] <= loss]
-        if within:
-            return min(within, key=lambda row: (row[2], row[1]))[0]
-        return min(tried, key=lambda row: (row[1], row[2]))[0]
-
-    return {"low": cheapest(3 * MAX_LOSS), "medium": cheapest(MAX_LOSS)}
+        tried.append((least, worst, _mean([one.calls / one.every_calls for one in judged])))
+    chosen: dict[str, float] = {}
+    for effort, share in SHARE_OF_CALLS.items():
+        within = [row for row in tried if row[2] <= share] or [min(tried, key=lambda row: row[2])]
+        chosen[effort] = min(within, key=lambda row: (round(row[1], 4), row[2]))[0]
+    return chosen
 
 
 def _mean(values: Sequence[float]) -> float:

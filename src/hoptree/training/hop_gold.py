@@ -15,7 +15,6 @@ from hoptree.core.values import Passage
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.evaluation.datasets.rows import read_question_rows
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.methods.hop.word_plans import chain_of
 from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison_plans import plan_comparison
@@ -390,7 +389,7 @@ def _plan_prompt(question: str) -> Filled:
 
 def _worded(question: str) -> Plan:
     """Return the plan that the words of a question give: a comparison, or things described inside one another."""
-    chains = plan_comparison(question) or tuple(filter(None, (chain_of(question),)))
+    chains = plan_comparison(question) or ()
     entries: list[Mapping[str, Any]] = []
     number = 0
     for chain in chains:

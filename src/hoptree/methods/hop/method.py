@@ -16,7 +16,7 @@ from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, open_chooser, read_boundary
 from hoptree.methods.hop.lists import count_listed, intersect_branches
-from hoptree.methods.hop.parts import PartOptions, Parts, Solved, chain_lines
+from hoptree.methods.hop.parts import Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.hop.word_plans import operator_of, plan_by_words
@@ -30,13 +30,6 @@ from hoptree.text.question_tree import Node, Plan, single_node
 _MAIN_QUESTION_ORDER = 1
 _USUAL_SHARE = 0.86
 """The share of the mean tokens of a move that half of them keep within."""
-_READING = {
-    "forced": ("read", ("read", "read_or_not_found")),
-    "honest": ("read_or_not_found", ("read_or_not_found", "read_or_not_found")),
-    "mixed": ("read_or_not_found", ("read", "read_or_not_found")),
-    "quoted": ("read_quoted", ("read_quoted", "read_quoted")),
-    "trained": ("trained_read", ("trained_read", "trained_read")),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +134,7 @@ async def hop(
     abstain: float = 0.0,
     chooser: str = "",
     boundary: str = "",
-    reading: str = "forced",
-    worded: str = "all",
-    recall: bool = True,
-    carry: bool = False,
+    trained: bool = False,
 ) -> Answer:
     """Read what the question finds; split the question where that is likely to mend the answer.
 
@@ -155,22 +145,11 @@ async def hop(
 
     `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that
     hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
+    `trained` asks by the short prompts of hoptree align build hop, for a model that was trained on them.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
-    run = _Run(
-        question.text,
-        ctx,
-        effort,
-        known,
-        k=k,
-        abstain=abstain,
-        chooser=chooser,
-        reading=reading,
-        worded=worded,
-        recall=recall,
-        carry=carry,
-    )
+    run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained)
     for name, move in run.moves():
         if run.is_open(name) and run.is_worth(name):
             await move()
@@ -194,16 +173,10 @@ class _Run:
         k: int,
         abstain: float,
         chooser: str,
-        reading: str,
-        worded: str,
-        recall: bool,
-        carry: bool,
+        trained: bool,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
-        self._k, self._abstain, self._worded = k, abstain, worded
-        self._trained = reading == "trained"
-        self._prompt, prompts = _READING[reading]
-        self._parts = PartOptions(k, prompts, recall, carry)
+        self._k, self._abstain, self._trained = k, abstain, trained
         self._weights = open_chooser(chooser).weights(logprobs="logprobs" in ctx.model_for("answer").capabilities)
         self._operator = operator_of(question)
         operated = self._operator in OPERATED
@@ -235,7 +208,7 @@ class _Run:
             return bool(self._missing)
         if move == "own":
             return self._boundary.usable
-        return move != "guess" or bool(self._pool.signals.get("not_found"))
+        return move != "guess" or (self._trained and bool(self._pool.signals.get("not_found")))
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
@@ -308,7 +281,9 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
-        reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+        reading = await read_passages(
+            self._ctx, self._question, self._passages, prompt="trained_read" if self._trained else "read"
+        )
         self._pool.signals |= reading_signals(self._question, self._passages)
         self._pool.signals["not_found"] = float(not reading.answer.known)
         self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
@@ -331,9 +306,7 @@ class _Run:
             if checked:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
-        worded = (
-            plan_by_words(self._ctx, self._question, chains=self._worded == "all") if self._worded != "none" else None
-        )
+        worded = plan_by_words(self._ctx, self._question)
         await self._carry_out(worded or await self._decompose(), "split")
 
     async def _replan(self) -> None:
@@ -381,7 +354,7 @@ class _Run:
             if way == "split":
                 record_plan(self._ctx, Plan(()))
             return
-        parts = Parts(self._ctx, self._passages, self._parts)
+        parts = Parts(self._ctx, self._passages, k=self._k, trained=self._trained)
         solved = await in_order(plan, parts.solve, parallel=True)
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]

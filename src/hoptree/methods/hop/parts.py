@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.methods.hop.reading import read_passages
-from hoptree.methods.steps.answer import confident_answer
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key
@@ -18,17 +17,6 @@ _REFERENCE_PAGES = 2
 """References of a part whose answers' own pages are read."""
 _SHARED_PASSAGES = 1
 """Passages that the main question found, which name what a part is about."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartOptions:
-    """What the parts of one question share."""
-
-    k: int
-    prompts: tuple[str, str]
-    """The prompts of the first reading and of the second, which reads what another query finds."""
-    recall: bool = True
-    carry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +35,10 @@ class Solved:
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
-    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], options: PartOptions) -> None:
-        self._ctx, self._main_passages, self._options = ctx, main_passages, options
+    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, trained: bool) -> None:
+        self._ctx, self._main_passages, self._k = ctx, main_passages, k
+        # Small models overuse NOT FOUND unless they learnt it: it is allowed the second time only.
+        self._prompts = ("trained_read", "trained_read") if trained else ("read", "read_or_not_found")
         self._guesses: dict[int, Answer] = {}
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
 
@@ -57,7 +47,7 @@ class Parts:
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, asked)
-        solved = await self._read(asked, node, references) or await self._fall_back(asked, node)
+        solved = await self._read(asked, node, references) or self._guess(asked, node)
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
@@ -66,7 +56,7 @@ class Parts:
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
         """Read, then read what another query finds; None where neither gives a supported answer."""
         read, mismatch = set[str](), False
-        first, second = self._options.prompts
+        first, second = self._prompts
         # The pages of the references may be written in the words of their questions.
         for prompt, query in ((first, asked), (second, " ".join([asked, *(part.asked for part in references)]))):
             passages = await self._gather(query, asked, references, node)
@@ -83,26 +73,22 @@ class Parts:
                 self._guesses.setdefault(node.id, reading.answer)
         return None
 
-    async def _fall_back(self, asked: str, node: Node) -> Solved:
-        """Recall; a guess is the last resort. Neither is supported."""
-        if self._options.recall and (recalled := await confident_answer(self._ctx, asked, node=node)).known:
-            return Solved(asked, recalled)
+    def _guess(self, asked: str, node: Node) -> Solved:
+        """Return what a reading said that nothing bears out; it is never supported."""
         guess = self._guesses.get(node.id, Answer("", status="unknown"))
         return Solved(asked, replace(guess, source="fallback", support=()))
 
     async def _gather(self, query: str, asked: str, references: Sequence[Solved], node: Node) -> tuple[Passage, ...]:
-        """Return pages of the answers it refers to, what the query finds, and what was found before about it."""
+        """Return pages of the answers it refers to, what the query finds, and what the main question found of it."""
         pages: list[Passage] = []
         for part in references[:_REFERENCE_PAGES]:
             if part.answer.known:
                 where = {TITLE: part.answer.text}
                 pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
-        searched = await self._ctx.search(query, k=self._options.k, node=node)
+        searched = await self._ctx.search(query, k=self._k, node=node)
         key = f" {question_key(asked)} "
         named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
-        before = [self.seen[part.answer.support[0]] for part in references if part.answer.support]
-        carried = before[:_SHARED_PASSAGES] if self._options.carry else []
-        found = (*pages, *searched, *named[:_SHARED_PASSAGES], *carried)
+        found = (*pages, *searched, *named[:_SHARED_PASSAGES])
         passages = {passage.id: passage for passage in found}
         self.seen |= passages
         return tuple(passages.values())
