@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 _DEMO_QUESTION = "q01"
-# What suits the embedded 1.5B model: hop goes on while it is in doubt, whatever that costs. TAIKC puts documents first,
-# since such a model rarely knows what it does not know, and gives no answer rather than a guess.
-_CAREFUL = {"hop": {"worth": "0"}, "taikc": {"robust": "on", "continuation": "off"}}
+# What suits the embedded 1.5B model: TAIKC puts documents first, since such a model rarely knows what it does not know,
+# and gives no answer rather than a guess.
+_CAREFUL = {"taikc": {"robust": "on", "continuation": "off"}}
 
 
 @stoppable(AS_BEFORE)

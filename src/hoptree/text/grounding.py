@@ -74,7 +74,7 @@ def covers(question: str, passages: Sequence[Passage]) -> bool:
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
     """Return the share of a question's names that stand in a text; 1 where it has none beside `without`."""
     held, left_out = _folded(text), _folded(without)
-    names = [name for name in _names(question) if name.whole != left_out]
+    names = [name for name in _names(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
 
 
