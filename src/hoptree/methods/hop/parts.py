@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.methods.hop.reading import read_passages
+from hoptree.methods.hop.signals import is_stated
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
@@ -54,20 +56,24 @@ class Parts:
         return solved
 
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read, then read what another query finds; None where neither gives a supported answer."""
-        read, mismatch = set[str](), False
+        """Read, then read what another query finds; None where neither gives a supported answer.
+
+        After NOT FOUND, only passages are read that were not read before.
+        """
+        read, again, not_found = set[str](), False, False
         first, second = self._prompts
         # The pages of the references may be written in the words of their questions.
         for prompt, query in ((first, asked), (second, " ".join([asked, *(part.asked for part in references)]))):
-            passages = await self._gather(query, asked, references, node)
-            if not passages or (not mismatch and {passage.id for passage in passages} <= read):
+            passages = await self._gather(query, asked, references, node, unread=read if not_found else ())
+            if not passages or (not again and {passage.id for passage in passages} <= read):
                 continue  # another reading of the same passages says the same
-            read = {passage.id for passage in passages}
+            read |= {passage.id for passage in passages}
             reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node)
             answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
-            if mismatch := bool(explain_type_mismatch(asked, answer.text)):
+            not_found = not reading.answer.known
+            if again := bool(explain_type_mismatch(asked, answer.text)):
                 continue  # a date to "where" is no guess either
-            if answer.known:
+            if answer.known and _is_borne_out(asked, answer, passages, reading.copied):
                 return Solved(asked, answer, True)
             if reading.answer.known:
                 self._guesses.setdefault(node.id, reading.answer)
@@ -78,20 +84,31 @@ class Parts:
         guess = self._guesses.get(node.id, Answer("", status="unknown"))
         return Solved(asked, replace(guess, source="fallback", support=()))
 
-    async def _gather(self, query: str, asked: str, references: Sequence[Solved], node: Node) -> tuple[Passage, ...]:
-        """Return pages of the answers it refers to, what the query finds, and what the main question found of it."""
+    async def _gather(
+        self, query: str, asked: str, references: Sequence[Solved], node: Node, *, unread: Collection[str]
+    ) -> tuple[Passage, ...]:
+        """Return pages of the answers it refers to, what the query finds, and what the main question found of it.
+
+        With `unread`, passages that were read before are left out, and others take their place.
+        """
         pages: list[Passage] = []
         for part in references[:_REFERENCE_PAGES]:
             if part.answer.known:
                 where = {TITLE: part.answer.text}
                 pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
-        searched = await self._ctx.search(query, k=self._k, node=node)
+        searched = await self._ctx.search(query, k=2 * self._k if unread else self._k, node=node)
         key = f" {question_key(asked)} "
         named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
-        found = (*pages, *searched, *named[:_SHARED_PASSAGES])
-        passages = {passage.id: passage for passage in found}
-        self.seen |= passages
-        return tuple(passages.values())
+        gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
+        passages = {passage.id: passage for passage in gathered if passage.id not in unread}
+        chosen = list(passages.values())[: self._k] if unread else list(passages.values())
+        self.seen |= {passage.id: passage for passage in chosen}
+        return tuple(chosen)
+
+
+def _is_borne_out(asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
+    """Return whether a sentence states the answer; passages do not say yes or no."""
+    return read_yes_no(answer.text) is not None or is_stated(asked, answer.text, passages, copied=copied)
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved]) -> list[str]:

