@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
@@ -89,7 +90,8 @@ class Parts:
     ) -> tuple[Passage, ...]:
         """Return pages of the answers it refers to, what the query finds, and what the main question found of it.
 
-        With `unread`, passages that were read before are left out, and others take their place.
+        With `unread`, passages that were read before are left out; further ones of the part itself and of the query
+        take their place in turn.
         """
         pages: list[Passage] = []
         for part in references[:_REFERENCE_PAGES]:
@@ -97,6 +99,9 @@ class Parts:
                 where = {TITLE: part.answer.text}
                 pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
         searched = await self._ctx.search(query, k=2 * self._k if unread else self._k, node=node)
+        if unread:
+            own = await self._ctx.search(asked, k=2 * self._k, node=node)
+            searched = tuple(passage for pair in zip_longest(own, searched) for passage in pair if passage)
         key = f" {question_key(asked)} "
         named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
         gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
