@@ -17,9 +17,8 @@ test: $(VENV)/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(MAKE) --jobs 2 types collected
+	$(MAKE) --jobs 3 types collected wheel
 	$(BIN)/python -m pytest -n auto --dist loadfile
-	$(MAKE) wheel
 
 types: $(VENV)/test-ready
 	$(BIN)/mypy --num-workers 2
@@ -48,8 +47,8 @@ docs: $(BIN)/python
 wheel: $(VENV)/test-ready
 	rm -rf $(VENV)/wheel && mkdir -p $(VENV)/wheel
 	$(PIP) wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir $(VENV)/wheel .
-	$(PYTHON) -m venv --clear $(VENV)/wheel/env
-	$(VENV)/wheel/env/bin/python -m pip --disable-pip-version-check install --quiet \
+	$(PYTHON) -m venv --without-pip $(VENV)/wheel/env
+	$(PIP) --python $(VENV)/wheel/env install --quiet --no-compile \
 		--no-index --find-links $(VENV)/wheelhouse $(VENV)/wheel/hoptree-*.whl
 	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" --help > /dev/null
 	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" search "lighthouse" --corpus sample > /dev/null
