@@ -5,7 +5,7 @@
     python benchmarks/house.py --tests    # also times `make test`
 
 A question is asked in two hops with the default method and a scripted model over the packaged sample. Start-up is the
-least of several runs, as a ratio to `python -c pass` on the same machine.
+least processor time of several runs, which other work on the machine changes little, as a ratio to `python -c pass`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import argparse
 import ast
 import http.server
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,9 +32,12 @@ QUESTION = "In which city did the director of The Hourglass Sanatorium die?"
 SCRIPT = [
     {"step": "decompose", "reply": '{"query1": {"question": "Who directed The Hourglass Sanatorium?", '
      '"children": {"query2": "In which city did #query1 die?"}}}'},
-    {"contains": "Who directed", "reply": "Wojciech Has"},
+    {"step": "read", "contains": "did the director of", "reply": "unknown"},
+    {"step": "final", "reply": "Łódź"},
+    {"regex": r"Who (directed|is the director of) The Hourglass Sanatorium\?", "reply": "Wojciech Jerzy Has"},
     {"reply": "Łódź"},
 ]  # fmt: skip
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _SMALL_FILE_LINES = 80
 _RUNS = 7
 _PROBE = """
@@ -147,13 +152,13 @@ def measure_ask() -> Iterable[Figure]:
             "--model",
             f"scripted/{script}",
             "--set",
-            "worth=0",
+            "effort=high",
             "--no-cache",
         ]
         command = [sys.executable, "-c", _PROBE, "-", str(out), *asked]
         shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-        if "Łódź" not in shown:
-            raise SystemExit(f"the question was not answered:\n{shown}")
+        if not re.search("2[.] In which city did Wojciech Jerzy Has die.*Łódź", shown):
+            raise SystemExit(f"the question was not answered in two hops:\n{shown}")
         seen = json.loads(out.read_text(encoding="utf-8"))
     yield Figure("files that one `hoptree ask` passes through", len(seen["files"]), 40)
     yield Figure("modules of hoptree that it loads", len(seen["modules"]), 150)
@@ -161,8 +166,8 @@ def measure_ask() -> Iterable[Figure]:
 
 def measure_startup() -> Iterable[Figure]:
     """Compare the time to `--help`, and to the first request of `ask`, with that of a bare interpreter."""
-    bare = least(lambda: run_timed([sys.executable, "-c", "pass"]))
-    shown = least(lambda: run_timed([sys.executable, "-m", "hoptree", "--help"]))
+    bare = least(lambda: processor_seconds(["-c", "pass"]))
+    shown = least(lambda: processor_seconds(["-m", "hoptree", "--help"]))
     asked = least(time_to_first_request)
     yield Figure("bare interpreter, milliseconds", 1000 * bare)
     yield Figure("`hoptree --help`, times a bare interpreter", shown / bare, 8)
@@ -174,22 +179,29 @@ def least(measure: Callable[[], float]) -> float:
     return min(measure() for _ in range(_RUNS))
 
 
-def run_timed(command: list[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - began
+def processor_seconds(arguments: list[str], until: threading.Event | None = None) -> float:
+    """Run Python, to its end or `until` something happens; return the processor time that it took."""
+    command = [sys.executable, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_ENVIRONMENT)
+    if until is not None:
+        happened = until.wait(60)
+        process.kill()
+        if not happened:
+            raise SystemExit(f"no request came within a minute of: {' '.join(command)}")
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if until is None and process.returncode:
+        raise SystemExit(f"this failed: {' '.join(command)}")
+    return used.ru_utime + used.ru_stime
 
 
 def time_to_first_request() -> float:
-    """Start `hoptree ask` against an endpoint of this process; return the seconds until it is reached."""
+    """Start `hoptree ask` against an endpoint of this process; return its processor time until it gets there."""
     reached = threading.Event()
-    arrived: list[float] = []
 
     class Endpoint(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            arrived.append(time.perf_counter())
             reached.set()
-            self.send_error(401)
 
         def log_message(self, *args: object) -> None:
             pass
@@ -198,23 +210,17 @@ def time_to_first_request() -> float:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}/v1"
     asked = ["ask", QUESTION, "--corpus", "sample", "-m", "openai/none", "--base-url", address, "--no-cache"]
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", *asked], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
     try:
-        if not reached.wait(60):
-            raise SystemExit("hoptree ask sent no request within a minute")
+        return processor_seconds(["-m", "hoptree", *asked], until=reached)
     finally:
-        process.kill()
-        process.wait()
         server.shutdown()
         server.server_close()
-    return arrived[0] - began
 
 
 def measure_tests() -> Figure:
-    return Figure("`make test`, minutes", run_timed(["make", "-C", str(ROOT), "test"]) / 60, 5)
+    began = time.perf_counter()
+    subprocess.run(["make", "-C", str(ROOT), "test"], check=True)
+    return Figure("`make test`, minutes", (time.perf_counter() - began) / 60, 5)
 
 
 if __name__ == "__main__":
