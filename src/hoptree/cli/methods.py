@@ -384,6 +384,8 @@ def show_one(facts: MethodFacts) -> None:
     for note in notes_of(method):
         lines += _wrap(note, "  ", "    ")
     lines += ["", *_cost_lines(facts)]
+    if figures := method.figures():
+        lines += ["", *figures]
     lines += ["", "options:" if method.options else "options: none"]
     settings = [f"--set {option.name}={default_of(option)}" for option in method.options]
     width = max(map(len, settings), default=0)

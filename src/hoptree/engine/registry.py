@@ -104,7 +104,8 @@ class Method:
     which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
     take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
     those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
-    by its name, as something that changes with it. `explain` puts into words what the method decided.
+    by its name, as something that changes with it. `figures` are lines on what its options were measured to cost and
+    bring. `explain` puts into words what the method decided.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Method:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     check: Callable[..., None] = lambda **options: None
     uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
+    figures: Callable[[], Sequence[str]] = tuple
     explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:

@@ -304,7 +304,18 @@ def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_fro
             for effort in EFFORTS
         }
         sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
-    return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"])
+    figures = {"sets": len(by_data), "efforts": {effort: _figures(rows) for effort, rows in judged[True].items()}}
+    return Fitted(Chooser(sets[0], sets[1], {**made_from, **figures}), judged[True], judged[False]["medium"])
+
+
+def _figures(judged: Sequence[Judged]) -> dict[str, float]:
+    """Return what an effort costs and brings, as means over data sets."""
+    f1, calls = _mean([one.f1 for one in judged]), _mean([one.calls for one in judged])
+    return {
+        "f1": round(f1, 4),
+        "calls": round(calls, 2),
+        "one_reading": round(_mean([o.one_reading for o in judged]), 4),
+    }
 
 
 def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
