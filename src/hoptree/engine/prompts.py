@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from hoptree.core.errors import ConfigError
+from hoptree.core.lazy import dataclass
 from hoptree.models.model import Message
 
 _VARIABLE = re.compile(r"\{([a-z_]+)\}")

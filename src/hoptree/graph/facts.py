@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from hoptree.core.lazy import dataclass, field
 from hoptree.graph.vocabulary import QUANTITY, TIME
 
 Direction = Literal["both", "out", "in"]

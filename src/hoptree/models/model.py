@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError
+from hoptree.core.lazy import dataclass, field
 from hoptree.core.values import Attended, Token
 
 Capability = Literal[

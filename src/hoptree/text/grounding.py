@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
-from hoptree.core.lazy import lazy_re
+from hoptree.core.lazy import dataclass, lazy_re, replace
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.comparison_plans import expected_answer_type

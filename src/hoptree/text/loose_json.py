@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoptree.core.lazy import lazy_re
+from hoptree.core.lazy import dataclass, field, lazy_re, replace
 from hoptree.text.question_tree import Pairs
 
 # A string that is not closed ends with the text.

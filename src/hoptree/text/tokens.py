@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from hoptree.core.lazy import dataclass, replace
 
 Span = tuple[int, int]
 """First character, and the one after the last."""

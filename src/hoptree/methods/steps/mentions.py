@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from hoptree.core.lazy import lazy_re
+from hoptree.core.lazy import dataclass, lazy_re
 from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context

@@ -11,7 +11,6 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ import tantivy
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
+from hoptree.core.lazy import dataclass
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
