@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.comparison import conclude, read_names, read_yes_no
+from hoptree.text.comparison import conclude, read_names
 from hoptree.text.comparison_questions import Comparison, detect_comparison
+from hoptree.text.parse import read_yes_no
 from hoptree.text.quantities import Date, Quantity, read_date, read_dates, read_number, read_quantity
 
 

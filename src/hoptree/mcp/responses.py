@@ -22,7 +22,7 @@ from hoptree.methods.steps.graph_evidence import PRESETS, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds
 from hoptree.methods.steps.verify import Verdict, new_clue, validate
 from hoptree.models.model import Model
-from hoptree.text.comparison import read_yes_no
+from hoptree.text.parse import read_yes_no
 from hoptree.text.question_tree import Node
 
 _PLANNER, _CHECKER = "taikc", "treeqa"

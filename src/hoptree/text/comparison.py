@@ -11,6 +11,7 @@ from itertools import combinations
 from hoptree.core.lazy import dataclass, lazy_re
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
+from hoptree.text.parse import UNSURE, read_yes_no
 from hoptree.text.quantities import Date, Quantity, countries, read_date, read_dates, read_quantity
 
 _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
@@ -20,11 +21,6 @@ _MAX_COUNTRY_WORDS = 6
 _MAX_LIST_WORDS = 6
 """A longer text is a sentence and no list of countries."""
 _NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
-_YES = lazy_re(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
-_NO = lazy_re(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
-_UNSURE = lazy_re(
-    r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
-)
 _UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
 _DAYS_PER_YEAR = 365.2425
 
@@ -35,7 +31,7 @@ def read_names(text: str) -> frozenset[str]:
     A list is split at commas, slashes and "and"; "American film director" is two names, the country and the rest.
     """
     text = _normalize(text)
-    if _UNSURE.search(text):
+    if UNSURE.search(text):
         return frozenset()
     if country := countries().by_name.get(text):
         return frozenset((country,))
@@ -100,15 +96,6 @@ def _extract_countries(part: str) -> tuple[list[str], str]:
             rest.append(words[position])
             position += 1
     return named, " ".join(rest)
-
-
-def read_yes_no(text: str) -> bool | None:
-    """Return whether a text begins with yes or no; None if it says neither or both."""
-    if _UNSURE.search(text):
-        return None
-    if _YES.match(text):
-        return None if re.search(r"\byes\b.{0,12}\bno\b", text[:40], re.IGNORECASE) else True
-    return False if _NO.match(text) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from hoptree.core.lazy import dataclass, lazy_re
 from hoptree.text.comparison import holds_fact
-from hoptree.text.comparison_questions import Comparison, detect_comparison
+from hoptree.text.comparison_questions import Comparison, detect_comparison, expected_answer_type
 from hoptree.text.comparison_words import COMPARING
 
 _ROLE_NOUN = (
@@ -190,19 +190,6 @@ PERSON_WORDS = lazy_re(
     r"parents?|husband|wife|spouse|son|daughter|child|kings?|queens?|presidents?|politicians?)\b",
     re.IGNORECASE,
 )
-_LEAD = lazy_re(r"^(?:(?:and|so|then|also)\s+)?(?:(?:in|on|at|by|to|for|from|of|with|during|since|until)\s+)?", re.I)
-_KINDS = tuple(
-    (kind, lazy_re(form, re.IGNORECASE))
-    for kind, form in (
-        ("date", r"when\b|(?:what|which)\s+(?:\w+\s+)?(?:year|date|day|month|decade|century)\b"),
-        ("date", r"(?:what|which)\b.{0,80}\b(?-i:year|years|date|dates|birthday|birthdate|lifespan)\b"),
-        ("number", r"how\s+(?!(?:do|does|did|is|are|was|were|has|have|had|can|could|come)\b)\w+"),
-        ("person", r"who(?:m|se)?\b"),
-        ("place", r"where\b|(?:what|which)\s+(?:countr|nation|cit|town|village|state|place|province|region|continent)"),
-        ("yes or no", r"(?:is|are|was|were|do|does|did|has|have|had|will|would|can|could)\b"),
-    )
-)
-_TWO_IN_ONE = lazy_re(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", re.IGNORECASE)
 _ASKED_FOR: dict[str, frozenset[str]] = {
     "date": frozenset(("date",)),
     "span": frozenset(("date", "number")),
@@ -262,17 +249,9 @@ def _asks_for_fact(comparison: Comparison, asked: str) -> bool:
     return kind in _ASKED_FOR[comparison.of] - ({"person"} if comparison.about else set())
 
 
-def expected_answer_type(asked: str) -> str:
-    """Return what a question asks for: date, number, person, place, yes or no; "" if unknown or two things."""
-    text = _LEAD.sub("", asked.strip())
-    if _TWO_IN_ONE.search(text):
-        return ""
-    return next((kind for kind, form in _KINDS if form.match(text)), "")
-
-
 _ROLE_OF = lazy_re(rf"^(?:the\s+)?(?P<role>{_ROLE_NOUN})\s+of\s+(?=\S)", re.IGNORECASE)
 _OF = lazy_re(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
-_RELEASED = ("film", "movie", "documentary", "album", "song", "_singular", "series", "show", "game")
+_RELEASED = ("film", "movie", "documentary", "album", "song", "single", "series", "show", "game")
 _PUBLISHED = ("book", "novel", "magazine", "newspaper", "journal", "comic")
 _FOUNDED = ("university", "college", "school", "company", "band", "club", "organization", "organisation", "brand")
 _ORIGIN_VERBS = {

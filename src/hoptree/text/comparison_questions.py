@@ -325,3 +325,28 @@ def _object(text: str) -> str:
     if not name or len(lead.split()) > 5:
         return ""
     return tidy(text) if re.search(r"\b(?:of|at|in|one)\b", lead) else tidy(name)
+
+
+_AT_FIRST = lazy_re(
+    r"^(?:(?:and|so|then|also)\s+)?(?:(?:in|on|at|by|to|for|from|of|with|during|since|until)\s+)?", re.I
+)
+_ANSWER_TYPES = tuple(
+    (kind, lazy_re(form, re.IGNORECASE))
+    for kind, form in (
+        ("date", r"when\b|(?:what|which)\s+(?:\w+\s+)?(?:year|date|day|month|decade|century)\b"),
+        ("date", r"(?:what|which)\b.{0,80}\b(?-i:year|years|date|dates|birthday|birthdate|lifespan)\b"),
+        ("number", r"how\s+(?!(?:do|does|did|is|are|was|were|has|have|had|can|could|come)\b)\w+"),
+        ("person", r"who(?:m|se)?\b"),
+        ("place", r"where\b|(?:what|which)\s+(?:countr|nation|cit|town|village|state|place|province|region|continent)"),
+        ("yes or no", r"(?:is|are|was|were|do|does|did|has|have|had|will|would|can|could)\b"),
+    )
+)
+_TWO_IN_ONE = lazy_re(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", re.IGNORECASE)
+
+
+def expected_answer_type(asked: str) -> str:
+    """Return what a question asks for: date, number, person, place, yes or no; "" if unknown or two things."""
+    text = _AT_FIRST.sub("", asked.strip())
+    if _TWO_IN_ONE.search(text):
+        return ""
+    return next((kind for kind, form in _ANSWER_TYPES if form.match(text)), "")

@@ -9,9 +9,9 @@ from typing import Literal
 
 from hoptree.core.lazy import dataclass, lazy_re, replace
 from hoptree.core.values import Answer, Passage
-from hoptree.text.comparison import read_yes_no
-from hoptree.text.comparison_plans import expected_answer_type
+from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans
+from hoptree.text.parse import read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
 
 PartKind = Literal["name", "date"]

@@ -185,6 +185,23 @@ def says_unknown(text: str) -> bool:
     return bool(text) and looks_unanswered(text) and (len(text.split()) < 4 or bool(_OF_WHAT_WAS_GIVEN.search(text)))
 
 
+_YES = lazy_re(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
+_NO = lazy_re(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
+UNSURE = lazy_re(
+    r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
+)
+"""What an answer says that is neither yes nor no."""
+
+
+def read_yes_no(text: str) -> bool | None:
+    """Return whether a text begins with yes or no; None if it says neither or both."""
+    if UNSURE.search(text):
+        return None
+    if _YES.match(text):
+        return None if re.search(r"\byes\b.{0,12}\bno\b", text[:40], re.IGNORECASE) else True
+    return False if _NO.match(text) else None
+
+
 _KNOW = frozenset(("yes", "know", "known"))
 _FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
 _EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
@@ -319,24 +336,24 @@ _NO_ANSWER = (
     r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
     r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
 )
-_ANSWER_PHRASE = re.compile(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
-_BOXED = re.compile(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # as models trained on arithmetic write it
-_ASKS_FOR_VERDICT = re.compile(
+_ANSWER_PHRASE = lazy_re(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
+_BOXED = lazy_re(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # as models trained on arithmetic write it
+_ASKS_FOR_VERDICT = lazy_re(
     r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
     r"|\W*(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should)n['’]t\b",
     re.IGNORECASE,
 )
 # "yes, because …", "no it is not"; but "No Country for Old Men".
-_YES_NO = re.compile(
+_YES_NO = lazy_re(
     r"(yes|no)\b(?=\s*[,;:.!(–—-]|\s+(?:because|since|as|but|it|he|she|they|there|both|neither)\b)", re.IGNORECASE
 )
 _CONCLUSION_LEAD = "So the answer is"
-_CONCLUDES = re.compile(
+_CONCLUDES = lazy_re(
     r"\W*(?:thus|so|therefore|hence|consequently|accordingly|in conclusion|this means|that means|it follows)\b",
     re.IGNORECASE,
 )
 # "1946 - 1937 = 9", "12 + 3", "1937 is before 1946"; not "from 1914-1918".
-_CALCULATES = re.compile(
+_CALCULATES = lazy_re(
     r"=\s{0,9}-?\d|\d\s{0,9}[<>+*×÷]\s{0,9}\d"
     r"|\A\W{0,9}\d[\d.,]{0,20}\s{1,9}(?:is|was|comes|came)\s{1,9}(?:\w{1,20}\s{1,9})?"
     r"(?:before|after|earlier|later|less|more|greater|smaller|larger|higher|lower|bigger|equal)\b"

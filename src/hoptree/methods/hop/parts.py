@@ -11,9 +11,8 @@ from hoptree.engine.context import Context
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import is_stated
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import explain_type_mismatch, grounded
-from hoptree.text.parse import question_key
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan, resolve
 
 _REFERENCE_PAGES = 2

@@ -8,8 +8,8 @@ from typing import Literal
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.methods.steps.decompose import record_plan
-from hoptree.text.comparison_plans import expected_answer_type, plan_comparison
-from hoptree.text.comparison_questions import detect_comparison
+from hoptree.text.comparison_plans import plan_comparison
+from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
 from hoptree.text.question_tree import Node, Plan
 
 _PLACEHOLDER = "{}"

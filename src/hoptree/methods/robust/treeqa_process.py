@@ -23,9 +23,8 @@ from hoptree.methods.steps.verify import Verdict, agree, fill_evidence, judge, n
 from hoptree.methods.treeqa.hypotheses import Rebuilt, rebuild
 from hoptree.methods.treeqa.walk import Attempt, Branch
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import explain_type_mismatch
-from hoptree.text.parse import question_key
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node
 
 _RRF_CONSTANT = 60

@@ -14,10 +14,11 @@ from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.text.comparison import conclude, read_yes_no
+from hoptree.text.comparison import conclude
 from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.names import fold
+from hoptree.text.parse import read_yes_no
 from hoptree.text.question_tree import Node, Plan
 
 Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]

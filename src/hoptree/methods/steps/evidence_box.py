@@ -12,9 +12,8 @@ from hoptree.engine.context import Context
 from hoptree.graph.facts import Fact
 from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence import show_texts
-from hoptree.text.comparison import read_yes_no
 from hoptree.text.grounding import covers, has_names, holding, parts_of
-from hoptree.text.parse import question_key
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans
 
 NOTHING = "(none)"

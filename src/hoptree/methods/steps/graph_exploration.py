@@ -18,10 +18,9 @@ from hoptree.methods.steps.evidence import number_lines
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
 from hoptree.methods.steps.mentions import MentionLinker, graph_names
 from hoptree.methods.steps.relations import Edge, edges_in
-from hoptree.text.comparison import read_yes_no
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.names import fold
-from hoptree.text.parse import clean_answer, extract_conclusion, looks_unanswered, question_key
+from hoptree.text.parse import clean_answer, extract_conclusion, looks_unanswered, question_key, read_yes_no
 from hoptree.text.parse_labels import read_scores
 from hoptree.text.question_tree import Node
 

@@ -15,11 +15,11 @@ from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.methods.steps.logic_tree import answer_of, text_of
-from hoptree.text.comparison import read_names, read_yes_no
+from hoptree.text.comparison import read_names
 from hoptree.text.grounding import grounded
 from hoptree.text.loose_json import JsonReading, read_json
 from hoptree.text.names import name_spans
-from hoptree.text.parse import clean_answer, cut_at_next_question, looks_unanswered, question_key
+from hoptree.text.parse import clean_answer, cut_at_next_question, looks_unanswered, question_key, read_yes_no
 from hoptree.text.quantities import Quantity, plain_numbers, read_date, read_quantity
 from hoptree.text.question_tree import Node, Pairs
 
