@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import patch
 
-from hoptree.cli.main import main
+from hoptree.__main__ import main
 
 
 def call(*arguments: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

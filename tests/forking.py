@@ -17,6 +17,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
         "hoptree.cli.ask",
+        "hoptree.__main__",
         "hoptree.cli.main",
         "hoptree.cli.mcp",
         "hoptree.cli.run",
@@ -88,7 +89,7 @@ class Command:
 
 
 def _run(arguments: list[str], environment: dict[str, str], folder: Path, out: Connection, err: Connection) -> None:
-    from hoptree.cli.main import main
+    from hoptree.__main__ import main
 
     os.chdir(folder)
     take_environment(environment)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from functools import wraps
 from pathlib import Path
 
 import pytest
 import typer.main
 from tests.command_line import call
 
+from hoptree.cli.ask import ask
 from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, evaluation_help, top_help
-from hoptree.cli.main import app
+from hoptree.cli.main import app, load_command
+from hoptree.cli.options import read_plainly
 
 TOP = [name for names in COMMANDS.values() for name in names]
 EVALUATION = [name for names in EVALUATION_COMMANDS.values() for name in names]
-LOADED = "import sys; sys.argv = ['hoptree', '--help']; from hoptree.__main__ import main; main(); print(*sys.modules)"
+MAIN = "from hoptree.__main__ import main; main()"
+LOADED = f"import sys; sys.argv = ['hoptree', '--help']; {MAIN}; print(*sys.modules)"
 
 
 def hoptree(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,3 +70,61 @@ def test_a_mistyped_or_moved_command_is_pointed_out(tmp_path: Path, arguments: t
 def test_groups_know_their_commands_without_loading_them() -> None:
     group = typer.main.get_command(app)
     assert list(group.commands) == TOP  # type: ignore[attr-defined]
+
+
+PLAIN = [
+    ["Who?"],
+    ["-"],
+    ["Who?", "--corpus", "docs.idx", "-m", "openai/x", "--json"],
+    ["--no-cache", "--set", "k=3", "--set=worth=0", "Who is = what?", "--role", "decompose=openai/y"],
+    ["Who?", "--base-url=http://x/v1?a=b", "--budget", "calls=2,cost=1", "--prices", "1/2", "--trace", "t.jsonl"],
+    ["Who?", "--corpus", "--json", "--method", "taikc", "--method", "mind", "--retriever", "bm25"],
+    ["Who?", "--rerank", "embed/minilm", "--graph", "wikidata", "--model="],
+]
+LEFT_TO_THE_PARSER = [
+    [],
+    ["--help"],
+    ["Who?", "-h"],
+    ["Who?", "What?"],
+    ["Who?", "--corpus"],
+    ["Who?", "--json=1"],
+    ["Who?", "--no-such-option", "1"],
+    ["Who?", "-mopenai/x"],
+    ["--", "-Who?"],
+    ["Who?", "--concurrency", "3"],
+]
+
+
+@pytest.mark.parametrize("named", ["", "openai/of-the-environment"])
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_a_plain_question_is_read_as_by_the_parser(
+    words: list[str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOPTREE_MODEL", named)
+    by_parser: dict[str, object] = {}
+
+    @wraps(ask)
+    def record(**values: object) -> None:
+        by_parser.update(values)
+
+    monkeypatch.setattr("hoptree.cli.ask.ask", record)
+    load_command("ask", "ask:ask").main(words, standalone_mode=False)
+    defaults = {name: part.default for name, part in inspect.signature(ask).parameters.items() if name != "question"}
+    values = read_plainly(ask, words)
+    assert values is not None
+    assert defaults | values == by_parser
+
+
+@pytest.mark.parametrize("words", LEFT_TO_THE_PARSER, ids=" ".join)
+def test_anything_else_is_left_to_the_parser(words: list[str]) -> None:
+    assert read_plainly(ask, words) is None
+
+
+def test_a_plain_question_needs_neither_the_parser_nor_optional_libraries(tmp_path: Path) -> None:
+    hidden = "pyoxigraph numpy scipy rustworkx usearch onnxruntime fastapi pydantic httpx pypdf mcp xllamacpp typer"
+    code = f"import sys; sys.modules.update(dict.fromkeys('{hidden}'.split())); {MAIN}"
+    (tmp_path / "model.json").write_text('{"replies": [{"reply": "Canada"}]}', encoding="utf-8")
+    asked = ["ask", "Where was Elizabeth Bishop born?", "--corpus", "sample", "--model", "scripted/model.json"]
+    done = subprocess.run([sys.executable, "-c", code, *asked], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "hop · scripted/model.json" in done.stdout

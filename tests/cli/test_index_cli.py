@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.small_indexes import found, hoptree, rows, write_rows
 
-from hoptree.cli.main import main
+from hoptree.__main__ import main
 from hoptree.core.values import Passage
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file

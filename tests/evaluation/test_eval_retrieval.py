@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from hoptree.__main__ import main
 from hoptree.cli.console import chance
-from hoptree.cli.main import main
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
 from hoptree.evaluation.retrieval import Judged, QuestionSet, RetrievalRun, SearchResult, evaluate, read_questions

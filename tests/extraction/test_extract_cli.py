@@ -23,7 +23,7 @@ needs_graph = pytest.mark.skipif(find_spec("pyoxigraph") is None, reason="needs 
 
 KILLED = """
 import os, pathlib, signal
-from hoptree.cli.main import main
+from hoptree.__main__ import main
 from hoptree.models.scripted import ScriptedModel
 
 plain, log = ScriptedModel.generate, pathlib.Path({log!r})

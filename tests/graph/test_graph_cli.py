@@ -132,7 +132,7 @@ def test_mistakes_are_answered_with_what_to_do(home: Path) -> None:
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named(home: Path) -> None:
-    code = "import sys; sys.modules['pyoxigraph'] = None; from hoptree.cli.main import main; main()"
+    code = "import sys; sys.modules['pyoxigraph'] = None; from hoptree.__main__ import main; main()"
     command = [sys.executable, "-c", code, "graph", "load", "truthy.nt", "--out", "kg"]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     refused(done, "pip install 'hoptree[graph]'")

@@ -20,7 +20,7 @@ from hoptree.graph.store.loading import load_graph, remove_source
 
 KILLED = """
 import os, signal, sys
-from hoptree.cli.main import main
+from hoptree.__main__ import main
 
 def kill(event, given):
     if event == "os.rename" and str(given[0]).endswith(".part"):

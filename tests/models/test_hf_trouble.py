@@ -16,7 +16,8 @@ from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import TEMPLATE, saved
 from typer.testing import CliRunner
 
-from hoptree.cli.main import app, main
+from hoptree.__main__ import main
+from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, EndpointError, RequestTooLong
 from hoptree.models.model import Signal
 

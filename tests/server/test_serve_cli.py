@@ -38,7 +38,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 # Spans that wait to be sent are sent there.
-_AT_EXIT = "import atexit; atexit.register(print, 'flushed'); from hoptree.cli.main import main; main()"
+_AT_EXIT = "import atexit; atexit.register(print, 'flushed'); from hoptree.__main__ import main; main()"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def _answers(url: str) -> bool:
 def test_without_the_extra_it_says_what_to_install() -> None:
     hidden = "import sys; sys.modules['fastapi'] = None; sys.argv = ['hoptree', 'serve']\n"
     done = subprocess.run(
-        [sys.executable, "-c", f"{hidden}from hoptree.cli.main import main; main()"], capture_output=True, text=True
+        [sys.executable, "-c", f"{hidden}from hoptree.__main__ import main; main()"], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "pip install 'hoptree[server]'" in done.stderr

@@ -15,7 +15,7 @@ from tests.telemetry.collector import PATIENT, Collector
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
-LOADED = "import sys; from hoptree.cli.main import main\ntry: main()\nfinally: print('opentelemetry' in sys.modules)"
+LOADED = "import sys; from hoptree.__main__ import main\ntry: main()\nfinally: print('opentelemetry' in sys.modules)"
 
 
 @pytest.fixture

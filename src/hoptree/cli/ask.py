@@ -6,10 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, TextIO
 
-import typer
-
 from hoptree.cli.console import clean, counted, print_error, print_json, run, warn, what_stays
 from hoptree.cli.options import (
+    Argument,
     AsJson,
     BaseURL,
     Concurrency,
@@ -17,6 +16,7 @@ from hoptree.cli.options import (
     Graph,
     Model,
     NoCache,
+    Option,
     PricesText,
     Rerank,
     RetrieverKind,
@@ -42,18 +42,18 @@ _DRAWING_DELAY_S = 0.1
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    question: Annotated[str, Argument(help="The question; - reads it from standard input.")],
     corpus: Corpus = None,
     graph: Graph = None,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     model: Model = "",
-    roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    roles: Roles = [],  # noqa: B006 - nobody changes it
+    method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
+    settings: Settings = [],  # noqa: B006 - nobody changes it
     budget: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count)."
         ),
     ] = "",
@@ -68,7 +68,7 @@ def ask(
 
     \b
     hoptree ask "Who is the spouse of the director of film X?" --corpus docs.idx
-    hoptree ask "…" --corpus docs.idx --set worth=0 --budget calls=20        goes on while it is in doubt
+    hoptree ask "…" --corpus docs.idx --set effort=high --budget calls=20      goes on while it is in doubt
     hoptree ask "…" --corpus docs.idx --method taikc --set robust=on
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
@@ -94,7 +94,7 @@ def ask(
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
-        raise typer.Exit(failure.exit_code)
+        raise SystemExit(failure.exit_code)
 
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:

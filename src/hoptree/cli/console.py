@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import typer
-
 from hoptree.core.errors import HoptreeError, InputError
 
 if TYPE_CHECKING:
@@ -34,12 +32,12 @@ def clean(text: str) -> str:
 
 def echo(text: str) -> None:
     """Print text on standard output, cleaned."""
-    typer.echo(clean(text))
+    print(clean(text), flush=True)  # noqa: T201
 
 
 def warn(sentence: str) -> None:
     """Print a warning or a hint on standard error."""
-    typer.echo(clean(f"hoptree: {sentence}"), err=True)
+    print(clean(f"hoptree: {sentence}"), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_error(error: HoptreeError) -> None:
@@ -51,7 +49,7 @@ def fail(cause: str, remedy: str) -> None:
     """Print a failure after the output of a command, and exit with its code."""
     failure = HoptreeError(cause, remedy)
     print_error(failure)
-    raise typer.Exit(failure.exit_code)
+    raise SystemExit(failure.exit_code)
 
 
 def print_json(value: Any) -> None:
@@ -86,7 +84,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Co
             cell.ljust(width) if head in left else cell.rjust(width)
             for head, cell, width in zip(heads, line, widths, strict=True)
         )
-        typer.echo(f"  {'  '.join(cells)}".rstrip())
+        echo(f"  {'  '.join(cells)}".rstrip())
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -1,19 +1,17 @@
-"""`hoptree`: run a command, which is imported only then; turn failures into one sentence and an exit code."""
+"""The parser of `hoptree`: a command is imported when it is looked up."""
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-import sys
+import inspect
 from importlib import import_module
-from typing import Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
 from hoptree import __version__
 from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, Table, evaluation_help, suggest_command, top_help
+from hoptree.cli.options import Argument, Option
 
 
 class _LazyGroup(TyperGroup):
@@ -33,7 +31,7 @@ class _LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self._targets and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = _load(cmd_name, self._targets[cmd_name])
+            self.commands[cmd_name] = load_command(cmd_name, self._targets[cmd_name])
         return self.commands.get(cmd_name)
 
 
@@ -55,14 +53,42 @@ class _EvaluationGroup(_LazyGroup):
         formatter.write(evaluation_help())
 
 
-def _load(name: str, target: str) -> Any:
+def load_command(name: str, target: str) -> Any:
+    """Import a command, and make it one of the parser."""
     module, _, attribute = target.partition(":")
     command = getattr(import_module(f"hoptree.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):
+        _declare(command)
         return typer.main.get_group(command)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name)(command)
+    _declare(single)
     return typer.main.get_command(single)
+
+
+def _declare(group: typer.Typer) -> None:
+    """Put typer's declarations in place of ours in the signatures of all commands of a group."""
+    for info in group.registered_commands:
+        command: Any = info.callback
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [part.replace(annotation=_for_typer(part.annotation)) for part in signature.parameters.values()]
+        command.__signature__ = signature.replace(parameters=parameters)
+    for nested in group.registered_groups:
+        if nested.typer_instance is not None:
+            _declare(nested.typer_instance)
+
+
+def _for_typer(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, *declared = get_args(annotation)
+    return Annotated[(kind, *map(_typer_declaration, declared))]
+
+
+def _typer_declaration(declared: Any) -> Any:
+    if isinstance(declared, Option):
+        return typer.Option(*declared.names, **declared.settings)
+    return typer.Argument(**declared.settings) if isinstance(declared, Argument) else declared
 
 
 app = typer.Typer(
@@ -87,41 +113,3 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Options of hoptree itself."""
-
-
-def main() -> None:
-    """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without arrows still shows the answer
-    from hoptree.cli.console import print_error
-    from hoptree.core.errors import HoptreeError, InternalError
-
-    try:
-        app(prog_name="hoptree")
-    except SystemExit as leaving:
-        _leave(leaving.code if isinstance(leaving.code, int) else 1 if leaving.code else 0)
-    except HoptreeError as error:
-        print_error(error)
-        _leave(error.exit_code)
-    except BrokenPipeError:
-        # The reader (head, less) went away, which is no failure. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _leave(1)
-    except Exception as error:
-        if os.environ.get("HOPTREE_DEBUG"):
-            raise
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        remedy = "Free some space, then run the same command: nothing paid is lost."
-        print_error(HoptreeError("The disk is full.", remedy) if full else InternalError(error))
-        _leave(1)
-
-
-def _leave(code: int) -> NoReturn:
-    """Exit without waiting for an embedded model that still reads a prompt."""
-    threading = sys.modules.get("threading")
-    if threading and any(thread.name.startswith("hoptree-local") for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)  # replies and traces are on disk already
-    sys.exit(code)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from hoptree.cli.console import warn
 from hoptree.core.errors import ConfigError, InputError
@@ -17,6 +16,18 @@ if TYPE_CHECKING:
     from hoptree.engine.context import Prices
     from hoptree.engine.engine import Engine
     from hoptree.engine.trace import TraceFile
+
+
+class Argument:
+    """What a command takes beside options, declared as for typer, which takes longer to import than to use."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names = names
+        self.settings = settings
+
+
+class Option(Argument):
+    """An option of a command."""
 
 
 _PRICES_REMEDY = "Write IN/OUT, for example --prices 0.15/0.60."
@@ -84,6 +95,40 @@ PerQuestion = Annotated[Path | None, Option(help="Write what each question got t
 Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]
+
+
+def read_plainly(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
+    """Read a command line of texts, paths and switches; None leaves it to the parser, with all that it explains."""
+    converters = {str: str, str | None: str, list[str]: str, Path | None: Path}
+    positional: list[str] = []
+    options: dict[str, tuple[str, Any]] = {}
+    values: dict[str, Any] = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        kind, declared = get_args(hint) or (None, None)
+        if isinstance(declared, Option):
+            options |= dict.fromkeys(declared.names or (f"--{name.replace('_', '-')}",), (name, kind))
+            if text := os.environ.get(declared.settings.get("envvar", "")):
+                values[name] = text
+        elif isinstance(declared, Argument):
+            positional.append(name)
+    given: dict[str, Any] = {}
+    left = list(words)
+    while left:
+        word, sign, text = left.pop(0).partition("=") if left[0].startswith("--") else (left.pop(0), "", "")
+        if not word.startswith("-") or word == "-":
+            if not positional:
+                return None
+            given[positional.pop(0)] = word
+            continue
+        name, kind = options.get(word, ("", None))
+        if kind is bool and not sign:
+            given[name] = True
+        elif kind in converters and (sign or left):
+            value = converters[kind](text if sign else left.pop(0))
+            given[name] = [*given.get(name, []), value] if kind == list[str] else value
+        else:
+            return None
+    return None if positional else values | given
 
 
 def given(**values: Any) -> dict[str, Any]:
