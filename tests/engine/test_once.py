@@ -8,8 +8,7 @@ import pytest
 from tests.held import PATIENCE
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.core.singleflight import SingleFlight
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import SingleFlight, together
 
 
 class Work:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.graph.facts import (
+    QUANTITY,
+    TIME,
     WKT,
     XSD,
     render_coordinates,
@@ -15,7 +17,6 @@ from hoptree.graph.facts import (
     render_quantity,
     render_time,
 )
-from hoptree.graph.vocabulary import QUANTITY, TIME
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from hoptree.core.lazy import lazy_re
+
 
 class HoptreeError(Exception):
     """Base class: one sentence for the cause, one for the remedy.
@@ -145,18 +147,25 @@ class QueryTooLong(EndpointError):
     """A query that was ended because it took too long."""
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant; "" if none is near."""
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
+    return next(iter(get_close_matches(name, list(known), 1)), "")
+
+
 ASK_OPERATOR = "Tell whoever runs the server; its log says more."
 _LATER = "Ask again later, or tell whoever runs the server."
 _MAX_CHARS = 2_000
-_PATH = re.compile(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()<>]+", re.IGNORECASE)
-_SOCKET = re.compile(
+_PATH = lazy_re(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
+_ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()<>]+", re.IGNORECASE)
+_SOCKET = lazy_re(
     r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]*:\d{2,5}\b", re.IGNORECASE
 )
-_KEY = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
+_KEY = lazy_re(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
 """Keys of providers are long and have digits; names of files and people may begin like them."""
-_COMMAND = re.compile(r"\bhoptree [a-z]|(?<!\w)--[a-z]|\bpip install|\b[A-Z]+_API_KEY\b")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+_COMMAND = lazy_re(r"\bhoptree [a-z]|(?<!\w)--[a-z]|\bpip install|\b[A-Z]+_API_KEY\b")
+_SENTENCE_END = lazy_re(r"(?<=[.!?…])\s+")
 _PUBLIC_TEXTS: tuple[tuple[type[HoptreeError], str, str], ...] = (
     (RateLimited, "The endpoint that the server asks wants fewer requests.", "Wait as long as Retry-After says."),
     (RequestTooLong, "The request is longer than the model takes.", "Ask a shorter question, or for fewer passages."),

@@ -11,14 +11,13 @@ import json
 import os
 import re
 import ssl
+import sys
 import time
 import zlib
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
 
@@ -175,16 +174,14 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._idle: list[tuple[_Connection, float]] = []
-        self._proxy: SplitResult | None = None
-        self._proxy_known = False
+        self._proxy_for = cache(_proxy_for)
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str], max_body: int) -> Response:
         """Exchange one request and response; failures are the exceptions of this module."""
         parts = urlsplit(url)
-        if not self._proxy_known:
-            self._proxy, self._proxy_known = _proxy_for(parts), True
-        message = _request_head(method, parts, headers, len(body), self._proxy) + body
-        connection = self._take_idle() or await _connect(parts, self._proxy)
+        proxy = self._proxy_for(parts._replace(path="", query=""))
+        message = _request_head(method, parts, headers, len(body), proxy) + body
+        connection = self._take_idle() or await _connect(parts, proxy)
         finished = False
         try:
             response = await connection.exchange(message, max_body, bodiless=method == "HEAD")
@@ -220,8 +217,8 @@ def _request_head(
     tls = parts.scheme == "https"
     host = _ascii_host(parts)
     # On the own machine or network, unpacking costs more than the bytes it saves.
-    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": "gzip" if tls else "identity", "User-Agent": "Hoptree"}
-    fields |= headers
+    encoding = "gzip" if tls else "identity"
+    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **headers}
     if authorization := _basic_auth(parts):
         fields["Authorization"] = authorization
     if proxy is not None and not tls:
@@ -257,6 +254,10 @@ def _basic_auth(parts: SplitResult) -> str:
 
 def _proxy_for(parts: SplitResult) -> SplitResult | None:
     """Return the proxy that the environment (http_proxy, https_proxy, all_proxy, no_proxy) names for a URL."""
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass  # slow to import; knows the settings of other systems
+
     proxies = getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")
     if not address or proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -275,7 +276,8 @@ async def _connect(parts: SplitResult, proxy: SplitResult | None) -> _Connection
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             context = tls_context() if first_hop.scheme == "https" else None
-            streams = await asyncio.open_connection(first_hop.hostname, _port(first_hop), ssl=context)
+            port = first_hop.port or (80 if context is None else 443)
+            streams = await asyncio.open_connection(first_hop.hostname, port, ssl=context)
             connection = _Connection(*streams)
             if proxy is not None and tls:
                 try:
@@ -290,10 +292,6 @@ async def _connect(parts: SplitResult, proxy: SplitResult | None) -> _Connection
         if isinstance(error, TimeoutError):
             raise
         raise Unreachable(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
-
-
-def _port(parts: SplitResult) -> int:
-    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 @cache
@@ -435,6 +433,8 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
             return None
         if value.replace(".", "", 1).isdigit():
             return float(value)
+        from email.utils import parsedate_to_datetime
+
         return parsedate_to_datetime(value).timestamp() - time.time()
     except (ValueError, TypeError):
         return None

@@ -13,12 +13,12 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict, field, fields, replace
+from dataclasses import KW_ONLY, asdict, astuple, field, fields, replace
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, cast
 
-__all__ = ["KW_ONLY", "asdict", "dataclass", "field", "fields", "import_optional", "lazy_re", "replace"]
+__all__ = ["KW_ONLY", "asdict", "astuple", "dataclass", "field", "fields", "import_optional", "lazy_re", "replace"]
 
 
 def import_optional(name: str, feature: str, extra: str) -> Any:

@@ -14,7 +14,6 @@ from typing import Generic, TypeVar
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.core.lazy import dataclass, replace
 from hoptree.core.retry import retry_delay_s
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (
     ENTITIES,
@@ -27,6 +26,7 @@ from hoptree.engine.cache import (
     default_cache_path,
     graph_key,
 )
+from hoptree.engine.schedule import SingleFlight
 from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable
 from hoptree.retrieval.retriever import Retriever, cache_lifetime

@@ -21,7 +21,7 @@ from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
-from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
+from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener, Trace, TraceFile
 from hoptree.graph.facts import KnowledgeGraph
@@ -41,7 +41,6 @@ MAX_QUESTION = 8_000
 
 _SPANS_SWITCH = "HOPTREE_OTEL"
 """The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
-_SPANS_ON, _SPANS_OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
 
 
 class Engine:
@@ -334,9 +333,9 @@ def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | N
 def spans_wanted() -> SpanListener | None:
     """Return a listener that sends spans, if the environment asks for them."""
     value = os.environ.get(_SPANS_SWITCH, "").strip().casefold()
-    if value in _SPANS_OFF:
+    if value in ("", *OFF):
         return None
-    if value not in _SPANS_ON:
+    if value not in ON:
         raise ConfigError(
             f"{_SPANS_SWITCH}={value} is not possible.", f"Set {_SPANS_SWITCH}=1 to send spans, or leave it out."
         )

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from hoptree.core.lazy import dataclass, field
 from hoptree.engine.explain import SHOWN_KINDS, describe_decision
-from hoptree.engine.generation_view import GenerationView
+
+if TYPE_CHECKING:
+    from hoptree.engine.generation_view import GenerationView
 
 _Decision = TypeVar("_Decision", bound="Decision")
 FORMAT = 2

@@ -9,13 +9,13 @@ from functools import cache
 from importlib.resources import files
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass
+from hoptree.core.lazy import dataclass, lazy_re
 from hoptree.models.model import Message
 
-_VARIABLE = re.compile(r"\{([a-z_]+)\}")
-_SECTION = re.compile(r"^--- (system|user|assistant)\n", re.MULTILINE)
+_VARIABLE = lazy_re(r"\{([a-z_]+)\}")
+_SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
 # What chat templates use to tell turns apart; in a text from outside it must not look like a turn.
-_CONTROL = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|\[(?=/?INST\])", re.IGNORECASE)
+_CONTROL = lazy_re(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|\[(?=/?INST\])", re.IGNORECASE)
 
 
 Shot = tuple[Mapping[str, str], str]

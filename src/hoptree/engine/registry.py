@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import types
@@ -12,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Union
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, closest
 from hoptree.core.lazy import dataclass, field
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision, Draft, NodeSettled
@@ -36,6 +35,8 @@ _ROBUST = ("taikc", "ra_isf", "treeqa", "mind")
 _registered: dict[str, Method] = {}
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
+ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
+"""How a switch is written."""
 _CONTINUES = "prefix"
 _FRACTION = (0.0, 1.0)
 _POSITIVE = (1.0, _UNBOUNDED)
@@ -223,6 +224,7 @@ def list_methods() -> tuple[Method, ...]:
     return tuple(sorted(_registered.values(), key=lambda known: (order.get(known.name, len(order)), known.name)))
 
 
+@cache
 def _load(name: str) -> None:
     import_module(_MODULES[name])
     if name in _ROBUST:
@@ -241,8 +243,8 @@ def _load_plugins() -> None:
 def check_role(chosen: Method, role: str) -> None:
     """Refuse a role that a method does not have."""
     if role not in chosen.roles:
-        close = difflib.get_close_matches(role, chosen.roles, 1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"It has {', '.join(chosen.roles)}."
+        close = closest(role, chosen.roles)
+        hint = f"Did you mean '{close}'?" if close else f"It has {', '.join(chosen.roles)}."
         raise ConfigError(f"{chosen.name} has no role '{role}'.", hint)
 
 
@@ -254,8 +256,8 @@ def find_method(name: str) -> Method:
         _load_plugins()
     if name not in _registered:
         names = [*_MODULES, *(known for known in _registered if known not in _MODULES)]
-        close = difflib.get_close_matches(name.casefold(), names, 1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
+        close = closest(name.casefold(), names)
+        hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(names)}."
         raise ConfigError(f"There is no method '{name}'.", hint)
     return _registered[name]
 
@@ -281,8 +283,8 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         key = name.replace("-", "_")
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known) or 'none'}."
+            close = closest(key, known)
+            hint = f"did you mean '{close}'?" if close else f"it has: {', '.join(known) or 'none'}."
             raise ConfigError(f"{chosen.name} has no option '{name}':", f"{hint}{_elsewhere(key)}")
         values[key] = _convert(chosen.name, known[key], value, chosen.bounds.get(key, _bounds(known[key])))
     return values
@@ -315,39 +317,33 @@ def _is_number(option: Option) -> bool:
 
 
 def _convert(owner: str, option: Option, value: Any, bounds: tuple[float, float]) -> Any:
-    least, most = bounds
-    wrong = ConfigError(f"{owner}: {option.name}={value} is not possible;", _takes(option, least, most))
+    try:
+        return _read_value(option, value, *bounds)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{owner}: {option.name}={value} is not possible;", _takes(option, *bounds)) from None
+
+
+def _read_value(option: Option, value: Any, least: float, most: float) -> Any:
+    """Turn what was given into a value of the option's type; raise one of Python's errors where it is none."""
     if option.choices:
         if value not in option.choices:
-            raise wrong
+            raise ValueError
         return value
     wanted = option.type
     if typing.get_origin(wanted) in (Union, types.UnionType):
         if value is None or value == "none":
             return None
-        wanted = next(one for one in typing.get_args(wanted) if one is not type(None))
+        wanted = next(kind for kind in typing.get_args(wanted) if kind is not type(None))
     if wanted is bool:
         if isinstance(value, bool):
             return value
-        switches = {
-            "on": True,
-            "true": True,
-            "yes": True,
-            "1": True,
-            "off": False,
-            "false": False,
-            "no": False,
-            "0": False,
-        }
-        if str(value).casefold() not in switches:
-            raise wrong
-        return switches[str(value).casefold()]
-    try:
-        converted = wanted(value)
-    except (TypeError, ValueError, OverflowError):
-        raise wrong from None
+        word = str(value).casefold()
+        if word not in (*ON, *OFF):
+            raise ValueError
+        return word in ON
+    converted = wanted(value)
     if isinstance(converted, int | float):
         inside = least <= converted <= most and converted < _UNBOUNDED
         if not inside or (isinstance(value, float) and converted != value):
-            raise wrong
+            raise ValueError
     return converted

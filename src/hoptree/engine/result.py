@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.lazy import asdict, dataclass, field, replace
@@ -20,10 +20,12 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
-from hoptree.engine.generation_view import Writing, read_writing
 from hoptree.engine.registry import Explanation, explanation_of
 from hoptree.engine.trace import FactsFound, ModelCalled, Retrieved, WorldCall
 from hoptree.text.grounding import supports_answer
+
+if TYPE_CHECKING:
+    from hoptree.engine.generation_view import Writing
 
 STOPPED = "stopped"
 """The state of a node that a budget ended."""
@@ -228,12 +230,21 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         error=final.error,
         error_message=final.error_message,
         failure=failure,
-        writing=read_writing(events),
+        writing=_writing(events),
         cited=cited,
         why=explain.explain_answer(decisions) if finals else "",
         decisions=tuple(decision for decision in decisions if decision.shown_line()),
         consulted=consulted,
     )
+
+
+def _writing(events: Sequence[Event]) -> Writing | None:
+    """Return how the text came about, of methods whose decisions add to it sentence by sentence."""
+    if all(type(event).add_to in (Event.add_to, Retrieved.add_to) for event in events):
+        return None
+    from hoptree.engine.generation_view import read_writing
+
+    return read_writing(events)
 
 
 def _as_json(value: Any) -> Any:

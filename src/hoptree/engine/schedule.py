@@ -1,16 +1,18 @@
-"""Running independent work at once, and a plan's nodes as soon as their references are answered."""
+"""Run independent work at once, the same work once, and a plan's nodes as soon as their references are answered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.engine.context import Context
 from hoptree.engine.events import Planned
 from hoptree.engine.trace import ModelCalled, Retrieved, WorldCall
 from hoptree.text.question_tree import Node, Plan
+
+if TYPE_CHECKING:
+    from hoptree.engine.context import Context
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -68,6 +70,46 @@ async def in_order(
 
     await together(when_ready(node) for node in plan.nodes)
     return done
+
+
+class SingleFlight:
+    """Does the work of each key once: whoever asks for work in progress waits for it, and shares its failure too.
+
+    Results are kept for later calls unless `keep` is false. If the caller that does the work is cancelled, the next of
+    those who wait does it. Work that waits for other work under the same `SingleFlight` must not come back to itself.
+    """
+
+    def __init__(self, *, keep: bool = True) -> None:
+        self._keep = keep
+        self._flights: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def __call__(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of the work with this key."""
+        return (await self.share(key, work))[0]
+
+    async def share(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """Return the result, and whether it is that of another caller's work."""
+        while (flight := self._flights.get(key)) is not None:
+            await asyncio.wait((flight,))  # a caller that gives up waiting does not end the work for the others
+            if not flight.cancelled():
+                return flight.result(), True
+        flight = self._flights[key] = asyncio.get_running_loop().create_future()
+        try:
+            result = await work()
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # mark as retrieved: it is raised here, whether or not anybody joined
+            if not self._keep:
+                del self._flights[key]
+            raise
+        except BaseException:
+            del self._flights[key]
+            flight.cancel()
+            raise
+        flight.set_result(result)
+        if not self._keep:
+            del self._flights[key]
+        return result, False
 
 
 MAX_CHILDREN = 9

@@ -7,13 +7,15 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from hoptree.core.errors import TraceError
 from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import OMIT, Decision, Event, OfNode, Planned, ReplyParsed, Started, make_event, parse_event
-from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import load_method
+
+if TYPE_CHECKING:
+    from hoptree.engine.generation_view import GenerationView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

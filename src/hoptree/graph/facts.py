@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from hoptree.core.lazy import dataclass, field
-from hoptree.graph.vocabulary import QUANTITY, TIME
+from hoptree.core.lazy import dataclass, field, lazy_re
 
 Direction = Literal["both", "out", "in"]
 
@@ -216,16 +215,20 @@ class NamesIndexed(Protocol):
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
+TIME = "urn:hoptree:time"
+"""Datatype of Wikidata's times with precision: +1969-07-20T00:00:00Z/11."""
+QUANTITY = "urn:hoptree:quantity"
+"""Datatype of amounts with the id of their unit: +8848.86 Q11573."""
 DAY, _MONTH, _YEAR, _DECADE, _CENTURY, _MILLENNIUM = 11, 10, 9, 8, 7, 6
 _SECOND = 14
 _MONTHS = (  # not the locale's
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_DATE = re.compile(
+_DATE = lazy_re(
     r"([+-]?)(\d{1,16})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?(?:Z|[+-]\d\d:\d\d)?", re.ASCII
 )
-_POINT = re.compile(r"(?:<[^>]*>\s*)?POINT\s*\(\s*([+-]?[\d.]+)\s+([+-]?[\d.]+)\s*\)", re.ASCII | re.IGNORECASE)
+_POINT = lazy_re(r"(?:<[^>]*>\s*)?POINT\s*\(\s*([+-]?[\d.]+)\s+([+-]?[\d.]+)\s*\)", re.ASCII | re.IGNORECASE)
 _MAX_NUMBER_CHARS = 60
 _COMMAS_FROM = 10_000
 

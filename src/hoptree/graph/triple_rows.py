@@ -15,14 +15,13 @@ from typing import Any
 
 from hoptree.core.errors import GraphError
 from hoptree.corpus.files import CountedFile
+from hoptree.graph.facts import QUANTITY, TIME
 from hoptree.graph.oxigraph import Node, Object, Triple, ox
 from hoptree.graph.vocabulary import (
     ALIAS,
     DATATYPE,
     DESCRIPTION,
     LABEL,
-    QUANTITY,
-    TIME,
     WIKIDATA,
     entity_iri,
     name_id,

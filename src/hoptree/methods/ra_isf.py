@@ -7,14 +7,13 @@ from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import dataclass, field, replace
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import Decisions, Explanation, method
-from hoptree.engine.schedule import grow, plant, spent_under, together
+from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.methods.steps.evidence import number_lines, show_texts

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hoptree.core.errors import ConfigError, CorpusError
+from hoptree.core.errors import ConfigError, CorpusError, closest
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.remote import is_remote, open_remote
 from hoptree.retrieval.retriever import Retriever
@@ -56,15 +55,15 @@ def open_retriever(
 
 def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
     if kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = closest(kind, KINDS)
+        hint = f" Did you mean {near}?" if near else ""
         raise ConfigError(f"There is no retriever '{kind}'.{hint}", f"Choose one of {', '.join(KINDS)}.")
-    if is_remote(str(corpus)):
+    if isinstance(corpus, str) and is_remote(corpus):
         if kind not in ("bm25", DEFAULT_RETRIEVER):
             raise ConfigError(
                 f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
             )
-        return open_remote(str(corpus), cached=cached)
+        return open_remote(corpus, cached=cached)
     from hoptree.retrieval.index.folder import read_manifest
 
     while True:

@@ -26,7 +26,7 @@ def dataclass_schema(
     Keys in `always` are never missing. `without` names fields that are no keys of it, and `other` gives the types of
     keys that differ from those of the fields.
     """
-    hints = get_type_hints(source)
+    hints = get_type_hints(source, localns={"Writing": Writing})  # which results import when they have one
     types = {field.name: hints[field.name] for field in fields(source) if field.name not in without} | other
     schema = _new_typed_dict(name, {key: hint if key in always else NotRequired[hint] for key, hint in types.items()})
     schema.__doc__ = about

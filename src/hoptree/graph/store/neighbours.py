@@ -9,7 +9,7 @@ from itertools import islice, zip_longest
 
 from hoptree.core.errors import GraphError
 from hoptree.core.lazy import dataclass, field
-from hoptree.graph.facts import Entity, Property, Qualifier, Term, render_literal
+from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, render_literal
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.graph.vocabulary import (
     ALIAS,
@@ -18,7 +18,6 @@ from hoptree.graph.vocabulary import (
     KEY,
     LABEL,
     PAGE,
-    QUANTITY,
     USES,
     entity_id,
     entity_iri,

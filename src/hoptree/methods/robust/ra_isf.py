@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, NodeSettled
 from hoptree.engine.registry import Decisions
-from hoptree.engine.schedule import both
+from hoptree.engine.schedule import SingleFlight, both
 from hoptree.methods.ra_isf import (
     UNKNOWN,
     Branch,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from hoptree.core.lazy import dataclass
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.schedule import both, together
+from hoptree.engine.schedule import SingleFlight, both, together
 from hoptree.graph.entity_linking import MentionModel, MentionModelCandidates
 from hoptree.graph.facts import Candidates, Entity, Fact
 from hoptree.methods.steps.evidence_box import EvidenceBox

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 from hoptree.core.lazy import dataclass, lazy_re
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
-from hoptree.engine.schedule import both, together
+from hoptree.engine.schedule import SingleFlight, both, together
 from hoptree.graph.facts import Candidate, Candidates, Entity
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.link import MAX_CANDIDATES, choose_entities, names_in, record_linked

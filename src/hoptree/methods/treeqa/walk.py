@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from hoptree.core.lazy import dataclass, field, replace
-from hoptree.core.singleflight import SingleFlight
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import SingleFlight, together
 from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.graph_evidence import Wanted

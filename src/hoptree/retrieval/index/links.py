@@ -5,7 +5,6 @@ A passage may have several records, one for each round of looking for names. Nam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import ahocorasick_rs
 import tantivy
 
+from hoptree.core.lazy import lazy_re
 from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, readable
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
@@ -126,7 +126,7 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-_QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
+_QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
 _MAX_TITLE_CHARS = 1_000
 """Longer titles are no names, whatever stands in brackets at their end."""
@@ -136,10 +136,10 @@ _CAPITALS = (
     "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽΑ-ΩА-ЯЁ"  # a class of its own: quicker
 )
 _WRITTEN = rf"[{_CAPITALS}][\w'’.&-]*"
-_SPAN = re.compile(rf"{_WRITTEN}(?: (?:(?:{_CONNECTOR}) (?:the |la )?)?{_WRITTEN})*")
+_SPAN = lazy_re(rf"{_WRITTEN}(?: (?:(?:{_CONNECTOR}) (?:the |la )?)?{_WRITTEN})*")
 _ENDS_SENTENCE = '.!?:\n"“'
-_WORD = re.compile(r"\w+")
-_NO_WORD = re.compile(r"\W")
+_WORD = lazy_re(r"\w+")
+_NO_WORD = lazy_re(r"\W")
 _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 
 

@@ -21,12 +21,12 @@ import tantivy
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
-from hoptree.core.lazy import dataclass
+from hoptree.core.lazy import dataclass, lazy_re
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
 ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
-_DISK_FULL = re.compile("StorageFull|QuotaExceeded|No space left|Disk quota exceeded")
+_DISK_FULL = lazy_re("StorageFull|QuotaExceeded|No space left|Disk quota exceeded")
 _LOCK = ".tantivy-meta.lock"
 _META = "meta.json"
 _STORE_BLOCK_BYTES = 4_096
@@ -234,10 +234,10 @@ _STEMMED = (
 )
 _WITH_STOP_WORDS = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}
 _QUESTION_WORDS = {
-    "english": re.compile(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
+    "english": lazy_re(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
 }
 # Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
-_UNSPACED = re.compile(
+_UNSPACED = lazy_re(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 

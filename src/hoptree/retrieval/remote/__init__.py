@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.retrieval.retriever import Retriever
@@ -70,8 +69,8 @@ async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int]
 def _engine(url: str) -> _Engine:
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
-        near = difflib.get_close_matches(scheme, SCHEMES, 1)
-        meant = f"Did you mean {near[0]}://? " if near else ""
+        near = closest(scheme, SCHEMES)
+        meant = f"Did you mean {near}://? " if near else ""
         kinds = " and ".join(f"{known}://" for known in SCHEMES)
         raise ConfigError(
             f"'{scheme}://' is no known kind of address.", f"{meant}There are {kinds}, wikipedia, and folders."
