@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,6 @@ from typing import Any
 from hoptree.cli.console import written
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import asdict, dataclass, field, fields, replace
 from hoptree.engine.context import Budget
 from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.registry import Method

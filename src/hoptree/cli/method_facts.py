@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
-from hoptree.core.lazy import dataclass
 from hoptree.engine.registry import Method, Option, list_methods
 from hoptree.methods.papers import PAPERS, Paper
 from hoptree.models import open_model

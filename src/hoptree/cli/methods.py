@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,6 @@ from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppab
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
-from hoptree.core.lazy import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from platformdirs import user_cache_path
 
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.core.lazy import asdict, dataclass, fields
 
 if TYPE_CHECKING:
     import filelock

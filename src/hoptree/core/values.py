@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Literal
-
-from hoptree.core.lazy import dataclass, fields
 
 Status = Literal["answered", "unknown", "refused"]
 Source = Literal["internal", "external", "fallback", "synthesis", "none"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
 

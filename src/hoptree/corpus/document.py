@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Literal
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import dataclass
 
 BETWEEN_HEADINGS = " › "
 

@@ -10,11 +10,11 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import dataclass
 from hoptree.corpus.document import Document, Problems
 
 if TYPE_CHECKING:

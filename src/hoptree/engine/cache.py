@@ -11,12 +11,12 @@ import sqlite3
 import time
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from hoptree.core.errors import CacheError
 from hoptree.core.files import cache_dir
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Qualifier, Term
 from hoptree.models.model import Choice, Reply, TokenUsage

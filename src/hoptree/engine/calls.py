@@ -8,11 +8,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
-from hoptree.core.lazy import dataclass, fields
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.calls import Call, Calls, OnRetry
 from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned

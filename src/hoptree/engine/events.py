@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.explain import SHOWN_KINDS, describe_decision
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.engine.sentence_view import MEASURES, SentenceView, number
 from hoptree.text.names import fold
 

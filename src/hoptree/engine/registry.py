@@ -7,12 +7,12 @@ import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Union
 
 from hoptree.core.errors import ConfigError, closest
-from hoptree.core.lazy import dataclass, field
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision, Draft, NodeSettled
 from hoptree.models.model import SignalNotGiven

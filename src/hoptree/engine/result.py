@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
-from hoptree.core.lazy import asdict, dataclass, field, replace
 from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import (
     ChainWritten,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from hoptree.core.lazy import dataclass
 from hoptree.text.tokens import find_words, token_spans, word_spans
 
 LEVELS = (0.25, 0.75, 1.5, 2.5)

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry import context as contexts
@@ -19,7 +20,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from hoptree.core.http_client import without_password
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
 from hoptree.engine.trace import ModelCalled

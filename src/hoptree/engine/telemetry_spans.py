@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
 from hoptree.engine.result import usage_of
 from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall

@@ -6,11 +6,11 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from hoptree.core.errors import TraceError
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import OMIT, Decision, Event, OfNode, Planned, ReplyParsed, Started, make_event, parse_event
 from hoptree.engine.registry import load_method
 

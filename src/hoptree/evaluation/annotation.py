@@ -8,12 +8,12 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import Decision as DecisionEvent
 from hoptree.engine.events import Event, Finished, NodeStarted, TextQuarantined
 from hoptree.engine.trace import ModelCalled, Retrieved, read_events

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hoptree.core.errors import HoptreeError, RequestTooLong
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Usage
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of

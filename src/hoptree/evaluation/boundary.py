@@ -7,13 +7,13 @@ FOLDER/DATA/…/boundary.json  its measures
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import hypot
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import asdict, dataclass, replace
 from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context

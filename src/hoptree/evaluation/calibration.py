@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.evaluation.metrics import normalise, overlap, score_answer
 from hoptree.evaluation.statistics import mean_of
 

@@ -7,13 +7,13 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import asdict, dataclass, field, fields
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.engine import Engine

@@ -6,12 +6,12 @@ import importlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError, MissingExtra
-from hoptree.core.lazy import asdict, dataclass, replace
 from hoptree.engine.events import Event
 from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.calibration import Decision, calibrate

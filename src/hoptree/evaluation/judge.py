@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import InputError, ModelError
 from hoptree.core.files import JsonlLog, read_lines
-from hoptree.core.lazy import asdict, dataclass, field, fields
 from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together

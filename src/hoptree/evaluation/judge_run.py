@@ -6,12 +6,12 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
 from hoptree.core.files import FolderLock
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.evaluation.judge import (
     Judge,

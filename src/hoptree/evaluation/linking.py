@@ -6,11 +6,12 @@ import asyncio
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import GraphError, HoptreeError, InputError
-from hoptree.core.lazy import dataclass, field, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together

@@ -7,9 +7,9 @@ import re
 import string
 from collections import Counter, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass, fields
 from hoptree.engine.events import Event
 from hoptree.text.names import name_spans
 

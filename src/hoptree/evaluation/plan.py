@@ -21,11 +21,11 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, CorpusError, InputError
-from hoptree.core.lazy import dataclass, fields
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
 from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD

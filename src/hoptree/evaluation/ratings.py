@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ModelError
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together

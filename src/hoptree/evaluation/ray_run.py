@@ -15,12 +15,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from hoptree.core.errors import CacheError, EndpointError, HoptreeError, InputError, MissingExtra
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, parse_event

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary import BoundaryExperiment, read_pairs
 from hoptree.evaluation.datasets.examples import DataSet

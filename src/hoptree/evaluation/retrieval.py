@@ -6,11 +6,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
 from hoptree.evaluation.datasets.rows import spaced

@@ -13,12 +13,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
 from hoptree.core.files import FolderLock, JsonlLog, atomic_write, read_lines, truncate_partial_line
-from hoptree.core.lazy import asdict, dataclass, field, fields, replace
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event, Finished
 from hoptree.engine.events import Warned as WarningEvent

@@ -7,11 +7,11 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import EndpointError, HoptreeError, InputError
-from hoptree.core.lazy import dataclass
 from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event

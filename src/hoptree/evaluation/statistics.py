@@ -6,12 +6,13 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from statistics import NormalDist, stdev
 from typing import Any, TypeVar
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import asdict, dataclass, import_optional, replace
+from hoptree.core.lazy import import_optional
 
 _LEVEL = 0.95
 _EXACT_OUTCOMES = 2**16

@@ -7,11 +7,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError, TraceError
-from hoptree.core.lazy import asdict, dataclass, fields
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event
 from hoptree.engine.events import Warned as WarningEvent

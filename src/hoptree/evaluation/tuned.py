@@ -11,13 +11,13 @@ import shlex
 import statistics
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from decimal import Decimal, DecimalException
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.engine.registry import Method, Option, read_options
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.statistics import PairedComparison, Scores

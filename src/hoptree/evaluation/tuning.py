@@ -12,11 +12,11 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.evaluation.ask_question import failed_row
 from hoptree.evaluation.datasets.examples import DataSet

@@ -14,12 +14,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import HoptreeError, IndexUnavailable, InputError
 from hoptree.core.files import FolderLock, JsonlLog, atomic_write, truncate_partial_line
-from hoptree.core.lazy import asdict, dataclass, field
 from hoptree.graph.vocabulary import name_id
 from hoptree.methods.steps.fact_extraction import StatedFact
 

@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import BudgetSpent, CorpusError, InputError, ModelError
-from hoptree.core.lazy import asdict, dataclass, field
 from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems

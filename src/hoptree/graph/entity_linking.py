@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel, UnusableReply
-from hoptree.core.lazy import dataclass
 from hoptree.graph import names_index
 from hoptree.graph.facts import Candidate, Candidates, Entity, KnowledgeGraph
 from hoptree.graph.names_index import Hit, NamedGraph, NameIndex

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from hoptree.core.lazy import dataclass, field, lazy_re
+from hoptree.core.lazy import lazy_re
 
 Direction = Literal["both", "out", "in"]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log
 
 import tantivy
 
-from hoptree.core.lazy import dataclass, lazy_re, replace
+from hoptree.core.lazy import lazy_re
 from hoptree.graph.facts import Neighbourhood, Property
 from hoptree.text.names import fold
 from hoptree.text.word_classes import word_set

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from hoptree.core.errors import EndpointError, QueryTooLong, UnusableReply
 from hoptree.core.http_client import HttpClient
-from hoptree.core.lazy import dataclass
 from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import QueryTooLong
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.public_http import MAX_AGE_DAYS
 from hoptree.graph.facts import (
     DEFAULT_MAX_FACTS,

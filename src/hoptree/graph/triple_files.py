@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, GraphError
-from hoptree.core.lazy import dataclass, field
 from hoptree.graph.oxigraph import Object, Triple, ox
 from hoptree.graph.triple_rows import (
     FIELDS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-from hoptree.core.lazy import dataclass, field, fields, replace
 from hoptree.core.values import Answer, Passage, Question, Source, Usage
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine

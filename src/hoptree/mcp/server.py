@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -22,7 +23,6 @@ from pydantic import Field, StringConstraints, ValidationError
 from hoptree import __version__
 from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, public_error, redact, redact_keys
 from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
-from hoptree.core.lazy import asdict, dataclass, replace
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
-
-from hoptree.core.lazy import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision

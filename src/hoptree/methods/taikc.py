@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, PlanRepaired, decision

@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -26,7 +27,6 @@ from urllib.parse import urlsplit
 from hoptree.core.errors import ConfigError, InputError, MissingModel
 from hoptree.core.files import cache_dir
 from hoptree.core.http_client import tls_context
-from hoptree.core.lazy import dataclass
 
 _BLOCK_BYTES = 1 << 20
 _DOWNLOAD_TIMEOUT_S = 15.0

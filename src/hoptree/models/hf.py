@@ -8,11 +8,11 @@ import importlib.metadata
 import importlib.util
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
-from hoptree.core.lazy import dataclass
 from hoptree.models.model import Capability, Reply, Request
 
 if TYPE_CHECKING:  # importing these imports torch

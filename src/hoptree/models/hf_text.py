@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hoptree.core.errors import EndpointError, RequestTooLong
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Attended, Token
 from hoptree.models.batching.rows import TOKEN_SIGNALS, Logprobs, Row
 from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage, close_thought, opens_thought, read_choice

@@ -10,11 +10,11 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.core.lazy import dataclass
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from hoptree.core.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
-from hoptree.core.lazy import dataclass, field
 from hoptree.core.values import Token
 from hoptree.models.model import Choice, Reply, Request, TokenUsage, read_choice, read_token
 

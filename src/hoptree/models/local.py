@@ -10,11 +10,11 @@ import os
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
-from hoptree.core.lazy import dataclass
 from hoptree.models.catalogue import file_digest, locate_weights
 from hoptree.models.llama_cpp import Completion, SlotPool, assemble, build_reply, refusal_error, request_body, sampling
 from hoptree.models.model import Capability, Reply, Request

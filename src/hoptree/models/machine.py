@@ -8,11 +8,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass
 from hoptree.models import local
 from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError, closest
-from hoptree.core.lazy import dataclass, field, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Attended, Token
 
 Capability = Literal[

@@ -7,11 +7,11 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Attended, Token
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
 

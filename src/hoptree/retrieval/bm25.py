@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import (

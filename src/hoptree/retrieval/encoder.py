@@ -7,11 +7,12 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,12 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, MissingModel
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.retrieval.encoder import (
     Prefixes,
     Role,

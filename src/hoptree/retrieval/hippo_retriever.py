@@ -7,10 +7,11 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import dataclass, import_optional, replace
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, query_window

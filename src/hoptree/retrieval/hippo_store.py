@@ -15,13 +15,14 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.files import batched
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact
 from hoptree.corpus.files import open_bytes
 from hoptree.retrieval.encoder import Encoder

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
 from itertools import accumulate
@@ -17,7 +18,6 @@ from math import log
 from tantivy import DocAddress
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index

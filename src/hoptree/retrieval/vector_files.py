@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import asdict, dataclass, import_optional
+from hoptree.core.lazy import import_optional
 
 FORMAT = 1
 HEADER = "vectors.json"

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -17,7 +18,6 @@ from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
 from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
 from hoptree.server.jobs import (

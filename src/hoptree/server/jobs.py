@@ -8,6 +8,7 @@ import shutil
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,7 +19,6 @@ from typing_extensions import TypedDict
 from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.core.http_server import log_line
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.server.error_responses import Refusal, error_body, log_internal_error, refusal_of
 from hoptree.server.reply_schemas import ErrorDetail, dataclass_schema
 from hoptree.server.resources import ManagedCorpus

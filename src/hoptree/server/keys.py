@@ -9,13 +9,13 @@ import stat
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.context import Budget
 from hoptree.engine.trace import ModelCalled
 from hoptree.server.error_responses import Refusal

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from hoptree.core.errors import HoptreeError
-from hoptree.core.lazy import KW_ONLY, asdict, dataclass, field
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine

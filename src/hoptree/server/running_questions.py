@@ -8,11 +8,11 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import dataclass
 from hoptree.server.error_responses import Refusal
 
 T = TypeVar("T")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.http_server import is_loopback
-from hoptree.core.lazy import asdict, dataclass, field, fields
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
 from hoptree.engine.registry import DEFAULT_METHOD

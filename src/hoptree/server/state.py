@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.core.errors import ConfigError, IndexUnavailable
 from hoptree.core.files import FolderLock
-from hoptree.core.lazy import dataclass
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS

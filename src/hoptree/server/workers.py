@@ -14,10 +14,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hoptree.core.errors import HoptreeError
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import Event, parse_event
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener

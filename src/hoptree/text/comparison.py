@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
 from hoptree.text.parse import UNSURE, read_yes_no

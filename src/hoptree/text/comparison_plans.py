@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import combinations
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison import holds_fact
 from hoptree.text.comparison_questions import Comparison, detect_comparison, expected_answer_type
 from hoptree.text.comparison_words import COMPARING

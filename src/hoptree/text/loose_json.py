@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoptree.core.lazy import dataclass, field, lazy_re, replace
+from hoptree.core.lazy import lazy_re
 from hoptree.text.question_tree import Pairs
 
 # A string that is not closed ends with the text.

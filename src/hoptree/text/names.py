@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.text.tokens import Span, word_spans
 from hoptree.text.word_classes import Tagger, begins_sentence, is_time_expression, word_set
 

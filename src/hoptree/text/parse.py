@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 from hoptree.text.names import sentence_spans

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import zip_longest
 
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Answer
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from hoptree.core.lazy import dataclass, lazy_re, replace
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Token
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import question_key

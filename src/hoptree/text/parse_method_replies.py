@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Answer, Passage
 from hoptree.text.loose_json import MAX_REPLY_CHARS, read_json
 from hoptree.text.names import sentence_spans

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Token
 from hoptree.text.loose_json import read_json
 from hoptree.text.tokens import token_spans

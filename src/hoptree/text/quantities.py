@@ -6,10 +6,11 @@ import calendar
 import json
 import math
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 
 
 @dataclass(frozen=True, slots=True)

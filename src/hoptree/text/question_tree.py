@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.core.lazy import dataclass, lazy_re, replace
+from hoptree.core.lazy import lazy_re
 from hoptree.text.names import name_spans
 
 MAX_NODES = 12

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Attended, Token
 from hoptree.text.names import fold, is_ordinary_start, name_spans, sentence_spans
 from hoptree.text.tokens import Span, find_words, token_spans, word_spans

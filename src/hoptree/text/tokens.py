@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-
-from hoptree.core.lazy import dataclass, replace
+from dataclasses import dataclass, replace
 
 Span = tuple[int, int]
 """First character, and the one after the last."""

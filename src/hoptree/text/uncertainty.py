@@ -7,10 +7,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.core.values import Token
 from hoptree.text.tokens import Span, Word, word_spans
 from hoptree.text.word_classes import Tagger

@@ -6,11 +6,11 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.lazy import asdict, dataclass, replace
 from hoptree.engine.schedule import together
 from hoptree.evaluation.boundary import BoundaryExperiment, Pair, read_pairs
 from hoptree.evaluation.boundary_run import measure_all

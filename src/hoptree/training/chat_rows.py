@@ -7,10 +7,10 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import asdict, dataclass
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import ModelCalled, Trace

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass
 
 _FIRST_ROWS = re.compile(r"(.+):(\d+)")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import dataclass, field
 from hoptree.evaluation.datasets.reading import check_half
 from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hoptree.core.errors import InputError, ModelError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.evaluation.datasets.examples import Example

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.evaluation.metrics import normalise
 from hoptree.text.question_tree import Node, Plan, references, resolve
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree

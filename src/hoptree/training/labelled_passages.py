@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls

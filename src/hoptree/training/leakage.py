@@ -9,11 +9,11 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.reading import read_examples

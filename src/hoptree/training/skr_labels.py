@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.methods.steps.labelled_questions import Label

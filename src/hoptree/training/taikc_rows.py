@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Self
 
 from hoptree.core.errors import HoptreeError
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Answer
 from hoptree.engine.calls import Call, Calls, OnRetry, open_calls
 from hoptree.engine.context import Context

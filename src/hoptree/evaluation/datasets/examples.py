@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass, fields, replace
 from hoptree.core.values import Question
 from hoptree.corpus.document import Document
 from hoptree.corpus.records import digest_of as document_digest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.corpus.records import context_passages
 from hoptree.evaluation.datasets.examples import Example, gold_facts, hops_by_subject, passage_name
 from hoptree.evaluation.datasets.rows import Fields, distinct, spaced

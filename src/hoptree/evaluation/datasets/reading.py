@@ -8,10 +8,10 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
 from hoptree.corpus.json_rows import read_lines

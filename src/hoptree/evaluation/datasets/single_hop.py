@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_question_rows, spaced
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.engine.events import GUESS, Event, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis_tables, hypothesis_tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data

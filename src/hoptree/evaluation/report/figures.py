@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from hoptree.core.lazy import dataclass
 from hoptree.engine.events import GUESS
 from hoptree.evaluation.report.contents import PARTS, groups_by, mean_number, modules_of, runs_on_all
 from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from operator import add
 from typing import Any
 
-from hoptree.core.lazy import astuple, dataclass, field
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
 from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved
 from hoptree.evaluation.metrics import contains, normalise

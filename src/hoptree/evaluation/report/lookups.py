@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.engine.events import Decision, Event, ReplyParsed
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.report.hypothesis_trees import named

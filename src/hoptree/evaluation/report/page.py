@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -15,7 +16,6 @@ from typing import Any
 from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
-from hoptree.core.lazy import dataclass, field
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
 from hoptree.evaluation.report.figures import Figure, boundary_figures, group_figures, overall_figures
 from hoptree.evaluation.report.measures import DataGroup, scores_of

@@ -9,8 +9,8 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from hoptree.core.lazy import dataclass
 from hoptree.evaluation.report.tables import escape_html, plain
 
 WIDTH, HEIGHT = 460, 300

@@ -6,11 +6,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import chain, combinations
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass, field, fields
 from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT

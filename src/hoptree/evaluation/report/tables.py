@@ -8,10 +8,9 @@ import io
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
-
-from hoptree.core.lazy import asdict, dataclass
 
 NOT_KNOWN = "n/a"
 NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))

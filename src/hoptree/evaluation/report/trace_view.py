@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
-from hoptree.core.lazy import dataclass, field
 from hoptree.engine.events import Event, NodeSettled, NodeStarted
 from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result

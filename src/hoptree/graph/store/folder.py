@@ -16,6 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any
@@ -23,7 +24,6 @@ from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields
-from hoptree.core.lazy import dataclass, replace
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graph_names_of, predicate_role
 from hoptree.text.names import LANGUAGES

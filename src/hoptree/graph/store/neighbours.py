@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
 from hoptree.core.errors import GraphError
-from hoptree.core.lazy import dataclass, field
 from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, render_literal
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.graph.vocabulary import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field, replace
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Answer, Passage, Question, Token
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import plain, prompt_for

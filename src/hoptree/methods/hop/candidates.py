@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Weights
 from hoptree.methods.hop.signals import Quote, answer_signals, find_quote, rounded

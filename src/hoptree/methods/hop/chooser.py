@@ -6,13 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass, field
 
 Effort = Literal["low", "medium", "high"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)

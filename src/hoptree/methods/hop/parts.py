@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.methods.hop.reading import read_passages

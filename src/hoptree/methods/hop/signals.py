@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from hoptree.core.lazy import dataclass, lazy_re
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.text.grounding import fits_question_type, share_of_names
 from hoptree.text.names import name_spans, sentence_spans

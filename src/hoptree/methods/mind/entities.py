@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision

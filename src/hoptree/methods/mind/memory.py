@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from hoptree.core.lazy import dataclass, field
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Event

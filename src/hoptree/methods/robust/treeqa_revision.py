@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision

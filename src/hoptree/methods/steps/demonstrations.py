@@ -8,12 +8,12 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.values import Passage
 from hoptree.methods.steps.evidence import number_lines
 from hoptree.text.names import name_spans

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for

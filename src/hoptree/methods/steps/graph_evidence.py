@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import SingleFlight, both, together

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import dataclass
 
 Label = Literal["better", "worse", "tie"]
 """What documents made of the answer to a question."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.core.lazy import dataclass, lazy_re, replace
+from hoptree.core.lazy import lazy_re
 from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
 from hoptree.text.quantities import date_spans

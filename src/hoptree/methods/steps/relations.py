@@ -6,12 +6,13 @@ import asyncio
 import re
 import threading
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for

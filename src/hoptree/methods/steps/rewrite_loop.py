@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, decision
 from hoptree.engine.generation_view import GenerationView

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, decision

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.engine.context import Context
 from hoptree.engine.events import PlanRepaired
 from hoptree.engine.prompts import Filled, prompt_for

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.lazy import dataclass
 from hoptree.models.batching.rows import MAX_EMPTY_PART, Portions, Row, count_fitting, free_device_memory
 
 torch: Any = importlib.import_module("torch")

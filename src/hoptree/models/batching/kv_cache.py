@@ -8,10 +8,9 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
-
-from hoptree.core.lazy import dataclass, field, replace
 
 # Untyped, and only imported if a model of transformers is used.
 torch: Any = importlib.import_module("torch")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from hoptree.core.lazy import dataclass, field
 from hoptree.models.batching.kv_cache import align_columns, causal_mask
 from hoptree.models.model import Signal
 

@@ -8,13 +8,13 @@ import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import FolderLock, VersionedFolder, check_fields, link_or_copy
-from hoptree.core.lazy import asdict, dataclass, field, fields, replace
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import LINK_AGAIN, names_of

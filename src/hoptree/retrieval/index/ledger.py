@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE, composed
 

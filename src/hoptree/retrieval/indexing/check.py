@@ -7,11 +7,11 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.core.errors import CorpusError, IndexUnavailable, MissingExtra
 from hoptree.core.files import batched
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile, find_files

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
 from time import monotonic
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import batched
-from hoptree.core.lazy import dataclass, field, replace
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Tokenizer, load_tokenizer
 from hoptree.corpus.contamination import QuestionFilter, read_questions

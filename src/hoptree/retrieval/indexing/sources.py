@@ -6,12 +6,12 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import asdict, dataclass, field
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, load_tokenizer
 from hoptree.corpus.contamination import check_questions

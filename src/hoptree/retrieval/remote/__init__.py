@@ -6,11 +6,11 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hoptree.core.errors import ConfigError, InputError, closest
-from hoptree.core.lazy import dataclass
 from hoptree.core.values import Passage
 from hoptree.retrieval.retriever import Retriever
 

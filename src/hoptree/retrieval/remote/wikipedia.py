@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from hoptree.core.errors import CacheError
-from hoptree.core.lazy import dataclass, replace
 from hoptree.core.public_http import ReplyCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -18,7 +19,6 @@ from hoptree.core.errors import (
     UnusableReply,
 )
 from hoptree.core.http_client import HttpClient
-from hoptree.core.lazy import dataclass
 from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")

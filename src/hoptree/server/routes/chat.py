@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Collection
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -12,7 +13,6 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from hoptree.core.lazy import dataclass
 from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result

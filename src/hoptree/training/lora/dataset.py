@@ -8,11 +8,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import dataclass, field
 from hoptree.models.model import Message
 from hoptree.training.taikc_rows import REFUSAL
 

@@ -6,11 +6,12 @@ import importlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.models.catalogue import ADAPTER_FILES
 
 _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")

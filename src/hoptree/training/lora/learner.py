@@ -6,10 +6,11 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
-from hoptree.core.lazy import dataclass, import_optional
+from hoptree.core.lazy import import_optional
 from hoptree.models.batching.kv_cache import is_out_of_memory
 from hoptree.models.hf_text import DecoderPrompts
 from hoptree.models.hf_weights import Loaded, end_tokens

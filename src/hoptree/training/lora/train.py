@@ -11,13 +11,13 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
 from hoptree.core.files import FolderLock, atomic_write, read_lines
-from hoptree.core.lazy import asdict, dataclass, field, replace
 from hoptree.training.chat_rows import TAIKC, RowLength, compare_with_paper
 from hoptree.training.lora.checkpoint import Checkpoints, differences, read_card, summarise_losses, write_adapter
 from hoptree.training.lora.dataset import DTYPES, Pace, Recipe, TrainingSet, read_sets, same_prompts, without_kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.core.lazy import dataclass, replace
 from hoptree.evaluation.metrics import normalise
 from hoptree.graph.relation_linking import FUNCTION_WORDS
 from hoptree.text.names import name_spans

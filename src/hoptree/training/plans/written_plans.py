@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.lazy import dataclass
 from hoptree.text.question_tree import make_plan, references
 from hoptree.training.leakage import Excluded
 from hoptree.training.plans.gold_trees import carried_out
