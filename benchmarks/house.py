@@ -147,7 +147,7 @@ def measure_ask() -> Iterable[Figure]:
             "--model",
             f"scripted/{script}",
             "--set",
-            "worth=0",
+            "effort=high",
             "--no-cache",
         ]
         command = [sys.executable, "-c", _PROBE, "-", str(out), *asked]

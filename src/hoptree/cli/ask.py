@@ -68,7 +68,7 @@ def ask(
 
     \b
     hoptree ask "Who is the spouse of the director of film X?" --corpus docs.idx
-    hoptree ask "…" --corpus docs.idx --set worth=0 --budget calls=20        goes on while it is in doubt
+    hoptree ask "…" --corpus docs.idx --set effort=high --budget calls=20     makes every move
     hoptree ask "…" --corpus docs.idx --method taikc --set robust=on
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
