@@ -386,7 +386,7 @@ def test_the_page_of_the_docs_is_written_and_checked(home: Path, strange: Method
 
 def test_who_gives_a_signal_is_told_right() -> None:
     endpoint = OpenAIModel.capabilities
-    embedded = LocalModel.capabilities.fget(None)  # type: ignore[attr-defined]
+    embedded = LocalModel.capabilities
     for signal, models in _MODELS_WITH.items():
         every = models.startswith("every kind of model")
         assert (signal in endpoint) == (every or "openai/" in models), signal
