@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pytest
 
 from hoptree.evaluation.fit_chooser import fit_logistic
 from hoptree.methods.hop.chooser import Logistic
 
-Example = tuple[Mapping[str, float], float]
+Example = tuple[dict[str, float], float]
 
 
-def fit(examples: list[Example], *, penalty: float = 1.0, shares: list[float] | None = None) -> Logistic:
+def fit(examples: Sequence[Example], *, penalty: float = 1.0, shares: list[float] | None = None) -> Logistic:
     rows, targets = [row for row, _ in examples], [target for _, target in examples]
     return fit_logistic(rows, targets, shares or [1.0] * len(examples), penalty=penalty)
 

@@ -43,7 +43,7 @@ def ask(folder: Path, replies: dict[str, str | list[str]], *arguments: str) -> t
 def summary(decision: dict[str, Any]) -> str:
     decided = event("decision", **decision)
     assert isinstance(decided, Decision)
-    return decided.summary()
+    return decided.shown_line()
 
 
 def told_again(drawn: str) -> list[str]:

@@ -247,8 +247,10 @@ def test_what_is_left_out_for_its_worth_is_said_where_nothing_is_found(asked: As
     file = tmp_path / "never.json"
     file.write_text(json.dumps({**CHOOSER, "with_logprobs": {**WEIGHTS, "worth": {"medium": 9.0}}}))
     run = asked(reads(In_which="unknown"), chooser=str(file))
-    assert run.result.answer == "" and steps(run) == ["read"] and run.result.warnings == (
-        "Some moves promised too little to be made; --set effort=high makes them all.",
+    assert (
+        run.result.answer == ""
+        and steps(run) == ["read"]
+        and run.result.warnings == ("Some moves promised too little to be made; --set effort=high makes them all.",)
     )
     assert asked(reads(In_which=("Boston", HALF)), chooser=str(file)).result.warnings == (UNSUPPORTED,)
     tried = asked([plan(), *reads(In_which="unknown", Who="unknown", Where="unknown")], **EVERY)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.methods.asked import Shelf
 from tests.methods.hop_asked import (
-    CHAIN,
     EVERY,
     HALF,
     ROOT,

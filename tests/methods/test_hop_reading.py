@@ -41,7 +41,9 @@ def test_what_a_reply_is_taken_for(reply: str, copied: str, answer: str) -> None
     assert reply[start:].strip() == answer
 
 
-LINES = st.lists(st.sampled_from(["Sentence:", "answer:", "Answer: ", " ", "\n", "\r", '"', "Oslo", "\x0b", "İ"]) | st.text())
+LINES = st.lists(
+    st.sampled_from(["Sentence:", "answer:", "Answer: ", " ", "\n", "\r", '"', "Oslo", "\x0b", "İ"]) | st.text()
+)
 
 
 @given(LINES.map("".join))

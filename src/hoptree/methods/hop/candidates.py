@@ -29,8 +29,8 @@ _MIN_REASON = 0.05
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _PARTED = ("split", "replan")
 _OF_ANOTHER = frozenset(
-    "new old north south east west northern southern eastern western upper lower "
-    "and or no not county council junior senior jr sr ii iii".split()
+    ("new", "old", "north", "south", "east", "west", "northern", "southern", "eastern", "western", "upper", "lower")
+    + ("and", "or", "no", "not", "county", "council", "junior", "senior", "jr", "sr", "ii", "iii")
 )
 """Words that make another thing of a name, or several: New London, Kent County, Dumas Jr."""
 _WORDS = {
