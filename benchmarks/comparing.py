@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.methods.hop.word_plans import chain_of
 from hoptree.text.comparison import conclude
 from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.comparison_questions import Comparison, detect_comparison
@@ -119,7 +118,7 @@ def score(data: DataSet, rows: Iterator[Row]) -> Score:
     result = Score(data.name, data.labelled)
     for row in rows:
         question = row["question"]
-        parts = sum(map(len, plan_comparison(question) or (chain_of(question),)))
+        parts = sum(map(len, plan_comparison(question) or ()))
         result.planned += parts > 0
         result.fitting += parts > 0 and parts == row.get("hops")
         found = detect_comparison(question)

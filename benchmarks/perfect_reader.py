@@ -89,7 +89,7 @@ class PerfectReader:
     def _read(self, asked: str, documents: str) -> str:
         """Return what a gold passage in sight states, or what follows from a chain of answered parts."""
         shown = question_key(documents)
-        for answer, texts in self._facts.get(asked) or self._facts.get(self._nearest(asked), ()):
+        for answer, texts in self._facts.get(asked) or self._facts.get(self._nearest(asked)) or ():
             if any(question_key(text)[:80] in shown and question_key(answer) in question_key(text) for text in texts):
                 return answer
         last, answer = self._whole.get(asked, ("", ""))

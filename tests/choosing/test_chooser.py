@@ -1,56 +1,96 @@
-"""A chooser: probabilities, reasons, and files that are none."""
+"""A chooser: probabilities, what moves are worth, and files that are none."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.errors import ConfigError
-from hoptree.methods.hop.chooser import FEATURES, Chooser, Outlook, frozen_chooser, in_words, read_chooser
+from hoptree.methods.hop.chooser import EFFORTS, Chooser, Logistic, Outlook, Weights, frozen_chooser, read_chooser
 
-SMALL = Chooser(
-    {"held": 2.0, "against": -1.0}, -1.0, {"split": Outlook(0.5, 2000), "split/compare": Outlook(0.8, 1000)}
+WEIGHTS = Weights(
+    Logistic({"quoted": 2.0, "against": -1.0}, -1.0),
+    {"split": Outlook(Logistic({"odds": 1.0}, 1.0), 2000)},
+    {"low": 0.1, "medium": 0.05},
 )
+SMALL = Chooser(WEIGHTS, replace(WEIGHTS, worth={"low": 0.2}), {"runs": []})
+FROZEN = frozen_chooser()
+FEATURES = sorted({*FROZEN.with_logprobs.right.weights, *FROZEN.with_logprobs.after["split"].right.weights})
 
 
 def test_probability_by_hand() -> None:
-    assert SMALL.probability({}) == pytest.approx(1 / (1 + math.e))
-    assert SMALL.probability({"held": 1.0, "against": 1.0}) == pytest.approx(0.5)
+    assert WEIGHTS.right({}) == pytest.approx(1 / (1 + math.e))
+    assert WEIGHTS.right({"quoted": 1.0, "against": 1.0, "unheard": 9.0}) == pytest.approx(0.5)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(FEATURES)), st.floats(-1e6, 1e6)))
+@given(st.dictionaries(st.sampled_from(FEATURES), st.floats(-1e6, 1e6)))
 def test_a_probability_is_one_whatever_is_counted(features: dict[str, float]) -> None:
-    assert 0 <= frozen_chooser().probability(features) <= 1
-
-
-def test_reasons_are_what_weighs_most() -> None:
-    reasons = SMALL.reasons({"held": 1.0, "against": 0.0}, {"held": 0.0, "against": 1.0})
-    assert reasons == [("held", 2.0), ("against", 1.0)]
-    assert SMALL.reasons({"held": 0.0}, {"held": 1.0}) == []
-    assert in_words("own", False) == "something that was read says it"
+    for weights in (FROZEN.with_logprobs, FROZEN.without_logprobs):
+        assert 0 <= weights.right(features) <= 1
+        assert all(0 <= outlook.right(features) <= 1 for outlook in weights.after.values())
 
 
 def test_what_a_move_is_worth() -> None:
-    plain, compared = SMALL.outlook("split", "lookup"), SMALL.outlook("split", "compare")
-    assert plain and compared and SMALL.outlook("own", "lookup") is None
-    assert plain.gain(0.5) == pytest.approx(1000 * 0.5 * 0.5 / 2000)
-    assert compared.gain(0.5) > plain.gain(0.5) > plain.gain(0.9) > plain.gain(1.0) == 0
+    outlook = WEIGHTS.after["split"]
+    assert outlook.gain({"odds": 0.0}, 0.5) == pytest.approx(1000 * (1 / (1 + math.exp(-1)) - 0.5) / 2000)
+    assert outlook.gain({"odds": 0.0}, 0.9) < 0, "it may be expected to lose"
+    assert replace(outlook, tokens=0.0).gain({}, 0.0) > 0, "what costs nothing divides by nothing"
+
+
+def test_efforts_differ_in_what_they_ask_of_a_move() -> None:
+    gains = {0.5: 0.115, 0.6: 0.065, 0.7: 0.015}  # by hand, with odds of 0
+    made = {
+        likely: [effort for effort in EFFORTS if WEIGHTS.is_worth("split", {"odds": 0.0}, likely, effort)]
+        for likely in gains
+    }
+    for likely, gain in gains.items():
+        assert WEIGHTS.after["split"].gain({"odds": 0.0}, likely) == pytest.approx(gain, abs=1e-3)
+    assert made == {0.5: ["low", "medium", "high"], 0.6: ["medium", "high"], 0.7: ["high"]}
+    assert [effort for effort in EFFORTS if WEIGHTS.is_worth("replan", {}, 0.0, effort)] == ["high"], "not known"
+
+
+def test_weights_are_those_for_what_a_model_tells() -> None:
+    assert SMALL.weights(logprobs=True) is SMALL.with_logprobs
+    assert SMALL.weights(logprobs=False) is SMALL.without_logprobs
 
 
 def test_the_digest_is_of_the_numbers() -> None:
-    told = replace(SMALL, made_from={"by": "somebody"})
-    assert told.digest == SMALL.digest != replace(SMALL, bias=-2.0).digest
-    assert replace(SMALL, outlooks={}).digest != SMALL.digest
+    assert replace(SMALL, made_from={"by": "somebody"}).digest == SMALL.digest
+    others = (
+        replace(SMALL, with_logprobs=replace(WEIGHTS, right=replace(WEIGHTS.right, bias=-2.0))),
+        replace(SMALL, without_logprobs=replace(WEIGHTS, after={})),
+        replace(SMALL, without_logprobs=WEIGHTS),
+    )
+    assert len({SMALL.digest, *(other.digest for other in others)}) == 4
 
 
 def test_a_file_comes_back_as_it_was() -> None:
     assert read_chooser(json.dumps(SMALL.as_dict()), "it") == SMALL
-    assert set(frozen_chooser().weights) == set(FEATURES) and frozen_chooser().made_from
+    assert read_chooser(json.dumps(FROZEN.as_dict()), "it") == FROZEN
+
+
+def test_the_packaged_one_names_its_runs() -> None:
+    runs = FROZEN.made_from["runs"]
+    assert len(runs) >= 7 and len({run["id"] for run in runs}) == len(runs)
+    for run in runs:
+        assert run["name"] and run["model"] and run["questions"] > 100 and len(run["results"]) == 12
+    for weights in (FROZEN.with_logprobs, FROZEN.without_logprobs):
+        assert {"split", "replan"} <= weights.after.keys() and weights.worth.keys() == {"low", "medium"}
+        assert weights.worth["low"] >= weights.worth["medium"], "low effort asks more of a move"
+    assert "confidence" in FROZEN.with_logprobs.right.weights
+    told = [FROZEN.without_logprobs.right, *(one.right for one in FROZEN.without_logprobs.after.values())]
+    assert not any("confidence" in logistic.weights for logistic in told), "it is not told without log-probabilities"
+
+
+def changed(**values: Any) -> str:
+    data = SMALL.as_dict()
+    return json.dumps({**data, "with_logprobs": {**data["with_logprobs"], **values}})
 
 
 @pytest.mark.parametrize(
@@ -59,13 +99,18 @@ def test_a_file_comes_back_as_it_was() -> None:
         "",
         "[]",
         "{}",
-        '{"format": 1}',
-        '{"format": 1, "weights": []}',
-        '{"format": 1, "weights": {"held": NaN}, "bias": 0}',
-        '{"format": 1, "weights": {"held": true}, "bias": 0}',
-        '{"format": 1, "weights": {"held": 1}, "bias": 0, "outlooks": {"split": [1]}}',
-        '{"format": 1, "weights": {"held": 1}, "bias": 0, "outlooks": [1]}',
-        '{"format": 1, "weights": {"held": 1}}',
+        '{"format": 2}',
+        '{"format": 2, "with_logprobs": []}',
+        '{"format": 2, "with_logprobs": {}, "without_logprobs": {}}',
+        changed(right={"weights": {"quoted": math.nan}, "bias": 0}),
+        changed(right={"weights": {"quoted": True}, "bias": 0}),
+        changed(right={"weights": {"quoted": "much"}, "bias": 0}),
+        changed(right={"weights": [], "bias": 0}),
+        changed(right={"weights": {}}),
+        changed(after={"split": {"weights": {}, "bias": 0}}),
+        changed(after={"split": {"weights": {}, "bias": 0, "tokens": math.inf}}),
+        changed(after=[1]),
+        changed(worth={"low": None}),
         "[" * 5_000,
     ],
 )
@@ -74,8 +119,8 @@ def test_what_is_no_chooser_is_refused(text: str) -> None:
         read_chooser(text, "it")
 
 
-def test_another_version_is_named() -> None:
-    with pytest.raises(ConfigError, match="it weighs smell"):
-        read_chooser('{"format": 1, "weights": {"smell": 1}, "bias": 0}', "it")
-    with pytest.raises(ConfigError, match="format is another"):
-        read_chooser('{"format": 9, "weights": {}, "bias": 0}', "it")
+@pytest.mark.parametrize("number", [1, 9, "2", None])
+def test_another_version_is_named(number: object) -> None:
+    with pytest.raises(ConfigError, match="it is of another version") as refused:
+        read_chooser(json.dumps({**SMALL.as_dict(), "format": number}), "it")
+    assert "chooser fit" in refused.value.remedy

@@ -221,7 +221,7 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
     assert demo_options("taikc", {}) == {"robust": "on", "continuation": "off", "k": "3"}
     assert demo_options("taikc", {"robust": "off"}) == {"robust": "off", "k": "3"}, "as in its paper, with continuation"
     assert demo_options("taikc", {"k": "5"})["continuation"] == "off"
-    assert demo_options("hop", {}) == {"worth": "0"} and demo_options("hop", {"worth": "1"}) == {"worth": "1"}
+    assert demo_options("hop", {}) == {} and demo_options("hop", {"effort": "high"}) == {"effort": "high"}
     assert demo_options("direct", {"shots": "0"}) == {"shots": "0"}
     assert demo_options("oner", {}) == {}
 

@@ -2,67 +2,209 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
+from tests.evaluation.test_experiments import FOLDER, SHARED
 
 from hoptree.core.errors import InputError
-from hoptree.core.values import Answer
-from hoptree.evaluation.fit_chooser import Course, Moment, fit_chooser, replay
-from hoptree.methods.hop.candidates import Candidate
-from hoptree.methods.hop.chooser import Chooser, Outlook, Policy
+from hoptree.evaluation.fit_chooser import (
+    SHARE_OF_CALLS,
+    Course,
+    Moment,
+    Stated,
+    fit_chooser,
+    fit_weights,
+    judge,
+    replay,
+)
+from hoptree.methods.hop.chooser import Effort, Logistic, Outlook, Weights, frozen_chooser
 
-READS = Chooser({"confidence": 4.0, "agreement": 3.0}, -2.0, {"again": Outlook(0.5, 500), "split": Outlook(0.4, 4000)})
+READS = Weights(
+    Logistic({"confidence": 4.0}, -2.0),
+    {
+        "split": Outlook(Logistic({}, 0.0), 1000.0),
+        "replan": Outlook(Logistic({}, 0.0), 1000.0),
+        "guess": Outlook(Logistic({}, -5.0), 1000.0),
+    },
+    {"low": 0.2, "medium": 0.0},
+)
+"""An answer is as likely as the model was sure; half of the answers are right after a move."""
 
 
-def said(text: str, way: str, sure: float) -> Candidate:
-    return Candidate(Answer(text, confidence=sure), way)  # type: ignore[arg-type]
+def stated(way: str, sure: float, f1: float, **features: float) -> Stated:
+    return Stated({"confidence": sure, **features}, (way,), f1)
 
 
-def course(number: int, *, right_first: bool) -> Course:
-    """Who is right at first is sure of it; else the second reading is sure, and right."""
-    first = said("Oslo" if right_first else "Rome", "read", 0.9 if right_first else 0.3)
+def moment(move: str, *answers: Stated, calls: int = 1, tokens: int = 100) -> Moment:
+    return Moment(move, answers, {"links": 0.5}, calls, tokens)
+
+
+def course(sure: float, *, data: str = "films", number: int = 0) -> Course:
+    """The first reading is wrong; its parts come to the right answer, and so does the second plan."""
+    first, parts = stated("read", sure, 0.0), stated("split", 0.99, 1.0)
     moments = (
-        Moment("read", (first,), {}, 1, 800),
-        Moment("again", (said("Oslo", "again", 0.95),), {}, 1, 500),
-        Moment("split", (said("Oslo", "split", 0.5),), {}, 4, 4000),
+        moment("read", first),
+        moment("split", first, parts, calls=4, tokens=1000),
+        moment("replan", first, replace(parts, features={"confidence": 1.0}), calls=3, tokens=700),
     )
-    return Course(f"q{number}", f"Where is place {number}?", ("Oslo",), "lookup", moments)
+    return Course(f"q{number}", data, moments)
 
 
-def test_a_policy_is_replayed_from_what_every_move_brought() -> None:
-    sure, unsure = course(0, right_first=True), course(1, right_first=False)
-    policy = Policy(sure=0.8, worth=0.01)
-    assert replay(sure, READS, policy) == (1.0, 1, 800), "one reading was enough"
-    assert replay(unsure, READS, policy) == (1.0, 2, 1300), "the second one settled it"
-    assert replay(unsure, READS, policy, without=["again"]) == (1.0, 5, 4800)
-    assert replay(unsure, READS, policy, without=["again", "split"]) == (0.0, 1, 800)
-    assert replay(unsure, READS, Policy(sure=1.0, worth=0.0)) == (1.0, 6, 5300), "never sure: every move"
-    assert replay(unsure, READS, Policy(sure=0.8, worth=9.0)) == (0.0, 1, 800), "no move is worth that"
+def outcome(asked: Course, effort: Effort) -> tuple[float, float, int, int, tuple[str, ...]]:
+    replayed = replay(asked, READS, effort)
+    return replayed.f1, round(replayed.probability, 3), replayed.calls, replayed.tokens, replayed.moves
 
 
-def test_what_is_fitted_to_courses() -> None:
-    courses = [course(number, right_first=number % 2 == 0) for number in range(40)]
-    fitted = fit_chooser(courses, calls=4.0, made_from={"by": "hand"})
-    assert (fitted.questions, fitted.first, fitted.chosen, fitted.oracle) == (40, 0.5, 1.0, 1.0)
-    assert fitted.captured == 1.0
-    again, split = fitted.chooser.outlooks["again"], fitted.chooser.outlooks["split"]
-    assert again.settles > 0.5 and split.settles == 0, "the second reading settled all that there was to settle"
-    assert (again.tokens, split.tokens) == (500, 4000)
-    assert fitted.policies[0].f1 == 1.0 and fitted.policies[0].calls <= 2
-    assert fitted.chooser.policy == fitted.policies[0].policy
-    cheap = fit_chooser(courses, calls=1.0, made_from={})
-    assert cheap.policies[0].calls == 1.0 and cheap.policies[0].f1 == 0.5, "no more calls than are allowed"
+def test_a_run_is_replayed_by_its_efforts() -> None:
+    likely, unsure = course(0.9), course(0.3)
+    assert outcome(likely, "medium") == (0.0, 0.832, 1, 100, ("read",)), "no move gains anything over 0.83"
+    assert outcome(likely, "high")[-1] == ("read", "split", "replan")
+    assert outcome(unsure, "medium") == (1.0, 0.877, 5, 1100, ("read", "split"))
+    assert outcome(unsure, "high") == (1.0, 0.881, 8, 1800, ("read", "split", "replan"))
+    half = course(0.4)  # likely right by 0.40, so that splitting gains 0.1 for a thousand tokens
+    assert replay(half, READS, "medium").moves == ("read", "split")
+    assert replay(half, READS, "low").moves == ("read",), "low effort asks for 0.2"
 
 
-def test_a_kind_with_few_questions_is_not_believed_to_be_another() -> None:
-    most = [course(number, right_first=number % 2 == 0) for number in range(40)]
-    rare = replace(course(40, right_first=True), operator="count")
-    outlooks = fit_chooser([*most, rare], calls=4.0, made_from={}).chooser.outlooks
-    over_all, alone = outlooks["again"].settles, outlooks["again/count"].settles
-    assert 0.8 * over_all < alone <= over_all, "its one question gained nothing"
+def test_a_move_is_taken_out_of_a_replay() -> None:
+    unsure = course(0.3)
+    assert replay(unsure, READS, "high", without=["replan"]).calls == 5
+    without = replay(unsure, READS, "high", without=["split"])
+    assert without.moves == ("read",) and without.f1 == 0.0, "there is no second plan without a first"
 
 
-def test_too_few_questions_are_refused() -> None:
-    with pytest.raises(InputError, match="too few"):
-        fit_chooser([course(0, right_first=True)], calls=4.0, made_from={})
+def test_a_guess_is_made_where_there_is_no_answer_and_brings_itself_alone() -> None:
+    parts = stated("split", 0.9, 1.0)
+    guessed = (
+        moment("read"),
+        moment("split", parts, calls=4),
+        moment("guess", parts, stated("guess", 0.1, 0.2), calls=1),
+    )
+    asked = Course("q", "films", guessed)
+    never = replace(READS, worth={"medium": 9.0})
+    assert replay(asked, never, "medium").moves == ("read", "guess"), "whatever it promises"
+    assert replay(asked, never, "medium").f1 == 0.2, "the answer of the parts was not there then"
+    assert replay(asked, READS, "medium").moves == ("read", "split"), "it promises nothing over an answer"
+    assert replay(asked, READS, "high").f1 == 1.0
+
+
+def test_what_is_judged_on_one_data_set() -> None:
+    judged = judge([course(0.9), course(0.3)], READS)
+    assert (judged.questions, judged.one_reading, judged.every_move, judged.oracle) == (2, 0.0, 1.0, 1.0)
+    assert (judged.f1, judged.calls, judged.tokens, judged.split) == (0.5, 3.0, 600.0, 0.5)
+    assert judged.every_calls == 8.0 and judged.kept == 1.0
+
+
+def made(data: str, signal: str, *, size: int = 40) -> list[Course]:
+    """Courses of which every other one is right at first, and only one signal tells which."""
+    courses = []
+    for number in range(size):
+        right = number % 2 == 0
+        first = stated("read", 0.5, float(right), **{signal: float(right)})
+        parts = replace(first, ways=("read", "split"), f1=1.0)
+        moments = (moment("read", first), moment("split", parts, calls=4, tokens=10_000))
+        courses.append(Course(f"{data}-{number}", data, moments))
+    return courses
+
+
+def test_weights_are_fitted_to_what_tells_right_from_wrong() -> None:
+    weights = fit_weights(made("films", "quoted"), logprobs=True)
+    assert weights.right({"confidence": 0.5, "quoted": 1.0}) > weights.right({"confidence": 0.5, "quoted": 0.0}) + 0.2
+    split = weights.after["split"]
+    assert split.tokens == 10_000 and split.right({}) > 0.8, "everything is right after it"
+    sure = [Course(str(n), "a", (moment("read", stated("read", n % 2, n % 2)),)) for n in range(40)]
+    assert "confidence" in fit_weights(sure, logprobs=True).right.weights
+    assert fit_weights(sure, logprobs=False).right.weights == {}, "it is not told without log-probabilities"
+
+
+def test_each_data_set_counts_the_same() -> None:
+    def of(data: str, f1: float, size: int) -> list[Course]:
+        return [Course(f"{data}{n}", data, (moment("read", stated("read", 0.0, f1)),)) for n in range(size)]
+
+    weights = fit_weights([*of("small", 1.0, 10), *of("large", 0.0, 1000)], logprobs=True)
+    assert weights.right({}) == pytest.approx(0.5, abs=0.01)
+
+
+def test_each_data_set_is_judged_by_weights_of_the_others() -> None:
+    """`quoted` tells right from wrong in two sets and the reverse in the third: only who never saw that one errs."""
+    films, towns, lakes = made("films", "quoted"), made("towns", "quoted"), made("lakes", "absent")
+    reverse = [
+        replace(
+            c,
+            moments=tuple(replace(m, answers=tuple(replace(a, f1=1 - a.f1) for a in m.answers)) for m in c.moments[:1]),
+        )
+        for c in made("lakes", "quoted")
+    ]
+    fitted = fit_chooser([*films, *towns, *lakes], made_from={"by": "hand"})
+    assert fitted.chooser.made_from["by"] == "hand" and fitted.chooser.made_from["sets"] == 3
+    medium = fitted.chooser.made_from["efforts"]["medium"]
+    judged = fitted.left_out["medium"]
+    assert medium["calls"] == round(sum(one.calls for one in judged) / 3, 2)
+    assert medium["f1"] == round(sum(one.f1 for one in judged) / 3, 4)
+    assert {effort: [one.data for one in judged] for effort, judged in fitted.left_out.items()} == {
+        effort: ["films", "towns", "lakes"] for effort in ("low", "medium", "high")
+    }
+    left_out = fit_chooser([*films, *towns, *reverse], made_from={}).left_out["high"]
+    errors = {one.data: one.error for one in left_out}
+    assert errors["lakes"] > max(errors["films"], errors["towns"]) + 0.1, "its own rows would have told"
+
+
+def test_efforts_lose_least_where_they_lose_most_within_their_share_of_calls() -> None:
+    fitted = fit_chooser([*made("films", "quoted"), *made("towns", "quoted")], made_from={})
+    for effort, share in SHARE_OF_CALLS.items():
+        judged = fitted.left_out[effort]
+        assert sum(one.calls / one.every_calls for one in judged) / len(judged) <= share + 1e-9
+    low, medium, high = (fitted.left_out[effort][0] for effort in ("low", "medium", "high"))
+    assert low.calls <= medium.calls <= high.calls == 5.0
+    assert (medium.one_reading, medium.f1, medium.calls) == (0.5, 1.0, 3.0), "it splits where the first is wrong"
+    assert (low.f1, low.calls) == (0.5, 1.0), "to split half of the questions takes too many calls for it"
+    assert fitted.chooser.with_logprobs.worth["low"] > fitted.chooser.with_logprobs.worth["medium"]
+    data = fitted.as_dict()
+    assert json.loads(json.dumps(data)) == data and set(data) == {
+        "left_out",
+        "left_out_without_logprobs",
+        "chooser",
+    }
+
+
+def test_questions_that_cost_no_calls_are_no_bad_end() -> None:
+    def free(data: str) -> list[Course]:
+        return [Course(f"{data}{n}", data, (replace(moment("read"), calls=0, tokens=0),)) for n in range(4)]
+
+    assert fit_chooser([*free("a"), *free("b")], made_from={}).left_out["high"][0].f1 == 0.0
+
+
+def test_one_data_set_cannot_be_left_out() -> None:
+    with pytest.raises(InputError, match="cannot be left out"):
+        fit_chooser(made("films", "quoted"), made_from={})
+
+
+LISTS = sorted((FOLDER / "hop" / "fit").glob("*.txt"))
+TABLE = FOLDER / "hop" / "small-model.yaml"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of data is not there")
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
+def test_the_weights_were_fitted_to_no_question_of_a_table(path: Path) -> None:
+    ids = path.read_text(encoding="utf-8").split()
+    assert len(set(ids)) == len(ids) >= 100
+    held_back = json.loads((SHARED / "not_for_training.json").read_text(encoding="utf-8"))
+    assert not {name for names in held_back.values() for name in names} & {*ids}
+    table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    if path.stem == "strategyqa":
+        return  # no table of hop asks it
+    data = table["data"][path.stem]
+    limit = data.get("limit", table["every"]["limit"])
+    lines = (SHARED / data["questions"]).read_text(encoding="utf-8").splitlines()
+    asked = {json.loads(line)["id"] for line in lines[:limit]}
+    assert len(asked) == limit == (200 if path.stem == "triviaqa" else 300)
+    assert not asked & {*ids}
+
+
+def test_there_are_rows_of_every_data_set_that_the_packaged_weights_name() -> None:
+    runs = {run["name"].rpartition(" on ")[2]: run["questions"] for run in frozen_chooser().made_from["runs"]}
+    assert runs == {path.stem: len(path.read_text(encoding="utf-8").split()) for path in LISTS}

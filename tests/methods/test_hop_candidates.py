@@ -2,80 +2,222 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.methods.hop_asked import FOUND
 
-from hoptree.core.values import Answer
-from hoptree.methods.hop.candidates import Candidate, Pool
-from hoptree.methods.hop.chooser import Chooser
+from hoptree.core.values import Answer, Passage
+from hoptree.methods.hop.candidates import Pool, mean_the_same
+from hoptree.methods.hop.chooser import Logistic, Weights
+from hoptree.methods.hop.signals import answer_signals, find_quote, question_signals, reading_signals
 
-CHOOSER = Chooser({"confidence": 1.0, "held": 1.0}, -1.0)
+WEIGHTS = Weights(Logistic({"confidence": 1.0, "quoted": 1.0}, -1.0))
 CITY = "In which city was the film made?"
 
 
-def pool(question: str = CITY, *, operated: bool = False, trusted: bool = False) -> Pool:
-    return Pool(question, CHOOSER, operated=operated, trusted=trusted)
+def make_pool(question: str = CITY, **options: Any) -> Pool:
+    weights = options.pop("weights", WEIGHTS)
+    return Pool(question, weights, question_signals(question), **{"operated": False, "trusted": False, **options})
 
 
-def why(some: Pool) -> str:
-    return some.why(some.standings())
+def why(pool: Pool) -> str:
+    return pool.explain(pool.standings())
 
 
-def test_names_of_the_question_that_are_missing_in_what_was_read() -> None:
-    some = pool("Who directed Whiplash?")
-    some.add(Answer("Damien Chazelle"), "read", FOUND[:1])
-    some.add(Answer("Alfred Hitchcock"), "again", FOUND[2:3])
-    covered = {one.answer.text: one.features["covered"] for one in some.standings()}
-    assert covered == {"Damien Chazelle": 1.0, "Alfred Hitchcock": 0.0}
-    nameless = pool()
-    nameless.add(Answer("Boston"), "read", FOUND)
-    assert nameless.standings()[0].features["covered"] == 0.5, "no names, and nothing to tell"
+def test_names_of_the_question_that_are_missing_where_an_answer_was_read() -> None:
+    pool = make_pool("Who directed Whiplash?")
+    pool.add(Answer("Damien Chazelle"), "read", FOUND[:1])
+    pool.add(Answer("Alfred Hitchcock"), "split", FOUND[2:3])
+    named = {standing.answer.text: standing.features["named"] for standing in pool.standings()}
+    assert named == {"Damien Chazelle": 1.0, "Alfred Hitchcock": 0.0}
 
 
-@pytest.mark.parametrize(("operated", "read"), [(True, -1.0), (False, 0.0)])
-def test_what_a_reader_compared_counts_less_where_code_can(operated: bool, read: float) -> None:
-    some = pool("Which film is older, Whiplash or Vertigo?", operated=operated)
-    some.add(Answer("Whiplash"), "read")
-    some.add(Answer("Vertigo"), "split", computed=True)
-    assert {one.answer.text: one.features["computed"] for one in some.standings()} == {"Whiplash": read, "Vertigo": 1.0}
+@pytest.mark.parametrize("operated", [True, False])
+def test_what_a_reader_compared_is_told_apart_where_code_can_compare(operated: bool) -> None:
+    pool = make_pool("Which film is older, Whiplash or Vertigo?", operated=operated)
+    pool.add(Answer("Whiplash"), "read")
+    pool.add(Answer("Vertigo"), "split", computed=True)
+    counted = {
+        standing.answer.text: (standing.features["computed"], standing.features["uncomputed"])
+        for standing in pool.standings()
+    }
+    assert counted == {"Whiplash": (0.0, float(operated)), "Vertigo": (1.0, 0.0)}
 
 
-def test_the_second_reading_did_not_come_first() -> None:
-    some = pool()
-    some.add(Answer("Boston", confidence=0.40), "read")
-    some.add(Answer("Chicago", confidence=0.44), "again")
-    assert why(some) == "the model was slightly surer of its words"
-    equal = pool()
+def test_answers_that_mean_the_same_are_one_with_what_speaks_for_each() -> None:
+    pool = make_pool("Which label released it?")
+    pool.add(Answer("Capitol", confidence=0.4, support=("a",)), "read")
+    pool.add(Answer("Capitol Records", confidence=0.9, support=("b",)), "split", supported=0.5)
+    pool.add(Answer("Decca", confidence=0.2), "replan")
+    first, second = pool.standings()
+    assert (first.answer.text, first.ways, first.answer.support) == ("Capitol Records", ("read", "split"), ("a", "b"))
+    assert first.features | {"agreement": 0.5, "against": 0.5, "confidence": 0.9, "supported": 0.5} == first.features
+    assert first.features["parted"] == 1 and first.features["unparted_links"] == 0
+    assert (second.features["agreement"], second.features["guess"]) == (0.0, 0.0)
+
+
+def test_of_equal_answers_the_first_one_stands_first() -> None:
+    pool = make_pool()
+    pool.add(Answer("Boston", confidence=0.40), "read")
+    pool.add(Answer("Chicago", confidence=0.50), "split")
+    assert why(pool) == "the model was sure of its words"
+    equal = make_pool()
     equal.add(Answer("Boston", confidence=0.4), "read")
-    equal.add(Answer("Chicago", confidence=0.4), "again")
+    equal.add(Answer("Chicago", confidence=0.4), "split")
     assert equal.standings()[0].answer.text == "Boston" and why(equal) == "it came first"
+    alone = make_pool()
+    alone.add(Answer("Boston"), "read")
+    assert why(alone) == "no other answer was found"
+
+
+def test_no_reason_is_given_that_speaks_against_an_answer() -> None:
+    pool = make_pool(weights=Weights(Logistic({"quoted": -3.0}, 0.0)))
+    pool.add(Answer("Providence"), "read", FOUND)
+    pool.add(Answer("Boston"), "split", FOUND)
+    assert pool.standings()[0].answer.text == "Boston"
+    assert why(pool) == "it is likelier by what was counted about both"
 
 
 def test_a_likelier_answer_that_may_not_be_given_is_said_to_be_none() -> None:
-    some = pool()
-    some.add(Answer("Boston", confidence=0.05), "read")
-    some.add(Answer("Zurich"), "own")
-    first, second = some.standings()
+    pool = make_pool()
+    pool.add(Answer("Boston", confidence=0.05), "read")
+    pool.add(Answer("Zurich"), "own")
+    first, second = pool.standings()
     assert first.features["against"] == second.features["against"] == 0, "what is none speaks against nothing"
     assert first.answer.text == "Boston" and second.probability > first.probability
-    assert why(some) == "Zurich is no answer: only the model's own knowledge is behind it"
-    some.add(Answer("Chicago", confidence=0.01), "again")
-    assert why(some).endswith("; Zurich is no answer: only the model's own knowledge is behind it")
-    assert why(some).startswith("the model was slightly surer of its words;")
+    assert why(pool) == "Zurich is no answer: only the model's own knowledge is behind it"
+    pool.add(Answer("Chicago", confidence=0.01), "split")
+    assert why(pool).endswith("; Zurich is no answer: only the model's own knowledge is behind it")
 
 
 def test_what_parts_that_were_only_recalled_come_to_may_not_be_given() -> None:
-    some = pool()
-    some.add(Answer("Zurich"), "split", computed=True, recalled=True)
-    (only,) = some.standings()
-    assert only.recalled and not some.may_be_final(only)
-    assert some.why_not(only, 0.0) == "only the model's own knowledge is behind it"
-    told = Candidate.read(some.candidates[0].as_dict())
-    assert told == some.candidates[0] and told.recalled
-    some.add(Answer("Zurich"), "read")
-    (both,) = some.standings()
-    assert some.may_be_final(both) and not some.why_not(both, 0.0), "a reading says it too"
-    known = pool(trusted=True)
+    pool = make_pool()
+    pool.add(Answer("Zurich"), "split", computed=True, recalled=True)
+    (only,) = pool.standings()
+    assert only.recalled and not pool.may_be_final(only)
+    assert pool.why_not(only, 0.0) == "only the model's own knowledge is behind it"
+    pool.add(Answer("Zurich"), "read")
+    (both,) = pool.standings()
+    assert pool.may_be_final(both) and not pool.why_not(both, 0.0), "a reading says it too"
+    known = make_pool(trusted=True)
     known.add(Answer("Zurich"), "split", recalled=True)
     assert known.may_be_final(known.standings()[0])
     assert known.why_not(known.standings()[0], 0.9) == "it is too unlikely"
+
+
+def test_what_is_unknown_is_no_candidate() -> None:
+    pool = make_pool()
+    pool.add(Answer("", status="unknown"), "read", FOUND)
+    pool.add(Answer("Boston", status="unknown"), "split", FOUND)
+    assert pool.candidates == [] and pool.standings() == []
+    assert pool.state([]) == {**question_signals(CITY), "nothing": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        ("Capitol", "Capitol Records"),
+        ("Chazelle", "Damien Chazelle"),
+        ("The Beatles", "Beatles"),
+        ("3", "three"),
+        ("3 May 1999", "May 3, 1999"),
+        ("1999", "3 May 1999"),
+        ("Yes.", "yes"),
+        ("W. J. Has", "Wojciech Jerzy Has"),
+        ("United States", "United States of America"),
+        ("UK", "United Kingdom"),
+        ("Thames", "River Thames"),
+        ("", ""),
+    ],
+)
+def test_answers_that_mean_the_same(answer: str, other: str) -> None:
+    assert mean_the_same(answer, other) is mean_the_same(other, answer) is bool(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        ("London", "New London"),
+        ("London", "London County Council"),
+        ("London", "New London County Council"),
+        ("York", "New York"),
+        ("Virginia", "West Virginia"),
+        ("Mexico", "Mexico City"),
+        ("Guinea", "Equatorial Guinea"),
+        ("Ireland", "Northern Ireland"),
+        ("Dumas", "Dumas Jr."),
+        ("Tom", "Tom and Jerry"),
+        ("Apollo", "Apollo 13"),
+        ("1999", "1998"),
+        ("3", "30"),
+        ("yes", "no"),
+        ("Paris", "Paris, Texas"),
+        ("film", "film director"),
+        ("Boston", ""),
+    ],
+)
+def test_answers_that_do_not(answer: str, other: str) -> None:
+    assert not mean_the_same(answer, other) and not mean_the_same(other, answer)
+
+
+PAGES = (
+    Passage("w", "Whiplash", "Whiplash is a film. It was directed by Damien Chazelle. Damien Chazelle wrote it."),
+    Passage("b", "Yes", "No. There is no other film. It was directed by Damien Chazelle, they say."),
+)
+
+
+def test_the_copied_sentence_is_the_one_an_answer_rests_on() -> None:
+    question = "Who directed the film Whiplash?"
+    free = find_quote("Damien Chazelle", question, PAGES)
+    assert free and free.text == "It was directed by Damien Chazelle."
+    copied = find_quote("Damien Chazelle", question, PAGES, copied="damien chazelle wrote it")
+    assert copied and copied.text == "Damien Chazelle wrote it."
+    made_up = find_quote("Damien Chazelle", question, PAGES, copied="Damien Chazelle made Whiplash in a barn.")
+    assert made_up == free, "what no passage says is no copy"
+    assert find_quote("Boston", question, PAGES, copied="Boston made it.") is None
+
+
+def test_a_sentence_without_words_is_a_copy_of_nothing() -> None:
+    pages = (Passage("x", "", "... He. ?!"), Passage("y", "", "The film was made in Oslo."))
+    quote = find_quote("Oslo", "Where?", pages, copied="The film was made in Oslo.")
+    assert quote and quote.passage == "y"
+
+
+def test_a_bare_yes_rests_on_a_copy_alone() -> None:
+    question = "Is there another film?"
+    assert find_quote("no", question, PAGES) is None
+    assert find_quote("no", question, PAGES, copied="Somebody says so.") is None, "though a sentence has the word"
+    quote = find_quote("no", question, PAGES, copied="There is no other film.")
+    assert quote and quote.as_dict() == {"passage": "b", "text": "There is no other film."}
+
+
+def test_what_a_question_shows() -> None:
+    signals = question_signals("In which city was the director of the film Whiplash born?")
+    assert signals == {"links": pytest.approx(2 / 4), "names": pytest.approx(1 / 3), "words": pytest.approx(11 / 30)}
+    assert question_signals("Who?") == {"links": 0.0, "names": 0.0, "words": pytest.approx(1 / 30)}
+    assert question_signals("")["words"] == 0.0
+
+
+def test_how_much_of_a_question_was_read() -> None:
+    question = "Who directed the film Whiplash of Chazelle?"  # direc, film, whipl, chaze
+    assert reading_signals(question, FOUND[:1]) == {"page_best": 1.0, "pages": 1.0}
+    assert reading_signals(question, FOUND[1:2]) == {"page_best": 0.5, "pages": 0.5}
+    assert reading_signals(question, FOUND[1:3]) == {"page_best": 0.5, "pages": 0.75}
+    assert reading_signals(question, ()) == {"page_best": 0.0, "pages": 0.0}
+
+
+def test_how_much_of_a_question_an_answer_covers() -> None:
+    question = "In which city was Damien Chazelle born?"
+    quote = find_quote("Providence", question, FOUND)
+    signals = answer_signals(question, "Providence", quote, FOUND)
+    assert signals["quoted"] == signals["sentence"] == signals["page"] == signals["named"] == 1.0
+    assert (signals["typed"], signals["echo"]) == (1.0, 0.0)
+    nowhere = answer_signals(question, "Boston", None, FOUND)
+    assert {name: nowhere[name] for name in ("quoted", "sentence", "page", "named")} == dict.fromkeys(
+        ("quoted", "sentence", "page", "named"), 0.0
+    )
+    assert answer_signals("When was he born?", "Boston", None, ())["typed"] == -1.0
+    assert answer_signals("When was he born?", "1985", None, ())["typed"] == 1.0
+    assert answer_signals("Is Boston older than Oslo?", "Boston", None, ())["echo"] == 1.0
+    assert answer_signals("Is Boston older than Oslo?", "Bost", None, ())["echo"] == 0.0

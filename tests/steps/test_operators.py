@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.methods.hop.candidates import find_quote
+from hoptree.methods.hop.signals import find_quote
 from hoptree.methods.hop.word_plans import Operator, operator_of
 from hoptree.text.grounding import fits_question_type
 
@@ -19,7 +19,7 @@ from hoptree.text.grounding import fits_question_type
         ("How many films did Alfred Hitchcock direct?", "count"),
         ("Was Alfred Hitchcock knighted?", "yes_no"),
         ("Which actors starred in Vertigo and studied at Princeton University?", "intersect"),
-        ("Where was the director of Whiplash born?", "chain"),
+        ("Where was the director of Whiplash born?", "lookup"),
         ("Where was Whiplash made?", "lookup"),
         ("What is the name of the town?", "lookup"),
         ("", "lookup"),

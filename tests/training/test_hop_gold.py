@@ -20,7 +20,7 @@ from hoptree.training.build import build
 from hoptree.training.formats import SetSpec
 from hoptree.training.hop_passages import cut_answer, find_evidence, spelled, untold_question, with_gold
 
-QUESTION = {
+QUESTION: dict[str, Any] = {
     "id": "q0",
     "dataset": "films",
     "source_split": "train",

@@ -160,7 +160,8 @@ def _report_weights(title: str, logistic: Logistic) -> None:
 def _report_origin(made_from: Mapping[str, Any]) -> None:
     """Print where the weights come from, run by run; a file written by hand may say something else, or nothing."""
     runs = [run for run in made_from.get("runs") or () if isinstance(run, dict)]
-    rest = {name: value for name, value in made_from.items() if name != "runs" or not runs}
+    shown = {"runs", "efforts", "sets"} if runs else set[str]()
+    rest = {name: value for name, value in made_from.items() if name not in shown}
     if made_from:
         echo("made from:")
     for run in runs:

@@ -28,6 +28,8 @@ _RIGHT = 0.5
 """F1 from which an answer counts as right where only right and wrong are told apart."""
 _ROUNDS = 100
 _SETTLED = 1e-10
+_MIN_PENALTY = 1e-6
+"""Without any, features that always occur together have no single best weights."""
 _WORTH = tuple(number / 400 for number in range(-16, 41))
 """Least gains for a thousand tokens that are tried: some moves are made that are expected to lose a little."""
 _UNKNOWN_TO_OTHERS = ("confidence",)
@@ -125,7 +127,7 @@ def fit_logistic(
         return Logistic({}, 0.0)
     x = np.array([[row.get(name, 0.0) for name in names] + [1.0] for row in rows])
     y, w = np.array(targets), np.array(shares)
-    cost = np.array([penalty] * len(names) + [_SETTLED])
+    cost = np.array([max(penalty, _MIN_PENALTY)] * len(names) + [_SETTLED])
     point = np.zeros(len(names) + 1)
     for _ in range(_ROUNDS):
         chance = 1 / (1 + np.exp(-np.clip(x @ point, -30, 30)))
@@ -324,7 +326,7 @@ def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, W
     for least in _WORTH:
         judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]
         worst = max(one.every_move - one.f1 for one in judged)
-        tried.append((least, worst, _mean([one.calls / one.every_calls for one in judged])))
+        tried.append((least, worst, _mean([one.calls / (one.every_calls or 1.0) for one in judged])))
     chosen: dict[str, float] = {}
     for effort, share in SHARE_OF_CALLS.items():
         within = [row for row in tried if row[2] <= share] or [min(tried, key=lambda row: row[2])]

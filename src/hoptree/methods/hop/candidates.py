@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from hoptree.methods.hop.signals import Quote, answer_signals, find_quote, round
 from hoptree.methods.steps.verify import same
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
+from hoptree.text.quantities import countries
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""
@@ -27,6 +29,14 @@ _MIN_REASON = 0.05
 """What weighs less is no reason."""
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _PARTED = ("split", "replan")
+_OF_ANOTHER = frozenset(
+    re.findall(
+        r"\w+",
+        "new old north south east west northern southern eastern western upper lower and or no not county council "
+        "junior senior jr sr ii iii",
+    )
+)
+"""Words that make another thing of a name, or several: New London, Kent County, Dumas Jr."""
 _WORDS = {
     "agreement": "several moves came to it",
     "confidence": "the model was sure of its words",
@@ -210,13 +220,26 @@ class Pool:
 
 
 def mean_the_same(answer: str, other: str) -> bool:
-    """Return whether answers are the same, or one is a shorter form of the other's name: Capitol, Capitol Records."""
+    """Return whether answers are the same, or one is a shorter form of the other's name: Capitol, Capitol Records.
+
+    The longer name is of another thing where it says so (New London), or where the shorter one is a country (Mexico).
+    """
     if same(answer, other):
         return True
-    short, long = sorted((question_key(answer).split(), question_key(other).split()), key=len)
-    is_name = min(answer, other, key=len)[:1].isupper() and not any(map(str.isdigit, answer + other))
-    begins = long[: len(short)] == short or long[-len(short) :] == short
-    return bool(short) and is_name and begins and "," not in answer + other and not {"and", "or", "no", "not"} & {*long}
+    if "," in answer + other or any(map(str.isdigit, answer + other)):
+        return False
+    keys = question_key(answer), question_key(other)
+    short, long = sorted((key.split() for key in keys), key=len)
+    if not short or not min(answer, other, key=len)[:1].isupper():
+        return False
+    if long[: len(short)] == short:
+        added = long[len(short) :]
+    elif long[-len(short) :] == short:
+        added = long[: -len(short)]
+    else:
+        return False
+    named = [countries().by_name.get(key) for key in keys]
+    return not _OF_ANOTHER & {*added} and (named[0] == named[1] or " ".join(short) not in countries().by_name)
 
 
 def _is_recalled(group: Sequence[Candidate]) -> bool:

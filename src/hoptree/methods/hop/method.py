@@ -345,7 +345,7 @@ class _Run:
                 self._ctx, self._question, demonstrations=(), mend_leaks=True, prompt="trained_plan", may_be_simple=True
             )
         shots = nearest_demonstrations(self._question)
-        titles = dict.fromkeys(passage.title for passage in self._passages)
+        titles = dict.fromkeys(" ".join(passage.title.split()) for passage in self._passages)  # one line each
         shown = {"titles": "\n".join(titles)} if titles else {}
         plan = await decompose_tree(
             self._ctx,

@@ -18,8 +18,8 @@ from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node
 
 _MAX_TOKENS = 128
-_LINES = lazy_re(r"\A\s*(?:sentence:\s*(?P<sentence>.*?)\s*)?^\s*answer:[ \t]*(?P<answer>.*)\Z", re.I | re.S | re.M)
-_SENTENCE_ONLY = lazy_re(r"\A\s*sentence:\s*(?P<sentence>.*)\Z", re.I | re.S)
+_SENTENCE = "sentence:"
+_ANSWER_LABEL = lazy_re(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,26 @@ async def read_passages(
 
 def parse_reading(reply: str) -> tuple[str, str, int]:
     """Return the copied sentence, the answer, and where the answer begins; a reply without labels is an answer."""
-    if lines := _LINES.match(reply):
-        return (lines["sentence"] or "").strip(" \"'“”"), lines["answer"].strip(), lines.start("answer")
-    if cut_off := _SENTENCE_ONLY.match(reply):
-        return cut_off["sentence"], "", len(reply)
-    return "", reply.strip(), 0
+    text = reply.lstrip()
+    first = len(reply) - len(text)
+    copies = text[: len(_SENTENCE)].casefold() == _SENTENCE
+    begin = first + len(_SENTENCE) if copies else first
+    label = _ANSWER_LABEL.search(reply)
+    if label and (copies or label.start() <= first < label.end()):
+        return _unquoted(reply[begin : label.start()]), reply[label.end() :].strip(), label.end()
+    return (_unquoted(reply[begin:]), "", len(reply)) if copies else ("", reply.strip(), 0)
+
+
+def _unquoted(sentence: str) -> str:
+    return sentence.strip(" \t\r\n\"'“”")
 
 
 def _least_probability(reply: Reply, start: int) -> float | None:
     """Return the probability of the least likely token from a place in the reply on; None without any."""
-    least, at = None, 0
-    for token in reply.choices[0].tokens:
+    tokens = reply.choices[0].tokens
+    spelled = "".join(token.text for token in tokens)
+    least, at = None, len(spelled.lstrip()) - len(spelled)  # the text of a reply begins with its first word
+    for token in tokens:
         at += len(token.text)
         if at > start and token.text.strip():
             least = token.logprob if least is None else min(least, token.logprob)

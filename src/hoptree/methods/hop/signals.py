@@ -49,20 +49,21 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
     """Return the sentence an answer rests on: the one `copied` by the reader, if a passage has it.
 
     Else the first one with the answer's words and most of the question's; titles count for their sentences. None where
-    no sentence holds the answer.
+    no sentence holds the answer; a bare yes or no stands in any text, so that only a copy bears it out.
     """
     wanted = question_key(answer)
-    if not wanted or (wanted in ("yes", "no") and not copied):
-        return None
     asked, copy = stems(question), question_key(copied)
+    only_copies = wanted in ("yes", "no")
+    if not wanted or (only_copies and not copy):
+        return None
     best: tuple[tuple[bool, int], Quote] | None = None
     for passage in passages:
         title = stems(passage.title)
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
-            is_copy = bool(copy) and (copy in key or key in copy)
-            if not is_copy and f" {wanted} " not in f" {key} ":
+            is_copy = bool(copy and key) and (f" {copy} " in f" {key} " or f" {key} " in f" {copy} ")
+            if not is_copy and (only_copies or f" {wanted} " not in f" {key} "):
                 continue
             rank = (is_copy, len(asked & (stems(sentence) | title)))
             if best is None or rank > best[0]:

@@ -1,0 +1,86 @@
+"""hop's reader: what a reply is taken for, and how sure the model was of the answer alone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.hop_asked import FOUND
+from tests.patience import patience
+
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.hop.reading import Reading, parse_reading, read_passages
+from hoptree.models.scripted import Rule, ScriptedModel
+
+
+@pytest.mark.parametrize(
+    ("reply", "copied", "answer"),
+    [
+        ("Sentence: He was born in Oslo.\nAnswer: Oslo", "He was born in Oslo.", "Oslo"),
+        ("  sentence: “He was born in Oslo.”\n\n  ANSWER:Oslo \n", "He was born in Oslo.", "Oslo"),
+        ("Sentence: one\ntwo\nAnswer: Oslo", "one\ntwo", "Oslo"),
+        ("Sentence:\nAnswer: Oslo", "", "Oslo"),
+        ("Answer: Oslo", "", "Oslo"),
+        ("Sentence: He said: Answer: no.\nAnswer: Oslo", "He said: Answer: no.", "Oslo"),
+        ("Sentence: It was cut o", "It was cut o", ""),
+        ("Sentence: It was cut.\nAnswer:", "It was cut.", ""),
+        ("Oslo", "", "Oslo"),
+        (" NOT FOUND\n", "", "NOT FOUND"),
+        ("Oslo\nAnswer: Rome", "", "Oslo\nAnswer: Rome"),
+        ("", "", ""),
+    ],
+)
+def test_what_a_reply_is_taken_for(reply: str, copied: str, answer: str) -> None:
+    sentence, text, start = parse_reading(reply)
+    assert (sentence, text) == (copied, answer)
+    assert reply[start:].strip() == answer
+
+
+LINES = st.lists(
+    st.sampled_from(["Sentence:", "answer:", "Answer: ", " ", "\n", "\r", '"', "Oslo", "\x0b", "İ"]) | st.text()
+)
+
+
+@given(LINES.map("".join))
+def test_an_answer_is_a_piece_of_the_reply(reply: str) -> None:
+    sentence, answer, start = parse_reading(reply)
+    assert sentence in reply and answer in reply
+    assert 0 <= start <= len(reply) and reply[start:].strip() == answer
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", " \n", "\t", "Sentence:\n", "a\n", "\n answer"])
+def test_a_long_reply_takes_no_time(blank: str) -> None:
+    with patience():
+        for begin in ("", "Sentence:", "Answer"):
+            parse_reading(f"{begin}{blank * 20_000}x")
+
+
+def read(reply: str, logprobs: list[float], prompt: str = "trained_read", *, found: bool = True) -> Reading:
+    rules = [Rule(reply, step="read", logprob=logprobs)]
+    ctx = Context(method="hop", model=ScriptedModel(rules=rules), calls=Calls(None), trace=Trace("test"))
+    passages = FOUND if found else ()
+    return asyncio.run(read_passages(ctx, "Where was Damien Chazelle born?", passages, prompt=prompt))
+
+
+def test_confidence_is_that_of_the_answers_own_words() -> None:
+    reading = read("Sentence: In Providence.\nAnswer: Providence City", [-3.0, -3.0, -3.0, -3.0, -0.1, -0.2])
+    assert reading.answer.confidence == pytest.approx(math.exp(-0.2)) and reading.copied == "In Providence."
+    plain = read("Providence City", [-0.1, -0.7])
+    assert plain.answer.confidence == pytest.approx(math.exp(-0.7)), "without labels all words are the answer's"
+    late = read("\n\n\n\nSentence: In Providence.\nAnswer: Providence", [-3.0, -3.0, -3.0, -3.0, -0.1])
+    assert late.answer.confidence == pytest.approx(math.exp(-0.1)), "tokens begin before the text does"
+
+
+@pytest.mark.parametrize("reply", ["NOT FOUND", "Sentence: He was born in the ci", "Answer: NOT FOUND", "", "unknown"])
+def test_no_answer_is_none(reply: str) -> None:
+    reading = read(reply, [-0.1])
+    assert not reading.answer.known and reading.answer.text == "" and reading.copied == ""
+
+
+def test_nothing_is_read_where_nothing_was_found() -> None:
+    assert not read("Providence", [-0.1], found=False).answer.known
