@@ -10,7 +10,14 @@ from tests.methods.hop_asked import FOUND
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.candidates import Pool, mean_the_same
 from hoptree.methods.hop.chooser import Logistic, Weights
-from hoptree.methods.hop.signals import answer_signals, find_quote, question_signals, reading_signals
+from hoptree.methods.hop.signals import (
+    answer_signals,
+    echoes,
+    find_quote,
+    is_stated,
+    question_signals,
+    reading_signals,
+)
 
 WEIGHTS = Weights(Logistic({"confidence": 1.0, "quoted": 1.0}, -1.0))
 CITY = "In which city was the film made?"
@@ -221,3 +228,17 @@ def test_how_much_of_a_question_an_answer_covers() -> None:
     assert answer_signals("When was he born?", "1985", None, ())["typed"] == 1.0
     assert answer_signals("Is Boston older than Oslo?", "Boston", None, ())["echo"] == 1.0
     assert answer_signals("Is Boston older than Oslo?", "Bost", None, ())["echo"] == 0.0
+
+
+def test_what_is_stated_is_in_a_sentence_about_the_question() -> None:
+    assert is_stated("Who directed the film Whiplash?", "Damien Chazelle", PAGES[:1])
+    assert not is_stated("Who composed the music?", "Damien Chazelle", PAGES[:1]), "its words alone"
+    assert not is_stated("Who directed the film Whiplash?", "Boston", PAGES)
+    assert not is_stated("Who directed the film Whiplash?", "Whiplash", PAGES), "the question once more"
+
+
+@pytest.mark.parametrize(
+    ("answer", "repeats"), [("Whiplash", True), ("Whiplash (film)", True), ("Whip", False), ("", False)]
+)
+def test_what_only_repeats_the_question(answer: str, repeats: bool) -> None:
+    assert echoes("Who directed the film Whiplash?", answer) is repeats

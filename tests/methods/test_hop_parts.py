@@ -312,3 +312,33 @@ def test_what_only_a_guess_says_is_no_supported_answer(asked: Ask) -> None:
     run = asked(script, trained=True)
     assert run.result.answer == "Boston" and UNSUPPORTED in run.result.warnings, "it is made whatever it promises"
     assert asked([plan({}), Rule(["NOT FOUND", "Boston"], step="read")], trained=True, abstain=0.9).result.answer == ""
+
+
+class _Pages(Shelf):
+    """Finds a page of films and as many others as are asked for, always in the same order."""
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        self.asked.append((query, k))
+        others = [Passage(f"p{number}", f"Page {number}", f"Page {number} is of nothing.") for number in range(20)]
+        return () if where else tuple([self.passages[0], *others][:k])
+
+
+def test_after_not_found_only_passages_are_read_that_were_not_read_before(tmp_path: Path) -> None:
+    script = [replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="NOT FOUND", Where_was="NOT FOUND")]
+    run = asking(tmp_path, _Pages)([*script, Rule("Boston", step="final")], **EVERY, k=3)
+    searches = [event["k"] for event in run.of("retrieve", node=1)]
+    assert searches == [3, 6, 6], "twice as many the second time, by both queries"
+    first, second = [
+        text for step, text in run.model.requests if step == "hop/read" and "Question: Who directed" in text
+    ]
+    shown = [{number for number in range(20) if f"Page {number} is" in text} for text in (first, second)]
+    assert shown == [{0, 1}, {2, 3, 4}], "no more than at first"
+
+
+def test_a_part_needs_a_sentence_that_states_its_answer(asked: Ask) -> None:
+    parts = {"query1": {"question": "Who composed the music?", "children": {"query2": "Where was #query1 born?"}}}
+    script = [replan({}), plan(parts), *reads(In_which=("Boston", HALF), Who_composed="Damien Chazelle")]
+    run = asked([*script, *reads(Where_was="Providence"), Rule("Providence", step="final")], **EVERY)
+    first = run.node(1)
+    assert (first["answer"], first["source"], first["supported"]) == ("Damien Chazelle", "fallback", False)
+    assert run.node(2)["supported"] is False, "it rests on that"
