@@ -21,6 +21,7 @@ from tests.methods.hop_asked import (
     chosen,
     plan,
     reads,
+    replan,
     skipped,
     standings,
     steps,
@@ -303,3 +304,23 @@ def test_what_was_read_is_never_a_turn_or_a_line_of_the_prompt(trained: bool) ->
     if not trained:
         (planned,) = (prompt for prompt in run.prompts if "with these titles" in prompt)
         assert f"\nWhiplash {ORDERS}\n" in planned and "quoted material" in planned, "a title is one line"
+
+
+class ByTitle(Shelf):
+    """Gives the pages whose titles a query holds."""
+
+    async def search(self, query: str, *, k: int, where: Any = None) -> tuple[Passage, ...]:
+        return tuple(passage for passage in self.passages if passage.title in query)[:k]
+
+
+def test_the_last_reading_after_a_second_plan_sees_what_the_first_one_found() -> None:
+    chain = {"query1": "Who directed the film Whiplash?", "query2": "Where was #query1 born?"}
+    script = [
+        replan({"query1": "In which state is Providence?"}),
+        plan({**chain, "query3": "In which state is #query2 today?"}),
+        *reads(In_which_city=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="Providence", state="unknown"),
+        Rule("Providence", step="final"),
+    ]
+    run = Recorded("hop", script, ROOT, ByTitle(*FOUND), options=EVERY)
+    last = [prompt for prompt in run.prompts if "Where was Damien Chazelle born? Providence." in prompt][-1]
+    assert "passage: Damien Chazelle:" in last, "the page of a part that the first plan answered"

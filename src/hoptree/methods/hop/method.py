@@ -197,6 +197,7 @@ class _Run:
         }
         self._pool = Pool(question, self._weights, signals, operated=operated, trusted=boundary.usable)
         self._passages: tuple[Passage, ...] = ()
+        self._parts: Parts | None = None
         self._missing: list[tuple[Node, Solved]] = []
         self._known: list[Solved] = []
         self._skipped: list[str] = []
@@ -365,7 +366,7 @@ class _Run:
             if way == "split":
                 record_plan(self._ctx, Plan(()))
             return
-        parts = Parts(self._ctx, self._passages, k=self._k, trained=self._trained)
+        parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, trained=self._trained)
         solved = await in_order(plan, parts.solve, parallel=True)
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
