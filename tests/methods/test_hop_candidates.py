@@ -242,3 +242,20 @@ def test_what_is_stated_is_in_a_sentence_about_the_question() -> None:
 )
 def test_what_only_repeats_the_question(answer: str, repeats: bool) -> None:
     assert echoes("Who directed the film Whiplash?", answer) is repeats
+
+
+@pytest.mark.parametrize(("operated", "first"), [(False, "Damien Chazelle"), (True, "Whiplash")])
+def test_what_only_repeats_the_question_stands_behind_other_answers(operated: bool, first: str) -> None:
+    pool = make_pool("Who directed the film Whiplash?", operated=operated)
+    pool.add(Answer("Whiplash", confidence=0.9), "read", FOUND[:1])
+    pool.add(Answer("Damien Chazelle", confidence=0.1), "split", FOUND[:1])
+    standings = pool.standings()
+    assert standings[0].answer.text == first, "what a question compares is among its own words"
+    assert {standing.answer.text for standing in standings} == {"Whiplash", "Damien Chazelle"}, "none is lost"
+
+
+def test_an_answer_of_another_type_stands_behind_others() -> None:
+    pool = make_pool("When was Damien Chazelle born?")
+    pool.add(Answer("Providence", confidence=0.9), "read", FOUND[1:2])
+    pool.add(Answer("1985", confidence=0.1), "split", FOUND[1:2])
+    assert [standing.answer.text for standing in pool.standings()] == ["1985", "Providence"]

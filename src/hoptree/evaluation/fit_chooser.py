@@ -17,7 +17,7 @@ from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.calibration import Decision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
-from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights
+from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
 from hoptree.methods.hop.method import Standings
 
 PENALTY = 1.0
@@ -57,9 +57,14 @@ class Moment:
 
     def best(self, right: Logistic) -> tuple[float, float]:
         """Return the F1 and the probability of the likeliest answer."""
-        rated = [(right(answer.features), answer.f1) for answer in self.answers]
-        probability, f1 = max(rated, key=lambda pair: pair[0], default=(0.0, 0.0))
-        return f1, probability
+        if (likeliest := self.likeliest(right)) is None:
+            return 0.0, 0.0
+        return likeliest.f1, right(likeliest.features)
+
+    def likeliest(self, right: Logistic) -> Stated | None:
+        """Return the answer that hop would put first."""
+        # What is no answer by its form stands behind the others.
+        return max(self.answers, key=lambda one: (not is_unfit(one.features), right(one.features)), default=None)
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,8 @@ def _state(moment: Moment, right: Logistic, hidden: Sequence[str] = ()) -> dict[
     question = {name: value for name, value in moment.state.items() if name != "odds"}
     if not moment.answers:
         return question
-    likeliest = max(moment.answers, key=lambda answer: right(answer.features))
+    likeliest = moment.likeliest(right)
+    assert likeliest is not None
     chance = min(max(right(likeliest.features), 1e-6), 1 - 1e-6)
     state = {**question, **likeliest.features, "odds": math.log(chance / (1 - chance))}
     return {name: value for name, value in state.items() if name not in hidden}

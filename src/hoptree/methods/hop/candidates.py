@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.chooser import Weights
+from hoptree.methods.hop.chooser import Weights, is_unfit
 from hoptree.methods.hop.signals import Quote, answer_signals, find_quote, rounded
 from hoptree.methods.steps.verify import same
 from hoptree.text.grounding import grounded
@@ -126,11 +126,17 @@ class Pool:
         self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled))
 
     def standings(self) -> list[Standing]:
-        """Return the different answers, the likeliest first, what cannot be given last; of equals the first found."""
+        """Return the different answers, the likeliest first; of equals the first found.
+
+        Those that are no answer by their form come behind all others, and what cannot be given comes last.
+        """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
         standings = [self._standing(group, rivals) for group in groups]
-        return sorted(standings, key=lambda standing: (not self.may_be_final(standing), -standing.probability))
+        return sorted(
+            standings,
+            key=lambda standing: (not self.may_be_final(standing), is_unfit(standing.features), -standing.probability),
+        )
 
     def state(self, standings: Sequence[Standing]) -> dict[str, float]:
         """Return what the worth of a further move is told from: the question, what was read, and the best answer."""
@@ -169,6 +175,7 @@ class Pool:
             "against": min(rivals, _MAX_COUNT) / _MAX_COUNT,
             "confidence": max(confidences, default=_NEUTRAL),
             "computed": float(computed),
+            "operated": float(self._operated),
             "uncomputed": float(self._operated and not computed),
             "supported": max(candidate.supported for candidate in group),
             "parted": float(parted),

@@ -57,11 +57,18 @@ def is_doubtful(state: Features, effort: Effort) -> bool:
     There is none, or it only repeats the question, or is of another type than was asked for, or, but for low effort,
     the sentence behind it holds hardly anything of the question. Sentences do not say yes or no.
     """
-    if state.get("nothing"):
+    if state.get("nothing") or is_unfit(state):
         return True
-    repeats = state.get("echo", 0.0) > 0 and not state.get("operated")
-    unstated = state.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not state.get("yes_no")
-    return repeats or state.get("typed", 0.0) < 0 or (unstated and effort != "low")
+    return effort != "low" and state.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not state.get("yes_no")
+
+
+def is_unfit(features: Features) -> bool:
+    """Return whether something is no answer by its form: it is of another type, or only repeats the question.
+
+    What a question compares is among its own words.
+    """
+    repeats = features.get("echo", 0.0) > 0 and not features.get("operated")
+    return repeats or features.get("typed", 0.0) < 0
 
 
 @dataclass(frozen=True, slots=True)
