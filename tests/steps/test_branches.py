@@ -9,7 +9,7 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.hop.lists import count_listed, intersect_branches
+from hoptree.methods.hop.operators import count_listed, intersect_branches
 from hoptree.methods.steps.compare import compare_branches, compare_pairs
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import Node, Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
+from hoptree.methods.hop.operators import Operator, operator_of
 from hoptree.methods.hop.signals import find_quote
-from hoptree.methods.hop.word_plans import Operator, operator_of
 from hoptree.text.grounding import fits_question_type
 
 

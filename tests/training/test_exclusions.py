@@ -9,8 +9,7 @@ import pytest
 from tests.training.film_world import lines
 
 from hoptree.core.errors import InputError
-from hoptree.training.exclusions import read_listed_ids, split_first
-from hoptree.training.leakage import Excluded, admit
+from hoptree.training.leakage import Excluded, admit, read_listed_ids, split_first
 from hoptree.training.questions import read_training_questions
 
 WORDS = ("one hen", "two oxen", "three cows", "four dogs", "five cats")

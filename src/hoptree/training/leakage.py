@@ -6,18 +6,18 @@ The sub-models published with RA-ISF were trained on the questions they were mea
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
-from hoptree.training.exclusions import ListedIds, read_listed_ids, split_first
 from hoptree.training.questions import (
     TRAIN,
     TrainingQuestion,
@@ -320,3 +320,53 @@ def _digest(path: Path) -> bytes:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give a file that can.") from error
+
+
+_FIRST_ROWS = re.compile(r"(.+):(\d+)")
+
+
+def split_first(path: Path) -> tuple[Path, int | None]:
+    """Return a file and how many of its first questions are meant: `dev.jsonl:300`; None means all."""
+    match = None if path.exists() else _FIRST_ROWS.fullmatch(str(path))
+    if match is None:
+        return path, None
+    if not (count := int(match[2])):
+        raise InputError(f"{path} excludes no question.", "Give a number from 1 on behind the colon.")
+    return Path(match[1]), count
+
+
+@dataclass(frozen=True, slots=True)
+class ListedIds:
+    """Ids of questions by the files that hold them, such as "musique/dev.jsonl"."""
+
+    name: str
+    by_file: Mapping[str, frozenset[str]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_file.values()))
+
+    def holds(self, file: str, dataset: str, question_id: str) -> bool:
+        """Tell whether a question is listed: under its own file, or under one in the folder of its data set."""
+        parts = Path(file).absolute().parts
+        for name, ids in self.by_file.items():
+            listed = PurePosixPath(name).parts
+            if question_id in ids and (parts[-len(listed) :] == listed or dataset in listed[:-1]):
+                return True
+        return False
+
+
+def read_listed_ids(path: Path) -> ListedIds | None:
+    """Return the ids of a JSON object of file names with lists of ids; None if the file is something else."""
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Give a file that can.") from error
+    if not isinstance(content, dict) or not content:
+        return None
+    if not all(
+        isinstance(ids, list) and all(isinstance(question_id, str) for question_id in ids) for ids in content.values()
+    ):
+        return None
+    return ListedIds(path.name, {name: frozenset(ids) for name, ids in content.items()})

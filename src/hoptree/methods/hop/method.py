@@ -15,11 +15,10 @@ from hoptree.engine.registry import Explanation, method
 from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.lists import count_listed, intersect_branches
+from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
 from hoptree.methods.hop.parts import Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
-from hoptree.methods.hop.word_plans import operator_of, plan_by_words
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
