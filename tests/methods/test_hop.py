@@ -324,3 +324,24 @@ def test_the_last_reading_after_a_second_plan_sees_what_the_first_one_found() ->
     run = Recorded("hop", script, ROOT, ByTitle(*FOUND), options=EVERY)
     last = [prompt for prompt in run.prompts if "Where was Damien Chazelle born? Providence." in prompt][-1]
     assert "passage: Damien Chazelle:" in last, "the page of a part that the first plan answered"
+
+
+def test_a_model_without_logprobs_may_say_not_found_and_its_guesses_are_no_evidence() -> None:
+    script = [
+        replan({}),
+        plan(),
+        Rule(["NOT FOUND", "Boston"], step="read", regex="Question: In which city"),
+        *reads(Who_directed="Damien Chazelle", Where_was="Chicago"),
+        Rule("NOT FOUND", step="final"),
+    ]
+    run = WithoutLogprobs("hop", script, ROOT, Shelf(*FOUND), options=EVERY)
+    reading = [event["template"].split("@")[0] for event in run.of("llm", step="read")]
+    assert reading[:3] == ["shared/read_or_not_found"] * 3 and reading[-1] == "shared/read", "the guess comes last"
+    (last,) = [prompt for prompt in run.prompts if "Who directed the film Whiplash? Damien Chazelle." in prompt]
+    assert "Chicago" not in last, "no passage holds it"
+    assert run.result.answer == "Boston" and run.of("decision", kind="standings")[-1]["after"] == "guess"
+
+
+def test_a_part_is_not_asked_where_what_it_refers_to_has_no_answer(asked: Ask) -> None:
+    run = asked([replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="unknown")], **EVERY)
+    assert not run.result.error and {event["node"] for event in run.of("llm", step="read") if event.get("node")} == {1}

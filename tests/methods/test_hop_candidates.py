@@ -8,8 +8,8 @@ import pytest
 from tests.methods.hop_asked import FOUND
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.candidates import Pool, mean_the_same
-from hoptree.methods.hop.chooser import Logistic, Weights
+from hoptree.methods.hop.candidates import Pool, Way, mean_the_same
+from hoptree.methods.hop.chooser import Logistic, Weights, frozen_chooser
 from hoptree.methods.hop.signals import (
     answer_signals,
     echoes,
@@ -60,7 +60,7 @@ def test_answers_that_mean_the_same_are_one_with_what_speaks_for_each() -> None:
     first, second = pool.standings()
     assert (first.answer.text, first.ways, first.answer.support) == ("Capitol Records", ("read", "split"), ("a", "b"))
     assert first.features | {"agreement": 0.5, "against": 0.5, "confidence": 0.9, "supported": 0.5} == first.features
-    assert first.features["parted"] == 1 and first.features["unparted_links"] == 0
+    assert first.features["parted"] == 0 and first.features["unparted_links"] == 0, "a whole reading says it, too"
     assert (second.features["agreement"], second.features["guess"]) == (0.0, 0.0)
 
 
@@ -259,3 +259,28 @@ def test_an_answer_of_another_type_stands_behind_others() -> None:
     pool.add(Answer("Providence", confidence=0.9), "read", FOUND[1:2])
     pool.add(Answer("1985", confidence=0.1), "split", FOUND[1:2])
     assert [standing.answer.text for standing in pool.standings()] == ["1985", "Providence"]
+
+
+@pytest.mark.parametrize("logprobs", [True, False])
+def test_what_several_moves_came_to_is_no_less_likely(logprobs: bool) -> None:
+    """With the packaged weights; whatever else holds of the answers is the same."""
+    for question, answer in (
+        ("Who directed Whiplash?", "Damien Chazelle"),
+        ("Where was Alfred Hitchcock born?", "London"),
+    ):
+        likely = []
+        moves: list[tuple[Way, ...]] = [("read",), ("split",), ("read", "split")]
+        for ways in moves:
+            pool = make_pool(question, weights=frozen_chooser().weights(logprobs=logprobs))
+            for way in ways:
+                pool.add(Answer(answer, confidence=0.7), way, FOUND, supported=float(way == "split"))
+            likely.append(pool.standings()[0].probability)
+        assert likely[2] >= max(likely[:2])
+
+
+def test_a_sentence_of_the_page_that_is_named_for_the_answer_may_state_it() -> None:
+    page = Passage("b", "Francis Bacon", "He was a statesman. Bacon has been called the father of empiricism.")
+    quote = find_quote("Francis Bacon", "Who is the father of empiricism?", [page])
+    assert quote is not None and quote.text == "Bacon has been called the father of empiricism."
+    assert is_stated("Who is the father of empiricism?", "Francis Bacon", [page])
+    assert not is_stated("Who painted the three screaming popes?", "Francis Bacon", [page])

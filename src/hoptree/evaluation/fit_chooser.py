@@ -160,6 +160,9 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = P
         share = equal[course.data] / (len(stood) or 1)
         rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
     right = fit_logistic(*_columns(rows), penalty=penalty)
+    if right.weights.get("agreement", 0.0) < 0:  # chance: what several moves came to is no less likely
+        rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
+        right = fit_logistic(*_columns(rows), penalty=penalty)
     after: dict[str, Outlook] = {}
     for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
         rows, tokens = [], []

@@ -165,7 +165,7 @@ class Pool:
             key=lambda candidate: (candidate.computed, candidate.quote is not None, candidate.answer.confidence or 0.0),
         )
         ways = tuple(dict.fromkeys(candidate.way for candidate in group))
-        parted = any(way in _PARTED for way in ways)
+        parted = [way in _PARTED for way in ways]
         confidences = [c.answer.confidence for c in group if c.answer.confidence is not None]
         links = self.signals.get("links", 0.0)
         computed = any(candidate.computed for candidate in group)
@@ -178,10 +178,10 @@ class Pool:
             "operated": float(self._operated),
             "uncomputed": float(self._operated and not computed),
             "supported": max(candidate.supported for candidate in group),
-            "parted": float(parted),
+            "parted": float(all(parted)),
             "guess": float(ways == ("guess",)),
             "links": links,
-            "unparted_links": 0.0 if parted else links,
+            "unparted_links": 0.0 if any(parted) else links,
             "pages": self.signals.get("pages", 0.0),
             "not_found": self.signals.get("not_found", 0.0),
         }

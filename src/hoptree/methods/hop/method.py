@@ -16,7 +16,7 @@ from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, frozen_chooser, open_chooser, read_boundary
 from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
-from hoptree.methods.hop.parts import Parts, Solved, chain_lines
+from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
@@ -187,7 +187,10 @@ class _Run:
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._k, self._abstain, self._trained = k, abstain, trained
-        self._weights = open_chooser(chooser).weights(logprobs="logprobs" in ctx.model_for("answer").capabilities)
+        logprobs = "logprobs" in ctx.model_for("answer").capabilities
+        self._weights = open_chooser(chooser).weights(logprobs=logprobs)
+        # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives.
+        self._prompt = "trained_read" if trained else FORCED if logprobs else "read_or_not_found"
         self._operator = operator_of(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
@@ -219,7 +222,7 @@ class _Run:
             return bool(self._missing)
         if move == "own":
             return self._boundary.usable
-        return move != "guess" or (self._trained and bool(self._pool.signals.get("not_found")))
+        return move != "guess" or (self._prompt != FORCED and bool(self._pool.signals.get("not_found")))
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
@@ -292,9 +295,7 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
-        reading = await read_passages(
-            self._ctx, self._question, self._passages, prompt="trained_read" if self._trained else "read"
-        )
+        reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
         self._pool.signals |= reading_signals(self._question, self._passages)
         self._pool.signals["not_found"] = float(not reading.answer.known)
         self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
@@ -365,7 +366,7 @@ class _Run:
             if way == "split":
                 record_plan(self._ctx, Plan(()))
             return
-        parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, trained=self._trained)
+        parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
         solved = await in_order(plan, parts.solve, parallel=True)
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
@@ -386,7 +387,7 @@ class _Run:
             self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
-        chains = [line for line in (known_before, *chain_lines(plan, solved)) if line]
+        chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
         if not chains:
             return  # the passages alone were read before
         for chain in chains:

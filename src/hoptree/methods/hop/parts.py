@@ -9,12 +9,14 @@ from itertools import zip_longest
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.methods.hop.reading import read_passages
-from hoptree.methods.hop.signals import is_stated
+from hoptree.methods.hop.signals import echoes, is_stated
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan, resolve
 
+FORCED = "read"
+"""The prompt that leaves no choice but an answer. Small models overuse NOT FOUND unless they learnt it."""
 _REFERENCE_PAGES = 2
 """References of a part whose answers' own pages are read."""
 _SHARED_PASSAGES = 1
@@ -37,10 +39,10 @@ class Solved:
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
-    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, trained: bool) -> None:
+    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str) -> None:
+        """`prompt` is that of the first reading; one that forces an answer is followed by one that does not."""
         self._ctx, self._main_passages, self._k = ctx, main_passages, k
-        # Small models overuse NOT FOUND unless they learnt it: it is allowed the second time only.
-        self._prompts = ("trained_read", "trained_read") if trained else ("read", "read_or_not_found")
+        self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
 
@@ -49,7 +51,8 @@ class Parts:
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, asked)
-        solved = await self._read(asked, node, references) or self._guess(asked, node)
+        answerable = all(part.answer.known for part in references)
+        solved = (answerable and await self._read(asked, node, references)) or self._guess(asked, node)
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
@@ -69,15 +72,28 @@ class Parts:
                 continue  # another reading of the same passages says the same
             read |= {passage.id for passage in passages}
             reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node)
-            answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
+            # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
+            names_in = asked if first == FORCED else ""
+            answer = grounded(reading.answer, names_in, passages) if reading.answer.known else reading.answer
             not_found = not reading.answer.known
             if again := bool(explain_type_mismatch(asked, answer.text)):
                 continue  # a date to "where" is no guess either
-            if answer.known and _is_borne_out(asked, answer, passages, reading.copied):
+            if answer.known and self._is_borne_out(asked, answer, passages, reading.copied):
                 return Solved(asked, answer, True)
             if reading.answer.known:
                 self._guesses.setdefault(node.id, reading.answer)
         return None
+
+    def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
+        """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
+
+        Passages do not say yes or no.
+        """
+        if read_yes_no(answer.text) is not None:
+            return True
+        if self._prompts[0] != FORCED:
+            return not echoes(asked, answer.text)
+        return is_stated(asked, answer.text, passages, copied=copied)
 
     def _guess(self, asked: str, node: Node) -> Solved:
         """Return what a reading said that nothing bears out; it is never supported."""
@@ -110,12 +126,8 @@ class Parts:
         return tuple(chosen)
 
 
-def _is_borne_out(asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
-    """Return whether a sentence states the answer; passages do not say yes or no."""
-    return read_yes_no(answer.text) is not None or is_stated(asked, answer.text, passages, copied=copied)
-
-
-def chain_lines(plan: Plan, solved: Mapping[int, Solved]) -> list[str]:
-    """Return each path of a plan as one line of its answered questions."""
-    paths = [[solved[node.id] for node in path if solved[node.id].answer.known] for path in plan.paths()]
+def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
+    """Return each path of a plan as one line of its answered questions, with or without those that were guessed."""
+    told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
+    paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
