@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.methods.hop_asked import (
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
+from hoptree.methods.hop.chooser import frozen_chooser
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -345,3 +347,28 @@ def test_a_model_without_logprobs_may_say_not_found_and_its_guesses_are_no_evide
 def test_a_part_is_not_asked_where_what_it_refers_to_has_no_answer(asked: Ask) -> None:
     run = asked([replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="unknown")], **EVERY)
     assert not run.result.error and {event["node"] for event in run.of("llm", step="read") if event.get("node")} == {1}
+
+
+def test_an_endpoint_may_say_not_found_and_is_weighed_by_what_its_replies_show() -> None:
+    class Endpoint(Recorded):
+        async def _ask(self, *given: Any) -> Any:
+            class Model(ScriptedModel):
+                capabilities = frozenset[Capability]({"logprobs"})
+
+                def lacks(self, capability: Capability) -> None:
+                    self.capabilities = self.capabilities - {capability}
+
+                async def generate(self, request: Request, *, step: str) -> Reply:
+                    reply = await super().generate(request, step=step)
+                    return replace(reply, choices=tuple(replace(choice, tokens=()) for choice in reply.choices))
+
+            self.model = Model(rules=self.model.rules)
+            return await Asked._ask(self, *given)
+
+    script = [plan({}), *reads(In_which="Providence")]
+    run = Endpoint("hop", script, ROOT, Shelf(*FOUND), options={})
+    (first, *_) = run.of("llm", step="read")
+    assert first["template"].startswith("shared/read_or_not_found@")
+    weights = frozen_chooser().without_logprobs
+    stood = run.of("decision", kind="standings")[0]["value"][0]
+    assert stood["probability"] == pytest.approx(weights.right(stood["features"]), abs=1e-3)

@@ -75,8 +75,8 @@ def ratings(
 ) -> None:
     """Read sheets that people filled in: how often each module was right, and how far the raters agree.
 
-    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions, without
-    being told what was decided; replies but Yes and No are counted, and are no ratings. An empty sheet will do for it.
+    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions without
+    seeing what was decided; only the replies Yes and No are ratings, others are counted. It needs no filled sheet.
 
     \b
     hoptree eval ratings first.csv second.csv

@@ -230,8 +230,8 @@ that is missing is `prefix`: a model that cannot continue a text is shown it and
 finds out that the model given for a trained one is none (it writes no reflection tokens), `ask` and `show` call its
 answer `approx`, too.
 
-`exact` is said of what a method does: which calls follow which, and what becomes of their replies. It is measured by
-the paper; where the released code does something else, or this one than it, the section says so. It does not cover
+`exact` describes what a method does: the order of its calls, and how replies are used. The paper is the measure;
+where the released code does something else, or this one than it, the section says so. It does not cover
 the words of prompts, which are our own, and may ask for a field more than the paper's (TreeQA's verdict also asks for
 the right answer), nor the model, the retriever, the encoder and the linker, which are those given to the run: TreeQA's
 paper has ReLiK and NV-Embed. Scores are compared with a paper's only where these are its own too.

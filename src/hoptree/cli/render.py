@@ -93,7 +93,8 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
     evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
     if evidence or facts:
-        console.print(Text("\nEvidence", style="bold"))
+        label = "Evidence" if result.answer else "Read"
+        console.print(Text(f"\n{label}", style="bold"))
     for passage in evidence:
         snippet = _snippet(clean(passage.text), answers.get(passage.id, ""))
         line("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {snippet}")

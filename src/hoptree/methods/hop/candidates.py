@@ -98,7 +98,7 @@ class Pool:
 
     def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
         """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
-        self._question, self._weights, self._operated, self._trusted = question, weights, operated, trusted
+        self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
         self.signals = dict(signals)
         self.candidates: list[Candidate] = []
 
@@ -189,7 +189,7 @@ class Pool:
         answer = replace(surest.answer, support=tuple(support))
         quote = next((candidate.quote for candidate in (surest, *group) if candidate.quote), None)
         measured = answer.confidence if ways == ("own",) and self._trusted else None
-        probability = self._weights.right(features) if measured is None else measured
+        probability = self.weights.right(features) if measured is None else measured
         return Standing(answer, ways, quote, features, probability, _is_recalled(group))
 
     def explain(self, standings: Sequence[Standing]) -> str:
@@ -212,7 +212,7 @@ class Pool:
 
     def _reasons(self, first: Standing, second: Standing) -> list[str]:
         """Say what speaks for an answer rather than for the next one, the weightiest first."""
-        weights = self._weights.right.weights
+        weights = self.weights.right.weights
         gaps = {
             name: weights.get(name, 0.0) * (first.features[name] - second.features.get(name, 0.0))
             for name in _WORDS

@@ -14,7 +14,7 @@ from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
-from hoptree.methods.hop.chooser import Boundary, Effort, frozen_chooser, open_chooser, read_boundary
+from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
 from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
 from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
@@ -24,6 +24,7 @@ from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGE
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
+from hoptree.models.model import LearnsCapabilities
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -187,17 +188,18 @@ class _Run:
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._k, self._abstain, self._trained = k, abstain, trained
-        logprobs = "logprobs" in ctx.model_for("answer").capabilities
-        self._weights = open_chooser(chooser).weights(logprobs=logprobs)
-        # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives.
-        self._prompt = "trained_read" if trained else FORCED if logprobs else "read_or_not_found"
+        self._chooser, self._model = open_chooser(chooser), ctx.model_for("answer")
+        # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
+        # them, only its replies show.
+        shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
+        self._prompt = "trained_read" if trained else FORCED if shows_doubt else "read_or_not_found"
         self._operator = operator_of(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
             "operated": float(operated),
             "yes_no": float(self._operator == "yes_no"),
         }
-        self._pool = Pool(question, self._weights, signals, operated=operated, trusted=boundary.usable)
+        self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
         self._passages: tuple[Passage, ...] = ()
         self._parts: Parts | None = None
         self._missing: list[tuple[Node, Solved]] = []
@@ -205,6 +207,9 @@ class _Run:
         self._skipped: list[str] = []
         self._spent = False
         ctx.emit(OperatorFound(value=self._operator))
+
+    def _weights(self) -> Weights:
+        return self._chooser.weights(logprobs="logprobs" in self._model.capabilities)
 
     def moves(self) -> list[Move]:
         """Return the moves in their order."""
@@ -235,8 +240,8 @@ class _Run:
         elif move == "guess" and not standings:
             worth = True
         else:
-            worth = self._weights.is_worth(move, self._pool.state(standings), likely, self._effort)
-        outlook = self._weights.after.get(move)
+            worth = self._pool.weights.is_worth(move, self._pool.state(standings), likely, self._effort)
+        outlook = self._pool.weights.after.get(move)
         affordable = outlook is None or _USUAL_SHARE * outlook.tokens <= self._ctx.tokens_left
         if worth and not affordable:
             self._spent = True
@@ -296,6 +301,7 @@ class _Run:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
         reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+        self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
         self._pool.signals |= reading_signals(self._question, self._passages)
         self._pool.signals["not_found"] = float(not reading.answer.known)
         self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)

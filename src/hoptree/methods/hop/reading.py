@@ -13,7 +13,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import Answered, note_answer, supporting_ids
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.models.model import Reply
+from hoptree.models.model import LearnsCapabilities, Reply
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node
 
@@ -50,8 +50,11 @@ async def read_passages(
         return Reading(Answer("", "", "unknown", source))
     documents = "\n".join([*chains, show_passages(ctx, passages, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
-    top = int("logprobs" in ctx.model_for("answer").capabilities)
+    model = ctx.model_for("answer")
+    top = int("logprobs" in model.capabilities)
     reply = await ctx.generate(step, filled, max_tokens=_MAX_TOKENS, node=node, top_logprobs=top)
+    if top and not reply.choices[0].tokens and isinstance(model, LearnsCapabilities):
+        model.lacks("logprobs")
     copied, text, at = parse_reading(reply.text)
     refusal = "no answer" if not text else find_refusal(text)
     note_answer(ctx, step, text, clean_answer(text))
