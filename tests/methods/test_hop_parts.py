@@ -282,9 +282,9 @@ def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: 
         replan({}),
         plan(),
         Rule(["NOT FOUND", "Boston"], step="read", regex="Question: In which city"),
-        *reads(Who_directed="Sentence: It was directed by Damien Chazelle.\nAnswer: Damien Chazelle"),
+        *reads(Who_directed="Damien Chazelle\nSentence: It was directed by Damien Chazelle."),
         *reads(Where_was="NOT FOUND"),
-        Rule(f"Sentence: {born}\nAnswer: Providence", step="final", logprob=[HALF, HALF, -0.01]),
+        Rule(f"Providence\nSentence: {born}", step="final", logprob=[-0.01, HALF, HALF]),
     ]
     run = asked(script, **EVERY, trained=True)
     templates = [event["template"].split("@")[0] for event in run.of("llm")]
@@ -303,7 +303,7 @@ def test_without_trained_there_is_no_guess(asked: Ask) -> None:
     assert steps(asked(script, **EVERY)) == ["read", "decompose"]
     run = asked(script, **EVERY, trained=True)
     assert steps(run) == ["read", "decompose", "read"] and run.result.answer == ""
-    found = [plan({}), *reads(In_which=("Sentence: It is.\nAnswer: Providence", HALF))]
+    found = [plan({}), *reads(In_which=("Providence\nSentence: It is.", HALF))]
     assert steps(asked(found, **EVERY, trained=True)) == ["read", "decompose"], "the first reading found something"
 
 

@@ -21,14 +21,15 @@ from hoptree.models.scripted import Rule, ScriptedModel
 @pytest.mark.parametrize(
     ("reply", "copied", "answer"),
     [
-        ("Sentence: He was born in Oslo.\nAnswer: Oslo", "He was born in Oslo.", "Oslo"),
-        ("  sentence: “He was born in Oslo.”\n\n  ANSWER:Oslo \n", "He was born in Oslo.", "Oslo"),
-        ("Sentence: one\ntwo\nAnswer: Oslo", "one\ntwo", "Oslo"),
-        ("Sentence:\nAnswer: Oslo", "", "Oslo"),
+        ("Oslo\nSentence: He was born in Oslo.", "He was born in Oslo.", "Oslo"),
+        ("  ANSWER:Oslo \n\n  sentence: “He was born in Oslo.”\n", "He was born in Oslo.", "Oslo"),
+        ("Oslo\nSentence: one\ntwo", "one\ntwo", "Oslo"),
+        ("Oslo\nSentence:", "", "Oslo"),
         ("Answer: Oslo", "", "Oslo"),
-        ("Sentence: He said: Answer: no.\nAnswer: Oslo", "He said: Answer: no.", "Oslo"),
+        ("Answer:\nOslo", "", "Oslo"),
+        ("Life Sentence: The Film", "", "Life Sentence: The Film"),
         ("Sentence: It was cut o", "It was cut o", ""),
-        ("Sentence: It was cut.\nAnswer:", "It was cut.", ""),
+        ("Answer:\nSentence: It was cut.", "It was cut.", ""),
         ("Oslo", "", "Oslo"),
         (" NOT FOUND\n", "", "NOT FOUND"),
         ("Oslo\nAnswer: Rome", "", "Oslo\nAnswer: Rome"),
@@ -36,9 +37,9 @@ from hoptree.models.scripted import Rule, ScriptedModel
     ],
 )
 def test_what_a_reply_is_taken_for(reply: str, copied: str, answer: str) -> None:
-    sentence, text, start = parse_reading(reply)
+    text, sentence, start = parse_reading(reply)
     assert (sentence, text) == (copied, answer)
-    assert reply[start:].strip() == answer
+    assert reply[start:].startswith(answer)
 
 
 LINES = st.lists(
@@ -48,9 +49,9 @@ LINES = st.lists(
 
 @given(LINES.map("".join))
 def test_an_answer_is_a_piece_of_the_reply(reply: str) -> None:
-    sentence, answer, start = parse_reading(reply)
+    answer, sentence, start = parse_reading(reply)
     assert sentence in reply and answer in reply
-    assert 0 <= start <= len(reply) and reply[start:].strip() == answer
+    assert 0 <= start <= len(reply) and reply[start:].startswith(answer)
 
 
 @pytest.mark.parametrize("blank", [" ", "\n", " \n", "\t", "Sentence:\n", "a\n", "\n answer"])
@@ -68,11 +69,13 @@ def read(reply: str, logprobs: list[float], prompt: str = "trained_read", *, fou
 
 
 def test_confidence_is_that_of_the_answers_own_words() -> None:
-    reading = read("Sentence: In Providence.\nAnswer: Providence City", [-3.0, -3.0, -3.0, -3.0, -0.1, -0.2])
+    reading = read("Providence City\nSentence: In Providence.", [-0.1, -0.2, -3.0, -3.0, -3.0])
     assert reading.answer.confidence == pytest.approx(math.exp(-0.2)) and reading.copied == "In Providence."
     plain = read("Providence City", [-0.1, -0.7])
     assert plain.answer.confidence == pytest.approx(math.exp(-0.7)), "without labels all words are the answer's"
-    late = read("\n\n\n\nSentence: In Providence.\nAnswer: Providence", [-3.0, -3.0, -3.0, -3.0, -0.1])
+    labelled = read("Answer: Providence\nSentence: In Providence.", [-3.0, -0.1, -3.0, -3.0, -3.0])
+    assert labelled.answer.confidence == pytest.approx(math.exp(-0.1))
+    late = read("\n\n\n\nProvidence\nSentence: In Providence.", [-0.1, -3.0, -3.0, -3.0])
     assert late.answer.confidence == pytest.approx(math.exp(-0.1)), "tokens begin before the text does"
 
 

@@ -87,8 +87,8 @@ def reply(row: dict[str, Any]) -> str:
 def test_a_part_is_read_from_what_hop_shows_with_the_sentence_that_answers(here: Path) -> None:
     _, rows = built(here)
     first, second = rows["films/q0/read/1"], rows["films/q0/read/2"]
-    assert reply(first) == "Sentence: Alpha is a film of 1950 by Kurt Land, made in Peru.\nAnswer: Kurt Land"
-    assert reply(second) == "Sentence: Kurt Land (May 3, 1913 – 1997) was a director.\nAnswer: May 3, 1913"
+    assert reply(first) == "Kurt Land\nSentence: Alpha is a film of 1950 by Kurt Land, made in Peru."
+    assert reply(second) == "May 3, 1913\nSentence: Kurt Land (May 3, 1913 – 1997) was a director."
     prompt = second["messages"][1]["content"]
     assert prompt.startswith("Documents:\npassage: Kurt Land: Kurt Land (May 3"), "the page of the answer referred to"
     assert prompt.endswith("\n\nQuestion: When was Kurt Land born?")
@@ -100,8 +100,24 @@ def test_whole_questions_have_all_gold_passages_in_sight(here: Path) -> None:
     prompt = rows["films/q0/read"]["messages"][1]["content"]
     assert "passage: Alpha: " in prompt and "passage: Kurt Land: " in prompt
     closed = reply(rows["films/q1/read"])
-    assert closed == "Sentence: Gamma is a film of the same country as many others, Peru.\nAnswer: yes"
-    assert reply(rows["facts/q2/read"]) == "Sentence: Echo is a song that ida chase wrote.\nAnswer: ida chase"
+    assert closed == "yes\nSentence: Gamma is a film of the same country as many others, Peru."
+    assert reply(rows["facts/q2/read"]) == "ida chase\nSentence: Echo is a song that ida chase wrote."
+
+
+def test_a_guess_answers_in_the_usual_words_by_the_prompt_that_leaves_no_choice(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hop_gold, "_GUESS_PERCENT", 100)
+    monkeypatch.setattr(hop_gold, "mix", lambda rows, total, seed: list(rows))
+    names = ["Nobody", "King John", "John of England", "King John of England"]
+    unstated = {"id": "q3", "dataset": "facts", "question": "Who signed the Great Charter?", "answers": names}
+    lines(here / "train.jsonl", [QUESTION, CLOSED, ONE_HOP, unstated])
+    _, rows = built(here)
+    guesses = {name: reply(row) for name, row in rows.items() if name.endswith("/guess")}
+    assert guesses["facts/q2/guess"] == "ida chase", "as the passages spell it"
+    assert guesses["facts/q3/guess"] == "King John of England", "what shares most words with the other names"
+    assert "films/q1/guess" not in guesses, "yes and no teach nothing here"
+    assert rows["facts/q3/guess"]["messages"][1]["content"].endswith("Reply with the answer and no other words:")
 
 
 def test_what_is_not_found_is_in_none_of_the_passages(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +184,7 @@ def test_the_last_reading_begins_with_the_chains(here: Path) -> None:
     chain = "Who is the director of the film Alpha? Kurt Land. When was Kurt Land born? 3 May 1913."
     assert prompt.startswith(f"Documents:\n{chain}\npassage: Alpha: ")
     assert prompt.endswith(f"Question: {QUESTION['question']}")
-    assert reply(rows["films/q0/last"]).endswith("\nAnswer: May 3, 1913")
+    assert reply(rows["films/q0/last"]).startswith("May 3, 1913\nSentence: ")
 
 
 def test_facts_in_another_order_than_the_steps_answer_nothing(here: Path) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from hoptree.core.values import Passage
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.evaluation.datasets.rows import read_question_rows
-from hoptree.evaluation.metrics import contains, normalise
+from hoptree.evaluation.metrics import best_overlap, contains, normalise
+from hoptree.methods.hop.parts import FORCED
 from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison_plans import plan_comparison
@@ -46,7 +47,9 @@ from hoptree.training.row_journal import RowJournal
 METHOD = "hop"
 NOT_FOUND = "NOT FOUND"
 NO_PLAN = "{}"
-READ, NONE, LAST, PLAN, SIMPLE, REPLAN = "read", "not found", "last reading", "plan", "no plan", "re-plan"
+SENTENCE = "\nSentence: "
+READ, NONE, LAST, GUESS = "read", "not found", "last reading", "guess"
+PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
 _ONE_FACT_SETS = ("webquestions",)
 """Data sets that do not tell the hops of their questions, which ask for one fact each."""
 _MAX_SIMPLE_WORDS = 16
@@ -55,7 +58,7 @@ _PLACEHOLDER = "{}"
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
-_OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT = 80, 25, 50
+_OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT, _GUESS_PERCENT = 80, 25, 50, 25
 _ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
 _UNFIT_WORDS = "dates of birth and death"
 """What the words of a comparison of other things than people may lead to."""
@@ -136,6 +139,8 @@ class _RowMaker:
             main = await self._finder.search(self._text)
             if example.supporting_ids:
                 rows += await self._whole(self._finder, main)
+            if example.answers and self._drawn("guess") < _GUESS_PERCENT:
+                rows += self._guess(main)
             alone = [] if simple or steps else facts_alone(self._question)
             for step in (*steps.values(), *alone):
                 references = [steps[ref] for ref in tree.read[step.id].refs] if tree and steps else []
@@ -188,7 +193,7 @@ class _RowMaker:
         chains: Sequence[str] = (),
     ) -> list[ChatRow]:
         documents = "\n".join([*chains, show_passages(None, passages, titles=True)])
-        sentence, _, answer = target.removeprefix("Sentence: ").partition("\nAnswer: ")
+        answer, _, sentence = target.partition(SENTENCE)
         if target != NOT_FOUND and sentence not in documents:
             return self._leave_out("a sentence that is not shown as it stands")
         if target != NOT_FOUND and find_refusal(answer):
@@ -284,6 +289,16 @@ class _RowMaker:
             return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
         return self._reading("none", self._text, shown, NOT_FOUND, NONE, "other passages")
 
+    def _guess(self, main: Sequence[Passage]) -> list[ChatRow]:
+        """Make a row of an answer that must be given, whatever passages were found."""
+        answers = [answer for answer in self._question.example.answers if len(answer.split()) <= _MAX_ANSWER_WORDS]
+        if not answers or normalise(answers[0]) in _CLOSED:
+            return []
+        stated = find_evidence(self._text, answers, main)
+        prompt = prompt_for(METHOD, FORCED).fill(documents=show_passages(None, main, titles=True), question=self._text)
+        target = stated.answer if stated else _usual_name(answers)
+        return [self._row("guess", prompt, target, GUESS, "found passages")]
+
     async def _part(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
     ) -> list[ChatRow]:
@@ -366,7 +381,7 @@ class _RowMaker:
             if not closed and normalise(step.answer) == normalise(answer):
                 return _told(self._evidence[number])
         chain = next((chain for chain in chains if not closed and contains(chain, [answer])), chains[0])
-        return f"Sentence: {chain}\nAnswer: {answer.lower() if closed else answer}"
+        return f"{answer.lower() if closed else answer}{SENTENCE}{chain}"
 
     def _find(self, asked: str, answers: Sequence[str], gold: Sequence[Passage], closed: bool) -> Evidence | None:
         if not closed:
@@ -376,7 +391,12 @@ class _RowMaker:
 
 
 def _told(evidence: Evidence) -> str:
-    return f"Sentence: {evidence.sentence}\nAnswer: {evidence.answer}"
+    return f"{evidence.answer}{SENTENCE}{evidence.sentence}"
+
+
+def _usual_name(answers: Sequence[str]) -> str:
+    """Return the answer that shares most words with the others; the first of several."""
+    return max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
 
 
 def _chain(path: Sequence[GoldStep], dropped: int) -> str:

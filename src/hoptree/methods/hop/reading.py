@@ -1,4 +1,4 @@
-"""hop's reader: the answer that passages state with the sentence it rests on, or NOT FOUND."""
+"""hop's reader: the answer that passages state and the sentence it rests on, or NOT FOUND."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node
 
 _MAX_TOKENS = 128
-_SENTENCE = "sentence:"
-_ANSWER_LABEL = lazy_re(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
+_ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
+_SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +55,38 @@ async def read_passages(
     reply = await ctx.generate(step, filled, max_tokens=_MAX_TOKENS, node=node, top_logprobs=top)
     if top and not reply.choices[0].tokens and isinstance(model, LearnsCapabilities):
         model.lacks("logprobs")
-    copied, text, at = parse_reading(reply.text)
+    text, copied, begin = parse_reading(reply.text)
     refusal = "no answer" if not text else find_refusal(text)
     note_answer(ctx, step, text, clean_answer(text))
     ctx.emit(Answered(value=not refusal, step=step, continuation_hit=refusal or None, raw=reply.text), node=node)
     if refusal:
         return Reading(Answer("", reply.text, "unknown", source))
-    answer = Answer(clean_answer(text), reply.text, "answered", source, confidence=_least_probability(reply, at))
+    confidence = _least_probability(reply, begin, begin + len(text))
+    answer = Answer(clean_answer(text), reply.text, "answered", source, confidence=confidence)
     return Reading(replace(answer, support=supporting_ids(answer.text, passages)), copied)
 
 
 def parse_reading(reply: str) -> tuple[str, str, int]:
-    """Return the copied sentence, the answer, and where the answer begins; a reply without labels is an answer."""
-    text = reply.lstrip()
-    first = len(reply) - len(text)
-    copies = text[: len(_SENTENCE)].casefold() == _SENTENCE
-    begin = first + len(_SENTENCE) if copies else first
-    label = _ANSWER_LABEL.search(reply)
-    if label and (copies or label.start() <= first < label.end()):
-        return _unquoted(reply[begin : label.start()]), reply[label.end() :].strip(), label.end()
-    return (_unquoted(reply[begin:]), "", len(reply)) if copies else ("", reply.strip(), 0)
+    """Return the answer, the sentence copied behind it, and where the answer begins; labels may be left out."""
+    label = _SENTENCE_LABEL.search(reply)
+    text = reply[: label.start()] if label else reply
+    begin = len(text) - len(text.lstrip())
+    if answer := _ANSWER_LABEL.match(text, begin):
+        begin = answer.end()
+    return text[begin:].strip(), _unquoted(reply[label.end() :]) if label else "", begin
 
 
 def _unquoted(sentence: str) -> str:
     return sentence.strip(" \t\r\n\"'“”")
 
 
-def _least_probability(reply: Reply, start: int) -> float | None:
-    """Return the probability of the least likely token from a place in the reply on; None without any."""
+def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
+    """Return the probability of the least likely token of a span of the reply; None without any."""
     tokens = reply.choices[0].tokens
     spelled = "".join(token.text for token in tokens)
     least, at = None, len(spelled.lstrip()) - len(spelled)  # the text of a reply begins with its first word
     for token in tokens:
-        at += len(token.text)
-        if at > start and token.text.strip():
+        starts, at = at, at + len(token.text)
+        if at > begin and starts < end and token.text.strip():
             least = token.logprob if least is None else min(least, token.logprob)
     return None if least is None else math.exp(least)
