@@ -30,8 +30,8 @@ Exclude = Annotated[
     list[Path],
     Option(
         metavar="EVAL",
-        help="Evaluation questions (FILE, or FILE:N for its first N), a folder of one or more runs, or a JSON file "
-        "of ids by file: none of these, by id or words, is used.",
+        help="Evaluation questions (FILE, or FILE:N for its first N), a folder of one or more runs, a JSON file of "
+        "ids by file, or SET=FILE.txt with an id a line: none of these, by id or words, is used.",
     ),
 ]
 
@@ -39,7 +39,8 @@ Exclude = Annotated[
 @app.command()
 def build(
     kind: Annotated[
-        str, Argument(help="hop, if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
+        str,
+        Argument(help="hop, sampled, if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose."),
     ],
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
@@ -65,7 +66,15 @@ def build(
         str, Option(metavar="MODEL", help="kbae: a model that says which answers are right.  [default: exact match]")
     ] = "",
     right_f1: Annotated[
-        float | None, Option(help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]")
+        float | None,
+        Option(
+            help="know, sampled: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8; sampled: "
+            "it is or holds an accepted answer]"
+        ),
+    ] = None,
+    samples: Annotated[int | None, Option(min=1, help="sampled: runs a question.  [default: 8]")] = None,
+    temperature: Annotated[
+        float | None, Option(min=0.0, help="sampled: at which the model's replies are drawn.  [default: 0.7]")
     ] = None,
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
@@ -74,14 +83,17 @@ def build(
         list[str],
         Option(
             metavar="[SET=]INDEX",
-            help="hop, if, gold, relevance: the index to search, or 'sample'; hop takes several, by data set.",
+            help="hop, sampled, if, gold, relevance: the index to search, or 'sample'; hop and sampled take several, "
+            "by data set.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
-    k: Annotated[int, Option("-k", min=1, max=1000, help="hop, gold, relevance: passages of each search.")] = 5,
+    k: Annotated[
+        int, Option("-k", min=1, max=1000, help="hop, sampled, gold, relevance: passages of each search.")
+    ] = 5,
     rows: Annotated[
-        int | None, Option(min=1, help="hop: at most so many rows, drawn by --seed evenly from all data sets.")
+        int | None, Option(min=1, help="hop, sampled: at most so many rows, drawn by --seed evenly from all data sets.")
     ] = None,
     titles: Annotated[
         bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
@@ -103,6 +115,7 @@ def build(
 
     \b
     hop        gold steps, facts, sentences and passages as readings (a third NOT FOUND), plans and re-plans; no model
+    sampled    the model (-m) answers by hop, --samples times a question; what was right by its evidence is kept
     if         a teacher (-m) answers by taikc (--set); the steps to right answers are kept
     kbae       the model answers; it learns to answer where it was right, else to ask for documents
     gold       packaged plans, the steps and facts of questions, and gold passages of --corpus; no model
@@ -112,6 +125,7 @@ def build(
 
     \b
     hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl
+    hoptree align build sampled --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m hf/NAME --out sampled.jsonl
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
     hoptree align build kbae --data nq.jsonl --half first -m hf/NAME --balance 1.5 --out kbae.jsonl
     hoptree align build gold --data musique.jsonl --exclude dev.jsonl --corpus docs.idx --out gold.jsonl
@@ -123,14 +137,17 @@ def build(
     from hoptree.training.formats import SetSpec, read_format, read_kind
 
     kind = read_kind(kind)
-    for value, option, of in (
+    for value, option, *kinds in (
         (settings, "--set", "taikc-if"),
         (robust, "--robust", "taikc-gold"),
         (judge, "--judge", "taikc-kbae"),
-        (rows, "--rows", "hop"),
+        (rows, "--rows", "hop", "sampled"),
+        (samples, "--samples", "sampled"),
+        (temperature is not None, "--temperature", "sampled"),
     ):
-        if value and kind != of:
-            raise InputError(f"{option} is for {of}, and not for {kind}.", f"Leave {option} out.")
+        if value and kind not in kinds:
+            raise InputError(f"{option} is for {' and '.join(kinds)}, and not for {kind}.", f"Leave {option} out.")
+    of_hop = kind in ("hop", "sampled")
     spec = SetSpec(
         kind,
         tuple(data),
@@ -146,8 +163,8 @@ def build(
         base_url=base_url,
         cache=None if no_cache else "default",
         concurrency=concurrency,
-        corpus="" if kind == "hop" else _only_corpus(corpus),
-        corpora=_corpora(corpus) if kind == "hop" else {},
+        corpus="" if of_hop else _only_corpus(corpus),
+        corpora=_corpora(corpus) if of_hop else {},
         rows=rows,
         retriever=retriever,
         rerank=rerank,
@@ -158,11 +175,11 @@ def build(
         options=options.read_settings(settings),
         robust=robust,
         form=read_format(form),
-        **options.given(model=model, right_f1=right_f1),
+        **options.given(model=model, right_f1=right_f1, samples=samples, temperature=temperature),
     )
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
-        summary = run(work, stays=what_stays("questions" if kind == "hop" else "", cached=not no_cache))
+        summary = run(work, stays=what_stays("questions" if of_hop else "", cached=not no_cache))
     print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
         them = "it" if failed == 1 else "them"
@@ -174,7 +191,7 @@ def build(
 
 def _only_corpus(given_corpora: list[str]) -> str:
     if len(given_corpora) > 1:
-        raise InputError("Only hop is built from several corpora.", "Give --corpus once.")
+        raise InputError("Only hop and sampled are built from several corpora.", "Give --corpus once.")
     return given_corpora[0] if given_corpora else ""
 
 
@@ -199,6 +216,8 @@ def _report(summary: Mapping[str, Any]) -> None:
         echo(f"  labels by the answers of {summary['model']}, right by {summary['right_by']}, and for it alone")
     if "teacher" in summary:
         echo(f"  {summary['solved']:,} questions solved by {summary['teacher']}")
+    if "sampling" in summary:
+        _report_sampling(summary["sampling"])
     for source, labels in summary["sources"].items():
         echo(f"  {source:20} {_shares(labels)}")
     if len(summary["sources"]) > 1:
@@ -220,6 +239,12 @@ def _report(summary: Mapping[str, Any]) -> None:
     if summary["evaluation_questions"]:
         echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and their rows say so")
     _report_excluded(summary)
+
+
+def _report_sampling(sampling: Mapping[str, Any]) -> None:
+    runs = f"{sampling['runs']:,} runs of {sampling['model']} at temperature {sampling['temperature']:g}"
+    echo(f"  {runs}, {sampling['samples']:,} a question: {sampling['right']:,} with the right answer")
+    echo(f"  by their evidence: {sampling['plans']:,} plans and {sampling['readings']:,} first readings were right")
 
 
 def _report_excluded(summary: Mapping[str, Any]) -> None:

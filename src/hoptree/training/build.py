@@ -29,7 +29,8 @@ from hoptree.training.chat_rows import (
 )
 from hoptree.training.formats import LABELLED, SetSpec, write_set
 from hoptree.training.hop_gold import make_hop
-from hoptree.training.labelled_passages import PassageFinder, answer_from_memory, is_right
+from hoptree.training.hop_sampled import make_sampled
+from hoptree.training.labelled_passages import RIGHT_F1, PassageFinder, answer_from_memory, is_right
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
@@ -44,11 +45,12 @@ async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, o
     """Make a row a question: "yes" if the model's own answer from memory is right, "no" if not."""
     replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
+    right_f1 = RIGHT_F1 if spec.right_f1 is None else spec.right_f1
     for question, answer in replies.answered:
-        right = is_right(answer, question.example.answers, f1=spec.right_f1)
-        meta = {"model": replies.model, "answer": answer, "right_from_f1": spec.right_f1}
+        right = is_right(answer, question.example.answers, f1=right_f1)
+        meta = {"model": replies.model, "answer": answer, "right_from_f1": right_f1}
         rows.append(await _knowledge_row(question, right, meta))
-    report = {"model": replies.model, "right_from_f1": spec.right_f1, "failed": replies.failed}
+    report = {"model": replies.model, "right_from_f1": right_f1, "failed": replies.failed}
     return MadeRows(tuple(rows), dict(+replies.left_out), report)
 
 
@@ -127,6 +129,7 @@ _MAKERS = {
     "taikc-kbae": make_boundary,
     "taikc-gold": make_gold,
     "hop": make_hop,
+    "sampled": make_sampled,
 }
 
 
@@ -146,7 +149,8 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
     files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
-    journal_path(spec.out).unlink(missing_ok=True)
+    if not result.report.get("failed"):  # else the same command asks only those again
+        journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     left_out = Counter(read.left_out)
     for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,6 @@ from hoptree.evaluation.datasets.reading import check_half
 from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.training.chat_rows import ChatRow, check_balance
-from hoptree.training.labelled_passages import RIGHT_F1
 
 Format = Literal["chat", "trl", "llama-factory"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -95,7 +95,9 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         raise InputError(cause, "Give --out a file that can.") from error
 
 
-Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold", "hop"]
+Kind = Literal[
+    "ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold", "hop", "sampled"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
@@ -109,7 +111,8 @@ class SetSpec:
     takes the first of those, of each file in turn, or as many drawn by `seed`. With `half`, first or second, only
     questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
     often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to
-    hop; the other settings are used by some kinds only.
+    hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by some
+    kinds only.
     """
 
     kind: Kind
@@ -127,7 +130,7 @@ class SetSpec:
     base_url: str = ""
     cache: str | None = "default"
     concurrency: int | None = None
-    right_f1: float = RIGHT_F1
+    right_f1: float | None = None
     corpus: str = ""
     retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
@@ -139,16 +142,20 @@ class SetSpec:
     robust: bool = False
     corpora: Mapping[str, str] = field(default_factory=dict)
     rows: int | None = None
+    samples: int = 8
+    temperature: float = 0.7
     form: Format = "chat"
 
     def check(self) -> None:
         """Refuse what cannot be built, before any model is asked."""
         if self.kind in ("ra-isf-relevance", "taikc-if") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
+        if self.kind == "sampled":
+            self._check_sampling()
         if self.half:
             check_half(self.half)
         check_out(self.out, self.form)
-        if not 0 < self.right_f1 <= 1:
+        if self.right_f1 is not None and not 0 < self.right_f1 <= 1:
             raise ConfigError(f"An F1 of {self.right_f1:g} makes no answer right.", "Give more than 0, and 1 at most.")
         if self.balance is not None:
             if self.kind not in LABELLED:
@@ -156,6 +163,18 @@ class SetSpec:
             check_balance(self.balance)
         if self.out.resolve() in {path.resolve() for path in (*self.data, *self.exclude)}:
             raise InputError(f"{self.out} is read, and cannot be written.", "Give --out another name.")
+
+    def _check_sampling(self) -> None:
+        if not self.corpora:
+            raise InputError("hop reads documents, and no corpus was given.", "Give --corpus INDEX or SET=INDEX.")
+        if self.samples < 1:
+            raise ConfigError(f"{self.samples} samples are none.", "Give 1 or more.")
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"A temperature of {self.temperature:g} is not possible.", "Give 0 or more.")
+        if self.samples > 1 and not self.temperature:
+            raise ConfigError(
+                "At temperature 0 all samples of a question are the same.", "Give --temperature 0.7, or --samples 1."
+            )
 
 
 def read_kind(name: str) -> Kind:

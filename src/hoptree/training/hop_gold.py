@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ from hoptree.training.hop_passages import (
     with_gold,
     without_answers,
 )
-from hoptree.training.hop_replans import compact, replans
+from hoptree.training.hop_replans import replans, write_plan
 from hoptree.training.labelled_passages import drawn
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree
 from hoptree.training.plans.sub_questions import LeftOut, is_named
@@ -80,7 +79,7 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
             finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
             stack.push_async_callback(finders[name].aclose)
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
-        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
+        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(digest_of_file, spec.data)])
         stack.callback(journal.close)
         for done, question in enumerate(questions, 1):
             made = journal.get(question.key)
@@ -103,7 +102,8 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
     return MadeRows(tuple(mixed), dict(+left_out), report)
 
 
-def _digest(path: Path) -> str:
+def digest_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -206,7 +206,7 @@ class _RowMaker:
     def _simple(self) -> list[ChatRow]:
         if len(self._text.split()) > _MAX_SIMPLE_WORDS:
             return self._leave_out("no plan for a question of many words")
-        return [self._row("plan", _plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
+        return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
 
     def _plan(self, tree: GoldTree | None, by_hand: WrittenPlan | None) -> list[ChatRow]:
         if by_hand:
@@ -218,22 +218,17 @@ class _RowMaker:
         unfit = made_from == "words" and any(_UNFIT_WORDS in node.question for node in plan.nodes)
         if len(plan.nodes) < 2 or unfit:
             return self._leave_out("no plan, as neither the data nor the words give one")
-        rows = self._planned("plan", _plan_prompt(self._text), plan, PLAN, made_from)
+        rows = self._planned("plan", plan_prompt(self._text), plan, PLAN, made_from)
         for step in tree.steps.values() if tree else ():
             if self._drawn(f"simple/{step.id}") < _SIMPLE_STEP_PERCENT:
-                rows.append(self._row(f"plan/{step.id}", _plan_prompt(step.asked), NO_PLAN, SIMPLE, "gold step"))
+                rows.append(self._row(f"plan/{step.id}", plan_prompt(step.asked), NO_PLAN, SIMPLE, "gold step"))
         return rows
 
     def _planned(self, part: str, prompt: Filled, plan: Plan, label: str, made_from: str) -> list[ChatRow]:
         """Return the row of a plan that is read back as it is meant."""
-        written = compact(plan)
-        read = make_plan(written, self._text)
-        same = [(node.id, node.question, node.parent, node.refs) for node in plan.nodes] == [
-            (node.id, node.question, node.parent, node.refs) for node in read.nodes
-        ]
-        if not same or read.issues:
+        if not (written := write_plan(plan, self._text)):
             return self._leave_out("a plan that would be read as another")
-        return [self._row(part, prompt, json.dumps(written, ensure_ascii=False), label, made_from)]
+        return [self._row(part, prompt, written, label, made_from)]
 
     def _replans(self, tree: GoldTree) -> list[ChatRow]:
         possible = replans(tree, self._text)
@@ -403,7 +398,8 @@ def _chain(path: Sequence[GoldStep], dropped: int) -> str:
     return " ".join(f"{step.asked} {step.answer}." for step in path if step.id != dropped)
 
 
-def _plan_prompt(question: str) -> Filled:
+def plan_prompt(question: str) -> Filled:
+    """Return the prompt that a trained model is asked for a plan with."""
     return prompt_for(METHOD, "trained_plan").fill(question=question)
 
 

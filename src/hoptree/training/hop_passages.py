@@ -198,11 +198,11 @@ def find_evidence(
     "Which film …?" is answered by a sentence on the page of that film.
     """
     asked = _content(question)
-    titled = [(answer, passage) for answer in answers for passage in passages if _bears(passage, answer)]
+    titled = [(answer, passage) for answer in answers for passage in passages if is_titled(passage, answer)]
     best: tuple[tuple[float, ...], Evidence] | None = None
     for rank, passage in enumerate(passages):
         for place, (sentence, is_gold) in enumerate(_candidates(passage, gold_sentences)):
-            answer = _answer_in(sentence, answers)
+            answer = answer_in(sentence, answers)
             name = next((name for name, page in titled if page.id == passage.id), "")
             if not answer and not name:
                 continue
@@ -274,7 +274,7 @@ def spelled(sentence: str, answer: str) -> str:
     return ""
 
 
-def _answer_in(sentence: str, answers: Sequence[str]) -> str:
+def answer_in(sentence: str, answers: Sequence[str]) -> str:
     """Return the main answer if the sentence has it, else the longest other one."""
     for answer in (*answers[:1], *sorted(answers[1:], key=len, reverse=True)):
         if spelling := spelled(sentence, answer):
@@ -282,7 +282,8 @@ def _answer_in(sentence: str, answers: Sequence[str]) -> str:
     return ""
 
 
-def _bears(passage: Passage, answer: str) -> bool:
+def is_titled(passage: Passage, answer: str) -> bool:
+    """Whether an answer is the title of a passage, with or without the addition in brackets."""
     name = normalise(answer)
     return name in (normalise(passage.title), normalise(_ADDITION.sub("", passage.title)))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hoptree.evaluation.metrics import normalise
-from hoptree.text.question_tree import Node, Plan, references, resolve
+from hoptree.text.question_tree import Node, Plan, make_plan, references, resolve
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree
 from hoptree.training.plans.sub_questions import phrase_of
 
@@ -35,6 +36,16 @@ def compact(plan: Plan) -> dict[str, Any]:
         return {"question": node.question, "children": children} if children else node.question
 
     return {f"query{node.id}": entry(node) for node in plan.nodes if node.parent is None}
+
+
+def write_plan(plan: Plan, question: str) -> str:
+    """Return a plan as a model is to write it; "" if it would be read as another."""
+    written = compact(plan)
+    read = make_plan(written, question)
+    same = [(node.id, node.question, node.parent, node.refs) for node in plan.nodes] == [
+        (node.id, node.question, node.parent, node.refs) for node in read.nodes
+    ]
+    return json.dumps(written, ensure_ascii=False) if same and not read.issues else ""
 
 
 def replans(tree: GoldTree, question: str) -> list[Replan]:

@@ -22,6 +22,7 @@ from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
 from hoptree.methods.steps.answer import direct_answer
+from hoptree.models.model import Model
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.opening import open_retriever
@@ -153,12 +154,15 @@ RIGHT_F1 = 0.8
 
 
 async def ask_all(
-    engine: Engine,
+    model: Model,
     questions: Sequence[TrainingQuestion],
     ask: Callable[[TrainingQuestion], Awaitable[tuple[T, HoptreeError | None]]],
     on_done: Callable[[], None],
+    width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, in their order, asking as many at once as the model has slots.
+    """Return what `ask` gives for every question, in their order, asking `width` at once.
+
+    Without a width, they are as many as keep the slots of the model busy.
 
     `ask` also gives the failure of a question that failed. If the first ones all fail, their failure is raised.
     """
@@ -178,7 +182,7 @@ async def ask_all(
                     breaker.failure(failure)
             on_done()
 
-    await together(work() for _ in range(min(at_once(engine.model.slots), len(questions))))
+    await together(work() for _ in range(min(width or at_once(model.slots), len(questions))))
     if failures and not breaker.succeeded:
         raise failures[0]
     return [results[place] for place in range(len(questions))]
@@ -217,7 +221,7 @@ async def answer_from_memory(
     ) as engine:
         engine.method = Method(method, "Answers from memory", _from_memory, ())
         name, identity = engine.model.name, engine.model.identity
-        answers = await ask_all(engine, asked, ask, progress_counter(len(asked), on_progress))
+        answers = await ask_all(engine.model, asked, ask, progress_counter(len(asked), on_progress))
     pairs = list(zip(asked, answers, strict=True))
     failed = [question.example.id for question, answer in pairs if answer is None]
     left_out = {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}

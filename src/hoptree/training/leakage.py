@@ -79,7 +79,8 @@ class Excluded:
     ) -> None:
         """Take the questions of files and runs, and `others` under the names by which they are reported.
 
-        A path may end with the number of a file's first questions (`dev.jsonl:300`), or name a list of ids by file.
+        A path may end with the number of a file's first questions (`dev.jsonl:300`), name a list of ids by file, or
+        a data set with a list of its ids (`hotpotqa=ids.txt`).
         """
         self._digests: set[bytes] = set()
         self._known: set[tuple[str, frozenset[str]]] = set()
@@ -355,8 +356,16 @@ class ListedIds:
         return False
 
 
+_IDS_OF_SET = re.compile(r"([^/=]+)=(.+\.txt)")
+
+
 def read_listed_ids(path: Path) -> ListedIds | None:
-    """Return the ids of a JSON object of file names with lists of ids; None if the file is something else."""
+    """Return the ids of a data set (`SET=FILE.txt`, an id a line), or of a JSON object of file names with lists of ids.
+
+    None if the file is something else.
+    """
+    if not path.exists() and (match := _IDS_OF_SET.fullmatch(str(path))):
+        return _read_ids_of_set(match[1], Path(match[2]))
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
@@ -370,3 +379,14 @@ def read_listed_ids(path: Path) -> ListedIds | None:
     ):
         return None
     return ListedIds(path.name, {name: frozenset(ids) for name, ids in content.items()})
+
+
+def _read_ids_of_set(dataset: str, path: Path) -> ListedIds:
+    try:
+        ids = frozenset(path.read_text(encoding="utf-8").split())
+    except (OSError, ValueError) as error:
+        cause = (error.strerror if isinstance(error, OSError) else None) or error
+        raise InputError(f"{path} cannot be read: {cause}.", "Give SET=FILE.txt with an id a line.") from error
+    if not ids:
+        raise InputError(f"{path} lists no ids.", "Give SET=FILE.txt with an id a line.")
+    return ListedIds(path.name, {f"{dataset}/{path.name}": ids})

@@ -63,7 +63,7 @@ class RowJournal:
             }
             for row in made.rows
         ]
-        await self._log.add({"key": key, "rows": rows, "left_out": made.left_out})
+        await self._log.add({"key": key, "rows": rows, "left_out": made.left_out, "report": made.report})
 
     def close(self) -> None:
         self._log.close()
@@ -74,4 +74,4 @@ def _read(line: dict[str, Any]) -> MadeRows:
     for row in line["rows"]:
         messages = tuple(Message(role, content) for role, content in row.pop("messages"))
         rows.append(ChatRow(messages=messages, **row))
-    return MadeRows(tuple(rows), line["left_out"], {})
+    return MadeRows(tuple(rows), line["left_out"], line.get("report", {}))

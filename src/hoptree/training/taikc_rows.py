@@ -6,22 +6,19 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Answer
-from hoptree.engine.calls import Call, Calls, OnRetry, open_calls
+from hoptree.engine.calls import open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, NodeSettled
-from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.judge import JudgeItem, Verdict, judge_all
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.models import open_model
-from hoptree.models.model import Message, Model, Reply, Request
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import clean_answer
 from hoptree.training.chat_rows import (
@@ -40,57 +37,9 @@ from hoptree.training.labelled_passages import answer_from_memory, ask_all, with
 from hoptree.training.plans.gold_trees import carried_out, written
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.questions import TrainingQuestion
+from hoptree.training.recording import Exchange, open_recording, record
 
 _ANSWER = re.compile(r'"answer": ("(?:[^"\\]|\\.)*")')
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request as it was sent, and the event of its reply."""
-
-    messages: tuple[Message, ...]
-    call: ModelCalled
-
-    @property
-    def reply(self) -> str:
-        return str(self.call.reply).strip()
-
-
-_SENT: ContextVar[list[tuple[Message, ...]]] = ContextVar("_SENT")
-"""The requests of the question that is asked in this context; questions asked at once have one list each."""
-
-
-class _RecordingCalls(Calls):
-    """Records every request that got a reply, from the model or from the cache."""
-
-    async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
-        call = await super().generate(model, request, step=step, on_retry=on_retry)
-        _SENT.get().append(request.messages)  # the event is added before anything else can happen
-        return call
-
-
-class _RecordingEngine(Engine):
-    """An engine that returns what was asked and replied beside the result."""
-
-    def __init__(self, *, concurrency: int | None = None, **settings: Any) -> None:
-        super().__init__(concurrency=concurrency, **settings)
-        plain = self._calls
-        self._calls = _RecordingCalls(plain.cache, concurrency=concurrency)
-        self._calls.cache_failure = plain.cache_failure
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def record(self, question: TrainingQuestion) -> tuple[str, list[Exchange], list[Event], HoptreeError | None]:
-        """Return the answer, all exchanges in order, the events, and the failure if it failed."""
-        sent: list[tuple[Message, ...]] = []
-        _SENT.set(sent)
-        events: list[Event] = []
-        result = await self.ask(question.example.as_question(), listeners=(events.append,))
-        if result.failure is not None:
-            return "", [], events, result.failure
-        calls = (event for event in events if isinstance(event, ModelCalled))
-        return result.answer, [Exchange(*both) for both in zip(sent, calls, strict=True)], events, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +58,31 @@ async def make_instructions(questions: Sequence[TrainingQuestion], spec: SetSpec
     asked = with_answers(questions, "only right ones are kept")
     unfit: Counter[str] = Counter()
 
-    async with _RecordingEngine(
-        method=TAIKC,
-        model=spec.model,
-        corpus=spec.corpus or None,
-        retriever=spec.retriever,
-        rerank=spec.rerank,
-        options=spec.options,
-        base_url=spec.base_url,
-        cache=spec.cache,
-        concurrency=spec.concurrency,
-    ) as engine:
+    async with (
+        open_recording(spec.cache, spec.concurrency) as calls,
+        Engine(
+            method=TAIKC,
+            model=spec.model,
+            corpus=spec.corpus or None,
+            retriever=spec.retriever,
+            rerank=spec.rerank,
+            options=spec.options,
+            base_url=spec.base_url,
+            calls=calls,
+        ) as engine,
+    ):
         meta = {"teacher": engine.model.name, "options": dict(spec.options)}
 
         async def ask(question: TrainingQuestion) -> tuple[_Outcome, HoptreeError | None]:
-            answer, exchanges, events, failure = await engine.record(question)
-            if failure is not None:
-                return _Outcome(failed=True), failure
-            if best_overlap(answer, question.example.answers).f1 < 1:
+            run = await record(engine, question)
+            if run.failure is not None:
+                return _Outcome(failed=True), run.failure
+            if best_overlap(run.answer, question.example.answers).f1 < 1:
                 return _Outcome(), None
-            rows = _instruction_rows(question, exchanges, events, meta, unfit)
+            rows = _instruction_rows(question, run.exchanges, run.events, meta, unfit)
             return _Outcome(tuple(rows), solved=True), None
 
-        outcomes = await ask_all(engine, asked, ask, progress_counter(len(asked), on_progress))
+        outcomes = await ask_all(engine.model, asked, ask, progress_counter(len(asked), on_progress))
     rows, repeats = drop_repeats([row for outcome in outcomes for row in outcome.rows])
     rows, contradictions = drop_contradictions(rows)
     failed = [question.example.id for question, outcome in zip(asked, outcomes, strict=True) if outcome.failed]

@@ -1,0 +1,286 @@
+"""Training rows for a model that plays hop, from its own runs: what led to right answers by its evidence is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.engine.engine import Engine
+from hoptree.engine.schedule import SingleFlight, together
+from hoptree.evaluation.ask_question import at_once
+from hoptree.evaluation.metrics import contains, normalise
+from hoptree.models import open_model
+from hoptree.models.model import Message, Model
+from hoptree.training.chat_rows import (
+    ChatRow,
+    MadeRows,
+    Progress,
+    drop_contradictions,
+    drop_repeats,
+    make_row,
+    progress_counter,
+)
+from hoptree.training.formats import SetSpec
+from hoptree.training.hop_gold import (
+    LAST,
+    METHOD,
+    NO_PLAN,
+    NONE,
+    NOT_FOUND,
+    PLAN,
+    READ,
+    REPLAN,
+    SIMPLE,
+    digest_of_file,
+    plan_prompt,
+)
+from hoptree.training.hop_mix import mix
+from hoptree.training.hop_replans import write_plan
+from hoptree.training.labelled_passages import ask_all, says, with_answers
+from hoptree.training.questions import TrainingQuestion
+from hoptree.training.recording import RecordingCalls, Sampling, open_recording, record
+from hoptree.training.row_journal import RowJournal
+from hoptree.training.sampled_runs import CLOSED, Gold, SampledPlan, SampledReading, SampledRun, read_run
+
+_PART = "sampled"
+_RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
+
+
+async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
+    """Run hop several times a question, and make rows of the runs that were right by their evidence.
+
+    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
+    """
+    asked = with_answers(questions, "only what led to right ones is kept")
+    async with AsyncExitStack() as stack:
+        calls = await stack.enter_async_context(open_recording(spec.cache, spec.concurrency))
+        model = open_model(spec.model, base_url=spec.base_url)
+        stack.push_async_callback(model.aclose)
+        engines = {
+            name: await stack.enter_async_context(_open_engine(spec, model, corpus, calls))
+            for name, corpus in spec.corpora.items()
+        }
+        _check_corpora(asked, engines)
+        corpora = {name: engine.retriever.identity for name, engine in engines.items() if engine.retriever}
+        settings = [spec.k, spec.samples, spec.temperature, spec.seed, spec.right_f1, model.identity, corpora]
+        journal = RowJournal(spec.out, METHOD, ["sampled", *settings, *map(digest_of_file, spec.data)])
+        stack.callback(journal.close)
+        meta = {"model": model.name, "temperature": spec.temperature}
+
+        async def ask(question: TrainingQuestion) -> tuple[MadeRows | None, HoptreeError | None]:
+            made = journal.get(question.key)
+            if made is None:
+                engine = engines.get(question.example.dataset) or engines[""]
+                searches = SingleFlight()
+                seed = f"{spec.seed or 0}/{question.key}"
+                runs = await together(
+                    record(engine, question, Sampling(spec.temperature, f"{seed}/{number}", searches))
+                    for number in range(spec.samples)
+                )
+                if failures := [run.failure for run in runs if run.failure is not None]:
+                    return None, failures[0]
+                maker = _SampledRows(question, spec.right_f1, meta)
+                made = maker.make([read_run(run) for run in runs], [run.answer for run in runs])
+                await journal.add(question.key, made)
+            return made, None
+
+        slots = min(model.slots, spec.concurrency or model.slots)
+        width = max(1, at_once(slots) // spec.samples)
+        outcomes = await ask_all(model, asked, ask, progress_counter(len(asked), on_progress), width)
+    failed = [question.example.id for question, made in zip(asked, outcomes, strict=True) if made is None]
+    return _put_together(
+        [made for made in outcomes if made], spec, failed, len(questions) - len(asked), meta | {"corpora": corpora}
+    )
+
+
+def _open_engine(spec: SetSpec, model: Model, corpus: str, calls: RecordingCalls) -> Engine:
+    return Engine(
+        method=METHOD,
+        model=model,
+        corpus=corpus,
+        retriever=spec.retriever,
+        rerank=spec.rerank,
+        options={"trained": True, "effort": "high", "k": spec.k},
+        calls=calls,
+    )
+
+
+def _check_corpora(questions: Sequence[TrainingQuestion], engines: Mapping[str, Engine]) -> None:
+    for name in sorted({question.example.dataset for question in questions}):
+        if name not in engines and "" not in engines:
+            raise InputError(f"No corpus is given for the questions of '{name}'.", f"Give --corpus {name}=INDEX.")
+
+
+def _put_together(
+    made: Sequence[MadeRows], spec: SetSpec, failed: list[str], unanswered: int, report: Mapping[str, Any]
+) -> MadeRows:
+    """Return the rows of all questions in the shares they are trained in, and all counts."""
+    left_out: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for rows in made:
+        left_out.update(rows.left_out)
+        counts.update(rows.report)
+    kept, repeats = drop_repeats([row for rows in made for row in rows.rows])
+    kept, contradictions = drop_contradictions(kept)
+    mixed = mix(kept, spec.rows, spec.seed or 0)
+    left_out["without an accepted answer"] = unanswered
+    left_out["not answered by the model"] = len(failed)
+    left_out["rows that ask and say the same as another"] = repeats
+    left_out["rows that ask the same as another and say something else"] = contradictions
+    for label, count in (Counter(row.label for row in kept) - Counter(row.label for row in mixed)).items():
+        left_out[f"rows of '{label}' beyond their share"] = count
+    sampling = {
+        **report,
+        "samples": spec.samples,
+        **{name: counts[name] for name in (_RUNS, _RIGHT, _PLANS, _READINGS)},
+    }
+    return MadeRows(tuple(mixed), dict(+left_out), {"sampling": sampling, "k": spec.k, "failed": failed})
+
+
+class _SampledRows:
+    """Makes the rows of one question from its samples."""
+
+    def __init__(self, question: TrainingQuestion, right_f1: float | None, meta: Mapping[str, Any]) -> None:
+        self._question, self._meta = question, meta
+        self._text = question.example.question
+        self._gold = Gold(question.example, right_f1)
+        self._left_out: Counter[str] = Counter()
+
+    def make(self, runs: Sequence[SampledRun], answers: Sequence[str]) -> MadeRows:
+        """Make the rows; `answers` are those that the samples gave in the end."""
+        one_hop = self._question.example.hops == 1
+        readings = self._right_readings(runs)
+        rows = self._direct(runs, readings)
+        plans: list[tuple[int, SampledPlan, str]] = []
+        if one_hop:
+            if len(readings) == len(runs):
+                rows.append(self._plan_row(NO_PLAN, SIMPLE, "one hop", 0))
+        else:
+            plans = self._right_plans(runs)
+            rows += self._planned(plans)
+        counts = {
+            _RUNS: len(runs),
+            _RIGHT: sum(bool(answer) and self._gold.is_right(answer) for answer in answers),
+            _PLANS: len(plans),
+            _READINGS: len(readings),
+        }
+        return MadeRows(tuple(rows), dict(self._left_out), counts)
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out[f"{self._question.example.dataset}: {why}"] += 1
+
+    def _row(
+        self,
+        part: str,
+        messages: tuple[Message, ...],
+        template: str,
+        target: str,
+        label: str,
+        made_from: str,
+        sample: int,
+    ) -> ChatRow:
+        meta = {"made_from": made_from, "template": template, "sample": sample, **self._meta}
+        return make_row(self._question, f"{_PART}/{part}", messages, target, label, meta)
+
+    def _reading_row(self, part: str, reading: SampledReading, target: str, label: str, sample: int) -> ChatRow:
+        exchange = reading.exchange
+        return self._row(part, exchange.messages, exchange.call.template, target, label, "sampled reading", sample)
+
+    def _plan_row(self, target: str, label: str, made_from: str, sample: int) -> ChatRow:
+        prompt = plan_prompt(self._text)
+        return self._row("plan", prompt.messages, prompt.template, target, label, made_from, sample)
+
+    # Readings of the question itself
+
+    def _right_readings(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledReading]]:
+        readings = []
+        for sample, run in enumerate(runs):
+            why = self._gold.why_not_reading(run.direct) if run.direct else "of nothing"
+            if run.direct and not why:
+                readings.append((sample, run.direct))
+            else:
+                self._leave_out(f"samples whose first reading is {why}")
+        return readings
+
+    def _direct(self, runs: Sequence[SampledRun], readings: Sequence[tuple[int, SampledReading]]) -> list[ChatRow]:
+        """Make the row of the right reading that most samples agree on, or of NOT FOUND where nothing tells it."""
+        targets = [reading.target(self._gold.answers) for _, reading in readings]
+        if targets:
+            (target, _), *_ = Counter(targets).most_common(1)
+            sample, reading = readings[targets.index(target)]
+            return [self._reading_row("read", reading, target, READ, sample)]
+        first = runs[0].direct
+        if first and self._tells_nothing(first):
+            return [self._reading_row("none", first, NOT_FOUND, NONE, 0)]
+        return []
+
+    def _tells_nothing(self, reading: SampledReading) -> bool:
+        """Whether the passages cannot answer the question: a gold one is missing, and none has the words."""
+        if self._gold.closed:
+            return self._gold.lacks(reading.shown)
+        said = any(says(passage, answer) for passage in reading.shown for answer in self._gold.answers)
+        return not said and (self._gold.lacks(reading.shown) or not self._gold.known)
+
+    # Plans, their parts and last readings
+
+    def _right_plans(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledPlan, str]]:
+        """Return the plans that led to the right answer by their evidence: one a sample, the first that did."""
+        plans = []
+        for sample, run in enumerate(runs):
+            why = "none"
+            for plan in run.plans:
+                written = write_plan(plan.plan, self._text)
+                why = self._gold.why_not_plan(plan) or self._why_not_taught(plan, written)
+                if not why:
+                    plans.append((sample, plan, written))
+                    break
+            if why:
+                self._leave_out(f"samples whose plan is {why}")
+        return plans
+
+    def _why_not_taught(self, plan: SampledPlan, written: str) -> str:
+        if not written:
+            return "right, and would be read as another"
+        asked = [node.question for node in plan.plan.nodes]
+        if normalise(self._text) in map(normalise, asked):
+            return "right, and has the whole question as a part"
+        answers = [answer for answer in self._gold.answers if not contains(self._text, [answer])]
+        if not self._gold.closed and any(contains(text, answers) for text in asked):
+            return "right, and gives the answer away"
+        return ""
+
+    def _planned(self, plans: Sequence[tuple[int, SampledPlan, str]]) -> list[ChatRow]:
+        """Make the rows of one plan: a first plan rather than a re-plan, of the fewest parts, the most frequent."""
+        if not plans:
+            return []
+        times = Counter((plan.request is None, written.casefold()) for _, plan, written in plans)
+
+        def rank(kept: tuple[int, SampledPlan, str]) -> tuple[bool, int, int, int]:
+            sample, plan, written = kept
+            again = plan.request is not None
+            return again, len(plan.plan.nodes), -times[not again, written.casefold()], sample
+
+        sample, plan, written = min(plans, key=rank)
+        if plan.request is None:
+            rows = [self._plan_row(written, PLAN, "sampled plan", sample)]
+        else:
+            request = plan.request
+            template = request.call.template
+            rows = [self._row("replan", request.messages, template, written, REPLAN, "sampled plan", sample)]
+        for part in plan.parts:
+            *before, reading = part.readings
+            rows.append(self._reading_row(f"read/{part.number}", reading, reading.target(), READ, sample))
+            closed = normalise(reading.answer) in CLOSED
+            vain = [other for other in before if not other.answer and not closed]
+            if vain and not any(says(passage, reading.answer) for passage in vain[0].shown):
+                rows.append(self._reading_row(f"none/{part.number}", vain[0], NOT_FOUND, NONE, sample))
+        if plan.last:
+            if plan.last.sentence and plan.last.sentence in plan.last.exchange.messages[-1].content:
+                target = plan.last.target(self._gold.answers)
+                rows.append(self._reading_row("last", plan.last, target, LAST, sample))
+            else:
+                self._leave_out("no last reading, as its sentence is not shown")
+        return rows

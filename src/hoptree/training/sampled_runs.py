@@ -1,0 +1,239 @@
+"""What a sampled run of hop did: its readings, its plans with their parts, and whether passages bear them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hoptree.core.values import Passage
+from hoptree.engine.events import Event, NodeSettled, Planned
+from hoptree.engine.trace import ModelCalled, Retrieved
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.rows import spaced
+from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
+from hoptree.methods.hop.method import Standings
+from hoptree.methods.hop.reading import parse_reading
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.text.parse import clean_answer, find_refusal
+from hoptree.text.question_tree import Node, Plan, resolve
+from hoptree.training.hop_passages import answer_in, is_titled, spelled
+from hoptree.training.recording import Exchange, Recorded
+
+READ, REPLAN = "hop/trained_read", "hop/trained_replan"
+CLOSED = ("yes", "no")
+
+
+@dataclass(frozen=True)
+class SampledReading:
+    """One reading: what was copied and answered, "" where it was not found, and the passages in its prompt."""
+
+    exchange: Exchange
+    sentence: str
+    answer: str
+    shown: tuple[Passage, ...]
+
+    @cached_property
+    def cited(self) -> tuple[Passage, ...]:
+        """The shown passages that hold the copied sentence as it stands."""
+        if not self.sentence:
+            return ()
+        return tuple(hit for hit in self.shown if self.sentence in show_passages(None, [hit], titles=True))
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the copied sentence says the answer, or stands on the page of that name."""
+        if normalise(self.answer) in CLOSED:
+            return bool(self.cited)
+        named = any(is_titled(passage, self.answer) for passage in self.cited)
+        return bool(self.cited) and (named or bool(spelled(self.sentence, self.answer)))
+
+    def target(self, answers: Sequence[str] = ()) -> str:
+        """Return the reply to be learnt; a right answer in other words is written as the sentence has it."""
+        given = self.answer
+        if answers and not exact_match(given, answers):
+            given = answer_in(self.sentence, answers) or given
+        closed = normalise(given)
+        return f"Sentence: {self.sentence}\nAnswer: {closed if closed in CLOSED else given}"
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPart:
+    """A part of a plan: its readings in their order, and whether hop counted it as answered from passages."""
+
+    number: int
+    supported: bool
+    readings: tuple[SampledReading, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPlan:
+    """A plan as it was carried out, and what it came to.
+
+    `parts` are its own and, of a re-plan, those known before. `last` is the last reading; None where code computed the
+    answer. `request` is what a re-plan was asked with.
+    """
+
+    plan: Plan
+    parts: tuple[SampledPart, ...]
+    last: SampledReading | None
+    answer: str
+    request: Exchange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRun:
+    """One sample: the first reading of the question itself, the plan, and the plan after that."""
+
+    direct: SampledReading | None
+    plans: tuple[SampledPlan, ...]
+
+
+def read_run(run: Recorded) -> SampledRun:
+    """Read a run of hop with trained=on off its events."""
+    exchanges = {id(exchange.call): exchange for exchange in run.exchanges}
+    seen: dict[str, Passage] = {}
+    direct: SampledReading | None = None
+    plans: list[SampledPlan] = []
+    for move, events in _moves(run.events):
+        for event in events:
+            if isinstance(event, Retrieved):
+                seen |= {hit["id"]: Passage(hit["id"], hit["title"], hit["text"]) for hit in event.passages}
+        calls = [exchanges[id(event)] for event in events if isinstance(event, ModelCalled)]
+        if move.after == "read":
+            readings = _readings(calls, seen)
+            direct = readings[0] if readings else None
+        elif move.after in ("split", "replan") and (plan := _plan(move, events, calls, seen, plans)):
+            plans.append(plan)
+    return SampledRun(direct, tuple(plans))
+
+
+def _moves(events: Sequence[Event]) -> Iterator[tuple[Standings, list[Event]]]:
+    """Yield each move with the events that belong to it."""
+    since: list[Event] = []
+    for event in events:
+        if isinstance(event, Standings):
+            yield event, since
+            since = []
+        else:
+            since.append(event)
+
+
+def _readings(calls: Sequence[Exchange], seen: Mapping[str, Passage]) -> list[SampledReading]:
+    readings = []
+    for exchange in calls:
+        if exchange.prompt != READ:
+            continue
+        lines = set(exchange.messages[-1].content.split("\n"))
+        shown = tuple(passage for passage in seen.values() if show_passages(None, [passage], titles=True) in lines)
+        copied, text, _ = parse_reading(exchange.reply)
+        answer = "" if not text or find_refusal(text) else clean_answer(text)
+        readings.append(SampledReading(exchange, " ".join(copied.split()), answer, shown))
+    return readings
+
+
+def _plan(
+    move: Standings,
+    events: Sequence[Event],
+    calls: Sequence[Exchange],
+    seen: Mapping[str, Passage],
+    before: Sequence[SampledPlan],
+) -> SampledPlan | None:
+    planned = [event for event in events if isinstance(event, Planned)]
+    nodes = planned[-1].nodes if planned else []
+    settled = {event.id: event for event in events if isinstance(event, NodeSettled)}
+    if not nodes or any(node["id"] not in settled for node in nodes):
+        return None
+    of_node = {number: [call for call in calls if call.call.node == number] for number in settled}
+    parts = [
+        SampledPart(number, bool(event.details.get("supported")), tuple(_readings(of_node[number], seen)))
+        for number, event in settled.items()
+    ]
+    known = [part for plan in before for part in plan.parts if part.supported]
+    last = _readings([call for call in calls if call.call.step == "final"], seen)
+    computed = [standing["answer"] for standing in move.value if move.after in standing["ways"]]
+    answer = last[-1].answer if last else computed[0] if computed else ""
+    request = next((call for call in calls if call.prompt == REPLAN), None)
+    return SampledPlan(_renumbered(nodes), (*known, *parts), last[-1] if last else None, answer, request)
+
+
+def _renumbered(nodes: Sequence[Mapping[str, object]]) -> Plan:
+    """Return recorded nodes as a plan that stands for itself, numbered from 1 on."""
+    numbers = {node["id"]: place for place, node in enumerate(nodes, 1)}
+    names = {int(str(old)): f"#query{new}" for old, new in numbers.items()}
+    made: dict[int, Node] = {}
+    for node in nodes:
+        parent, refs = numbers.get(node["parent"]), node["refs"]
+        assert isinstance(refs, list)
+        number, depth = numbers[node["id"]], made[parent].depth + 1 if parent in made else 1
+        question = resolve(str(node["question"]), names)
+        made[number] = Node(number, question, parent, depth, tuple(numbers[ref] for ref in refs if ref in numbers))
+    return Plan(tuple(made.values()))
+
+
+class Gold:
+    """What is known to be right of a question: its answers, and the passages that each step needs."""
+
+    def __init__(self, example: Example, right_f1: float | None) -> None:
+        self.answers, self._right_f1 = example.answers, right_f1
+        self.closed = bool(self.answers) and normalise(self.answers[0]) in CLOSED
+        self._by_id = bool(example.supporting_ids)
+        names = example.supporting_ids or tuple(map(spaced, example.supporting_titles))
+        steps = example.hop_ids if self._by_id else [[*map(spaced, titles)] for titles in example.hop_titles]
+        # Of a question of one hop, each gold passage tells the answer by itself.
+        alone = [{*names}] if example.hops == 1 else [{name} for name in names]
+        self._steps = [{*step} for step in steps if step] or [step for step in alone if step]
+
+    def is_right(self, answer: str) -> bool:
+        """Whether an answer is right: by F1 if there is one to reach, else if it is or holds an accepted answer.
+
+        Dates are written in several orders of their words.
+        """
+        if (verdict := yes_no(answer, self.answers)) is not None:
+            return verdict > 0
+        shared = best_overlap(answer, self.answers).f1
+        if self._right_f1 is not None:
+            return shared >= self._right_f1
+        return shared >= 1 or contains(answer, self.answers)
+
+    @property
+    def known(self) -> bool:
+        """Whether gold passages are known."""
+        return bool(self._steps)
+
+    def lacks(self, passages: Sequence[Passage]) -> bool:
+        """Whether a step has none of its gold passages among these; never where no gold is known."""
+        names = self._names(passages)
+        return any(not step & names for step in self._steps)
+
+    def rests_on(self, passages: Sequence[Passage]) -> bool:
+        """Whether one of these is a gold passage of any step; so is each where no gold is known."""
+        return not self._steps or bool(set().union(*self._steps) & self._names(passages))
+
+    def _names(self, passages: Sequence[Passage]) -> set[str]:
+        return {passage.id if self._by_id else spaced(passage.title) for passage in passages}
+
+    def why_not_reading(self, reading: SampledReading) -> str:
+        """Say why a reading of the question itself is not right by its evidence; "" if it is."""
+        if not reading.answer or not self.is_right(reading.answer):
+            return "wrong"
+        if not reading.is_stated:
+            return "right, and no sentence that was shown says so"
+        if not self.rests_on(reading.cited) or self.lacks(reading.shown):
+            return "right, and not from the gold passages"
+        return ""
+
+    def why_not_plan(self, plan: SampledPlan) -> str:
+        """Say why a plan did not lead to the right answer by its evidence; "" if it did."""
+        if not plan.answer:
+            return "without an answer"
+        if not self.is_right(plan.answer):
+            return "wrong"
+        if not all(part.supported for part in plan.parts):
+            return "right, and a part was not answered from passages"
+        readings = [part.readings[-1] for part in plan.parts if part.readings]
+        if len(readings) < len(plan.parts) or not all(reading.is_stated for reading in readings):
+            return "right, and no sentence that was shown says the answer of a part"
+        if self.lacks([passage for reading in readings for passage in reading.cited]):
+            return "right, and not from the gold passages"
+        return ""
