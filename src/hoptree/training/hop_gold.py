@@ -20,9 +20,9 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.parse import find_refusal
 from hoptree.text.question_tree import Plan, make_plan
-from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, drop_contradictions, drop_repeats, make_row
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, make_row
 from hoptree.training.formats import SetSpec
-from hoptree.training.hop_mix import mix
+from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_passages import (
     WIDE,
     Evidence,
@@ -79,7 +79,7 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
             finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
             stack.push_async_callback(finders[name].aclose)
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
-        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(digest_of_file, spec.data)])
+        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
         stack.callback(journal.close)
         for done, question in enumerate(questions, 1):
             made = journal.get(question.key)
@@ -91,19 +91,13 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
             rows += made.rows
             left_out.update(made.left_out)
             on_progress(done, len(questions))
-    kept, repeats = drop_repeats(rows)
-    kept, contradictions = drop_contradictions(kept)
-    mixed = mix(kept, spec.rows, spec.seed or 0)
-    left_out["rows that ask and say the same as another"] = repeats
-    left_out["rows that ask the same as another and say something else"] = contradictions
-    for label, count in (Counter(row.label for row in kept) - Counter(row.label for row in mixed)).items():
-        left_out[f"rows of '{label}' beyond their share"] = count
+    mixed, dropped = put_together(rows, spec.rows, spec.seed or 0)
+    left_out.update(dropped)
     report = {"corpora": {name: finder.identity for name, finder in finders.items()}, "k": spec.k}
     return MadeRows(tuple(mixed), dict(+left_out), report)
 
 
-def digest_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -7,11 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from hoptree.training.chat_rows import ChatRow
+from hoptree.training.chat_rows import ChatRow, drop_contradictions, drop_repeats
 
 _KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan", "guess": "guess"}
 _SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "other": 0.08}
 _NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 5
+
+
+def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
+    """Return what `mix` takes of the rows that neither repeat nor contradict another, and counts of the others."""
+    kept, repeats = drop_repeats(rows)
+    kept, contradictions = drop_contradictions(kept)
+    mixed = mix(kept, total, seed)
+    dropped = Counter(row.label for row in kept) - Counter(row.label for row in mixed)
+    left_out = Counter({f"rows of '{label}' beyond their share": count for label, count in dropped.items()})
+    left_out["rows that ask and say the same as another"] = repeats
+    left_out["rows that ask the same as another and say something else"] = contradictions
+    return mixed, +left_out
 
 
 def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:

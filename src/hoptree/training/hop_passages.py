@@ -38,7 +38,7 @@ _MAX_NAME_WORDS = 3
 _FEW = 3
 _MAX_SENTENCE_WORDS = 60
 """Longer ones do not fit into a reply."""
-_MIN_SENTENCE_WORDS = 4
+MIN_SENTENCE_WORDS = 4
 _MIN_LEFT_WORDS = 12
 """Words that a passage has at least after the sentences with an answer were cut out."""
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
@@ -298,7 +298,7 @@ def _candidates(passage: Passage, gold_sentences: Sequence[str]) -> list[tuple[s
     return [
         (sentence, is_gold)
         for sentence, is_gold in sentences
-        if _MIN_SENTENCE_WORDS <= len(sentence.split()) <= _MAX_SENTENCE_WORDS
+        if MIN_SENTENCE_WORDS <= len(sentence.split()) <= _MAX_SENTENCE_WORDS
     ]
 
 

@@ -11,6 +11,7 @@ from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.engine import Engine
 from hoptree.engine.schedule import SingleFlight, together
 from hoptree.evaluation.ask_question import at_once
+from hoptree.evaluation.datasets.examples import digest_of
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.models import open_model
 from hoptree.models.model import Message, Model
@@ -18,8 +19,6 @@ from hoptree.training.chat_rows import (
     ChatRow,
     MadeRows,
     Progress,
-    drop_contradictions,
-    drop_repeats,
     make_row,
     progress_counter,
 )
@@ -34,10 +33,9 @@ from hoptree.training.hop_gold import (
     READ,
     REPLAN,
     SIMPLE,
-    digest_of_file,
     plan_prompt,
 )
-from hoptree.training.hop_mix import mix
+from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_replans import write_plan
 from hoptree.training.labelled_passages import ask_all, says, with_answers
 from hoptree.training.questions import TrainingQuestion
@@ -65,13 +63,14 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
         }
         _check_corpora(asked, engines)
         corpora = {name: engine.retriever.identity for name, engine in engines.items() if engine.retriever}
-        settings = [spec.k, spec.samples, spec.temperature, spec.seed, spec.right_f1, model.identity, corpora]
-        journal = RowJournal(spec.out, METHOD, ["sampled", *settings, *map(digest_of_file, spec.data)])
+        settings = [spec.k, spec.samples, spec.temperature, spec.seed or 0, spec.right_f1, model.identity, corpora]
+        journal = RowJournal(spec.out, METHOD, ["sampled", *settings])
         stack.callback(journal.close)
         meta = {"model": model.name, "temperature": spec.temperature}
 
         async def ask(question: TrainingQuestion) -> tuple[MadeRows | None, HoptreeError | None]:
-            made = journal.get(question.key)
+            key = f"{question.key} {digest_of([question.example])}"
+            made = journal.get(key)
             if made is None:
                 engine = engines.get(question.example.dataset) or engines[""]
                 searches = SingleFlight()
@@ -84,14 +83,14 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
                     return None, failures[0]
                 maker = _SampledRows(question, spec.right_f1, meta)
                 made = maker.make([read_run(run) for run in runs], [run.answer for run in runs])
-                await journal.add(question.key, made)
+                await journal.add(key, made)
             return made, None
 
         slots = min(model.slots, spec.concurrency or model.slots)
         width = max(1, at_once(slots) // spec.samples)
         outcomes = await ask_all(model, asked, ask, progress_counter(len(asked), on_progress), width)
     failed = [question.example.id for question, made in zip(asked, outcomes, strict=True) if made is None]
-    return _put_together(
+    return _collect(
         [made for made in outcomes if made], spec, failed, len(questions) - len(asked), meta | {"corpora": corpora}
     )
 
@@ -114,7 +113,7 @@ def _check_corpora(questions: Sequence[TrainingQuestion], engines: Mapping[str, 
             raise InputError(f"No corpus is given for the questions of '{name}'.", f"Give --corpus {name}=INDEX.")
 
 
-def _put_together(
+def _collect(
     made: Sequence[MadeRows], spec: SetSpec, failed: list[str], unanswered: int, report: Mapping[str, Any]
 ) -> MadeRows:
     """Return the rows of all questions in the shares they are trained in, and all counts."""
@@ -123,15 +122,10 @@ def _put_together(
     for rows in made:
         left_out.update(rows.left_out)
         counts.update(rows.report)
-    kept, repeats = drop_repeats([row for rows in made for row in rows.rows])
-    kept, contradictions = drop_contradictions(kept)
-    mixed = mix(kept, spec.rows, spec.seed or 0)
+    mixed, dropped = put_together([row for rows in made for row in rows.rows], spec.rows, spec.seed or 0)
+    left_out.update(dropped)
     left_out["without an accepted answer"] = unanswered
     left_out["not answered by the model"] = len(failed)
-    left_out["rows that ask and say the same as another"] = repeats
-    left_out["rows that ask the same as another and say something else"] = contradictions
-    for label, count in (Counter(row.label for row in kept) - Counter(row.label for row in mixed)).items():
-        left_out[f"rows of '{label}' beyond their share"] = count
     sampling = {
         **report,
         "samples": spec.samples,
@@ -198,11 +192,11 @@ class _SampledRows:
     def _right_readings(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledReading]]:
         readings = []
         for sample, run in enumerate(runs):
-            why = self._gold.why_not_reading(run.direct) if run.direct else "of nothing"
+            why = self._gold.why_not_reading(run.direct) if run.direct else "without passages"
             if run.direct and not why:
                 readings.append((sample, run.direct))
             else:
-                self._leave_out(f"samples whose first reading is {why}")
+                self._leave_out(f"samples whose first reading was {why}")
         return readings
 
     def _direct(self, runs: Sequence[SampledRun], readings: Sequence[tuple[int, SampledReading]]) -> list[ChatRow]:
@@ -230,15 +224,15 @@ class _SampledRows:
         """Return the plans that led to the right answer by their evidence: one a sample, the first that did."""
         plans = []
         for sample, run in enumerate(runs):
-            why = "none"
+            why = ""
             for plan in run.plans:
                 written = write_plan(plan.plan, self._text)
                 why = self._gold.why_not_plan(plan) or self._why_not_taught(plan, written)
                 if not why:
                     plans.append((sample, plan, written))
                     break
-            if why:
-                self._leave_out(f"samples whose plan is {why}")
+            if why or not run.plans:
+                self._leave_out(f"samples whose plan was {why}" if why else "samples without a plan")
         return plans
 
     def _why_not_taught(self, plan: SampledPlan, written: str) -> str:

@@ -17,7 +17,7 @@ from hoptree.methods.hop.reading import parse_reading
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node, Plan, resolve
-from hoptree.training.hop_passages import answer_in, is_titled, spelled
+from hoptree.training.hop_passages import MIN_SENTENCE_WORDS, answer_in, is_titled, shown_text, spelled
 from hoptree.training.recording import Exchange, Recorded
 
 READ, REPLAN = "hop/trained_read", "hop/trained_replan"
@@ -35,10 +35,10 @@ class SampledReading:
 
     @cached_property
     def cited(self) -> tuple[Passage, ...]:
-        """The shown passages that hold the copied sentence as it stands."""
-        if not self.sentence:
+        """The shown passages that hold the copied sentence as it stands; a few words are no sentence."""
+        if len(self.sentence.split()) < MIN_SENTENCE_WORDS:
             return ()
-        return tuple(hit for hit in self.shown if self.sentence in show_passages(None, [hit], titles=True))
+        return tuple(passage for passage in self.shown if self.sentence in shown_text(passage))
 
     @property
     def is_stated(self) -> bool:
@@ -89,16 +89,21 @@ class SampledRun:
     plans: tuple[SampledPlan, ...]
 
 
+_Seen = dict[str, dict[str, Passage]]
+"""Passages that were found, by the line that a prompt shows of them and by their ids."""
+
+
 def read_run(run: Recorded) -> SampledRun:
     """Read a run of hop with trained=on off its events."""
     exchanges = {id(exchange.call): exchange for exchange in run.exchanges}
-    seen: dict[str, Passage] = {}
+    seen: _Seen = {}
     direct: SampledReading | None = None
     plans: list[SampledPlan] = []
     for move, events in _moves(run.events):
         for event in events:
-            if isinstance(event, Retrieved):
-                seen |= {hit["id"]: Passage(hit["id"], hit["title"], hit["text"]) for hit in event.passages}
+            for hit in event.passages if isinstance(event, Retrieved) else ():
+                passage = Passage(hit["id"], hit["title"], hit["text"])
+                seen.setdefault(show_passages(None, [passage], titles=True), {})[passage.id] = passage
         calls = [exchanges[id(event)] for event in events if isinstance(event, ModelCalled)]
         if move.after == "read":
             readings = _readings(calls, seen)
@@ -119,13 +124,13 @@ def _moves(events: Sequence[Event]) -> Iterator[tuple[Standings, list[Event]]]:
             since.append(event)
 
 
-def _readings(calls: Sequence[Exchange], seen: Mapping[str, Passage]) -> list[SampledReading]:
+def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
     readings = []
     for exchange in calls:
         if exchange.prompt != READ:
             continue
-        lines = set(exchange.messages[-1].content.split("\n"))
-        shown = tuple(passage for passage in seen.values() if show_passages(None, [passage], titles=True) in lines)
+        lines = exchange.messages[-1].content.split("\n")
+        shown = tuple(passage for line in lines for passage in seen.get(line, {}).values())
         copied, text, _ = parse_reading(exchange.reply)
         answer = "" if not text or find_refusal(text) else clean_answer(text)
         readings.append(SampledReading(exchange, " ".join(copied.split()), answer, shown))
@@ -136,13 +141,14 @@ def _plan(
     move: Standings,
     events: Sequence[Event],
     calls: Sequence[Exchange],
-    seen: Mapping[str, Passage],
+    seen: _Seen,
     before: Sequence[SampledPlan],
 ) -> SampledPlan | None:
     planned = [event for event in events if isinstance(event, Planned)]
     nodes = planned[-1].nodes if planned else []
     settled = {event.id: event for event in events if isinstance(event, NodeSettled)}
-    if not nodes or any(node["id"] not in settled for node in nodes):
+    # Claims about two things are checked by a prompt of their own, and not read.
+    if not nodes or not all(node["id"] in settled and "supported" in settled[node["id"]].details for node in nodes):
         return None
     of_node = {number: [call for call in calls if call.call.node == number] for number in settled}
     parts = [
