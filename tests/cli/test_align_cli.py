@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets.reading import half_of
+from hoptree.retrieval.indexing import build_index
 from hoptree.training.plans.written_plans import packaged_plans
 
 REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
@@ -78,6 +79,28 @@ def test_hop_is_built_from_several_corpora(here: Path) -> None:
     assert isinstance(refused.exception, InputError) and "Only hop" in str(refused.exception)
     refused = align(here, "--rows", 3)
     assert isinstance(refused.exception, InputError) and "--rows is for hop" in str(refused.exception)
+
+
+def test_sampled_runs_are_counted(here: Path) -> None:
+    build_index(
+        write(here / "corpus.jsonl", [{"id": "p0", "title": "Zero", "text": "Zero is number 0 of all."}]), here / "idx"
+    )
+    said = "Sentence: Zero is number 0 of all.\nAnswer: Zero"
+    replies = [{"step": "read", "contains": "number 0?", "reply": said}, {"step": "decompose", "reply": "{}"}]
+    (here / "m.json").write_text(json.dumps({"replies": [*replies, {"reply": "NOT FOUND"}]}), encoding="utf-8")
+    (here / "ids.txt").write_text("q2\nq3\n", encoding="utf-8")
+    arguments = ("--corpus", here / "idx", "--exclude", f"questions={here / 'ids.txt'}", "--samples", 2)
+    printed = align(here, *arguments, "--temperature", 0.5, kind="sampled")
+    assert printed.exit_code == 0, printed.exception
+    output = printed.output.splitlines()
+    assert output[0].startswith("sampled: 2 rows from 2 of 4 questions")
+    assert output[1].endswith("at temperature 0.5, 2 a question: 2 with the right answer")
+    assert output[2] == "  by their evidence: 0 plans and 2 first readings were right"
+    assert "  left out: 2 evaluation question by id" in output
+    assert "  left out: 2 questions: samples whose first reading was wrong" in output
+    for option in ("--samples", "--temperature"):
+        refused = align(here, option, 1)
+        assert isinstance(refused.exception, InputError) and f"{option} is for sampled" in str(refused.exception)
 
 
 def test_evaluation_questions_are_refused(here: Path) -> None:

@@ -55,6 +55,20 @@ def test_ids_are_listed_by_file(dev: Path, tmp_path: Path) -> None:
     assert excluded.why(question) == "id in not_for_training.json", "the folder of the list is the data set's name"
 
 
+def test_ids_of_a_data_set_are_listed_line_by_line(dev: Path, tmp_path: Path) -> None:
+    (tmp_path / "fit.txt").write_text("3\n1\n", encoding="utf-8")
+    excluded = Excluded([Path(f"nq={tmp_path / 'fit.txt'}"), Path(f"{dev}:1")])
+    admitted = admit(read_training_questions([dev]), excluded, any_split=True)
+    assert [question.example.id for question in admitted.questions] == ["2", "4"] and len(excluded) == 3
+    other = Excluded([Path(f"popqa={tmp_path / 'fit.txt'}")])
+    assert not any(other.why(question) for question in read_training_questions([dev]))
+    with pytest.raises(InputError, match="cannot be read"):
+        Excluded([Path(f"nq={tmp_path / 'none.txt'}")])
+    (tmp_path / "fit.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(InputError, match="lists no ids"):
+        Excluded([Path(f"nq={tmp_path / 'fit.txt'}")])
+
+
 def test_other_json_is_no_list_of_ids(tmp_path: Path) -> None:
     path = tmp_path / "questions.json"
     for content in ("[]", "{}", '{"data": [{"id": 1}]}'):
