@@ -85,7 +85,7 @@ def test_sampled_runs_are_counted(here: Path) -> None:
     build_index(
         write(here / "corpus.jsonl", [{"id": "p0", "title": "Zero", "text": "Zero is number 0 of all."}]), here / "idx"
     )
-    said = "Sentence: Zero is number 0 of all.\nAnswer: Zero"
+    said = "Zero\nSentence: Zero is number 0 of all."
     replies = [{"step": "read", "contains": "number 0?", "reply": said}, {"step": "decompose", "reply": "{}"}]
     (here / "m.json").write_text(json.dumps({"replies": [*replies, {"reply": "NOT FOUND"}]}), encoding="utf-8")
     (here / "ids.txt").write_text("q2\nq3\n", encoding="utf-8")

@@ -108,7 +108,7 @@ def test_a_guess_answers_in_the_usual_words_by_the_prompt_that_leaves_no_choice(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hop_gold, "_GUESS_PERCENT", 100)
-    monkeypatch.setattr(hop_gold, "mix", lambda rows, total, seed: list(rows))
+    monkeypatch.setattr("hoptree.training.hop_mix.mix", lambda rows, total, seed: list(rows))
     names = ["Nobody", "King John", "John of England", "King John of England"]
     unstated = {"id": "q3", "dataset": "facts", "question": "Who signed the Great Charter?", "answers": names}
     lines(here / "train.jsonl", [QUESTION, CLOSED, ONE_HOP, unstated])

@@ -53,10 +53,10 @@ PASSAGES = [
 DIRECTOR, BORN = "Who is the director of the film Alpha?", "When was #query1 born?"
 PLAN = {"query1": {"question": DIRECTOR, "children": {"query2": BORN}}}
 LONGER = {"query1": {"question": DIRECTOR, "children": {"query2": BORN, "query3": "Where was #query1 seen?"}}}
-BY_LAND = "Sentence: Alpha is a film of 1950 by Kurt Land, made in Peru.\nAnswer: Kurt Land"
-IN_1913 = "Sentence: Kurt Land (born May 3, 1913) was a director.\nAnswer: May 3, 1913"
-IN_DIARY = "Sentence: Kurt Land was born on 3 May 1913, as this diary of a director says.\nAnswer: 3 May 1913"
-BY_CHASE = "Sentence: Echo is a song that Ida Chase wrote.\nAnswer: Ida Chase"
+BY_LAND = "Kurt Land\nSentence: Alpha is a film of 1950 by Kurt Land, made in Peru."
+IN_1913 = "May 3, 1913\nSentence: Kurt Land (born May 3, 1913) was a director."
+IN_DIARY = "3 May 1913\nSentence: Kurt Land was born on 3 May 1913, as this diary of a director says."
+BY_CHASE = "Ida Chase\nSentence: Echo is a song that Ida Chase wrote."
 
 
 def asked(question: str, reply: str | list[str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def script(
         {"step": "decompose", "reply": "{}"},
         asked("Who is the director", BY_LAND),
         asked("When was Kurt Land born", born),
-        asked("Where was Kurt Land seen", "Sentence: He liked dogs a lot.\nAnswer: dogs"),
+        asked("Where was Kurt Land seen", "dogs\nSentence: He liked dogs a lot."),
         asked("who wrote the song echo", BY_CHASE),
         {"step": "read", "reply": "NOT FOUND"},
         {"step": "final", "reply": last},
@@ -175,11 +175,11 @@ def test_gold_may_be_known_by_titles(here: Path) -> None:
     ("born", "why"),
     [
         (
-            "Sentence: Kurt Land was born in 1913 in May.\nAnswer: May 1913",
+            "May 1913\nSentence: Kurt Land was born in 1913 in May.",
             "no sentence that was shown says the answer",
         ),
-        ("Sentence: Kurt Land\nAnswer: May 3, 1913", "no sentence that was shown says the answer"),
-        ("Sentence: He liked dogs a lot.\nAnswer: May 3, 1913", "no sentence that was shown says the answer"),
+        ("May 3, 1913\nSentence: Kurt Land", "no sentence that was shown says the answer"),
+        ("May 3, 1913\nSentence: He liked dogs a lot.", "no sentence that was shown says the answer"),
         ("May 3, 1913", "no sentence that was shown says the answer"),
         ("NOT FOUND", "a part was not answered from passages"),
     ],
@@ -191,18 +191,26 @@ def test_parts_rest_on_sentences_that_were_shown(here: Path, born: str, why: str
 
 
 def test_wrong_answers_are_dropped_and_right_ones_are_written_as_the_sentence_has_them(here: Path) -> None:
-    report, rows = built(here, script(last="Sentence: Kurt Land (born May 3, 1913) was a director.\nAnswer: 1913"))
+    report, rows = built(here, script(last="1913\nSentence: Kurt Land (born May 3, 1913) was a director."))
     assert "films/q0/plan" not in rows and report["left_out"]["films: samples whose plan was wrong"] == 3
-    wordy = "Sentence: Kurt Land (born May 3, 1913) was a director.\nAnswer: on 3 May 1913 as Kurt Land"
+    wordy = "on 3 May 1913 as Kurt Land\nSentence: Kurt Land (born May 3, 1913) was a director."
     assert reply(built(here, script(last=wordy))[1]["films/q0/last"]) == IN_1913
     report, _ = built(here, script(last=wordy), right_f1=1.0)
     assert report["left_out"]["films: samples whose plan was wrong"] == 3
 
 
 def test_a_last_reading_without_a_sentence_of_its_prompt_is_no_row(here: Path) -> None:
-    report, rows = built(here, script(last="Answer: May 3, 1913"))
+    report, rows = built(here, script(last="May 3, 1913"))
     assert "films/q0/plan" in rows and "films/q0/last" not in rows
     assert report["left_out"]["films: no last reading, as its sentence is not shown"] == 1
+
+
+def test_a_sentence_that_was_cut_off_is_none(here: Path) -> None:
+    cut = {"step": "read", "contains": "Question: When was Kurt Land born", "reply": IN_1913[:-10], "finish": "length"}
+    report, rows = built(here, script(cut))
+    assert "films/q0/plan" not in rows
+    why = "films: samples whose plan was right, and no sentence that was shown says the answer of a part"
+    assert report["left_out"][why] == 3
 
 
 def test_one_plan_a_question_of_the_fewest_parts_and_the_most_frequent(here: Path) -> None:

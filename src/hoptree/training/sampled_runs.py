@@ -17,6 +17,7 @@ from hoptree.methods.hop.reading import parse_reading
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node, Plan, resolve
+from hoptree.training.hop_gold import SENTENCE
 from hoptree.training.hop_passages import MIN_SENTENCE_WORDS, answer_in, is_titled, shown_text, spelled
 from hoptree.training.recording import Exchange, Recorded
 
@@ -54,7 +55,7 @@ class SampledReading:
         if answers and not exact_match(given, answers):
             given = answer_in(self.sentence, answers) or given
         closed = normalise(given)
-        return f"Sentence: {self.sentence}\nAnswer: {closed if closed in CLOSED else given}"
+        return f"{closed if closed in CLOSED else given}{SENTENCE}{self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
             continue
         lines = exchange.messages[-1].content.split("\n")
         shown = tuple(passage for line in lines for passage in seen.get(line, {}).values())
-        copied, text, _ = parse_reading(exchange.reply)
+        text, copied, _ = parse_reading(exchange.reply)
+        copied = "" if exchange.call.finish == "length" else copied  # it may lack its end
         answer = "" if not text or find_refusal(text) else clean_answer(text)
         readings.append(SampledReading(exchange, " ".join(copied.split()), answer, shown))
     return readings
