@@ -16,7 +16,7 @@ from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
 from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines
+from hoptree.methods.hop.parts import FORCED, TRAINED, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
@@ -192,7 +192,7 @@ class _Run:
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
-        self._prompt = "trained_read" if trained else FORCED if shows_doubt else "read_or_not_found"
+        self._prompt = TRAINED if trained else FORCED if shows_doubt else "read_or_not_found"
         self._operator = operator_of(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
@@ -400,7 +400,7 @@ class _Run:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
-        prompt = "trained_read" if self._trained else "read"
+        prompt = TRAINED if self._trained else FORCED
         last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
