@@ -18,7 +18,7 @@ from hoptree.text.quantities import countries
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""
-OPERATED = ("compare", "both", "intersect")
+OPERATED = ("compare", "both", "intersect", "union", "difference")
 """Operators that code carries out better than a reader."""
 _NEUTRAL = 0.5
 """The confidence of a model that gives no log-probabilities."""
@@ -57,7 +57,7 @@ class Candidate:
     """One answer: its move, the sentence it rests on, and what was counted about it.
 
     `supported` is the share of its parts that something read bears out. `recalled` says that every one of its parts is
-    the model's own knowledge.
+    the model's own knowledge. `listed` says that it is a list of which every name was read for every condition.
     """
 
     answer: Answer
@@ -67,6 +67,7 @@ class Candidate:
     computed: bool = False
     supported: float = 0.0
     recalled: bool = False
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Standing:
     features: dict[str, float]
     probability: float
     recalled: bool
+    listed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -112,6 +114,7 @@ class Pool:
         computed: bool = False,
         supported: float = 0.0,
         recalled: bool = False,
+        listed: bool = False,
     ) -> None:
         """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate.
 
@@ -123,19 +126,27 @@ class Pool:
         answer = spelled if spelled.known else answer
         quote = find_quote(answer.text, self._question, passages, copied=copied)
         signals = answer_signals(self._question, answer.text, quote, passages)
-        self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled))
+        self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled, listed))
 
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
 
-        Those that are no answer by their form come behind all others, and what cannot be given comes last.
+        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list that
+        code put together comes first, as likely as the likeliest: weights are fitted to single answers.
         """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
         standings = [self._standing(group, rivals) for group in groups]
+        likeliest = max((standing.probability for standing in standings), default=0.0)
+        standings = [replace(s, probability=likeliest) if s.listed else s for s in standings]
         return sorted(
             standings,
-            key=lambda standing: (not self.may_be_final(standing), is_unfit(standing.features), -standing.probability),
+            key=lambda standing: (
+                not self.may_be_final(standing),
+                not standing.listed,
+                is_unfit(standing.features),
+                -standing.probability,
+            ),
         )
 
     def state(self, standings: Sequence[Standing]) -> dict[str, float]:
@@ -190,7 +201,8 @@ class Pool:
         quote = next((candidate.quote for candidate in (surest, *group) if candidate.quote), None)
         measured = answer.confidence if ways == ("own",) and self._trusted else None
         probability = self.weights.right(features) if measured is None else measured
-        return Standing(answer, ways, quote, features, probability, _is_recalled(group))
+        listed = any(candidate.listed for candidate in group)
+        return Standing(answer, ways, quote, features, probability, _is_recalled(group), listed)
 
     def explain(self, standings: Sequence[Standing]) -> str:
         """Say why the first answer was chosen over the others."""

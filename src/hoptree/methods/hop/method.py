@@ -15,8 +15,19 @@ from hoptree.engine.registry import Explanation, method
 from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines
+from hoptree.methods.hop.lists import (
+    ListsCombined,
+    combine,
+    count_items,
+    gather,
+    holds,
+    open_names,
+    passages_beside,
+    read_list,
+    split_list,
+)
+from hoptree.methods.hop.operators import LISTS, asks_for_several, operator_of, plan_by_words
+from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines, with_items
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
@@ -25,6 +36,7 @@ from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.models.model import LearnsCapabilities
+from hoptree.retrieval.retriever import TITLE
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -98,7 +110,8 @@ class _HopExplanation(Explanation):
         others = ", ".join(f"{shorten(answer)} ({likely:.0%})" for answer, likely in best.over or ())
         over = f" over {others}" if others else ""
         compared = [decision for decision in decisions if isinstance(decision, Compared)]
-        by = f"; {compared[-1].reason()}" if compared and compared[-1].value else ""
+        combined = [decision for decision in decisions if isinstance(decision, ListsCombined)]
+        by = "".join(f"; {made[-1].reason()}" for made in (compared, combined) if made and made[-1].value)
         withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
@@ -193,7 +206,7 @@ class _Run:
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
         self._prompt = "trained_read" if trained else FORCED if shows_doubt else "read_or_not_found"
-        self._operator = operator_of(question)
+        self._operator, self._several = operator_of(question), asks_for_several(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
             "operated": float(operated),
@@ -224,14 +237,14 @@ class _Run:
     def is_open(self, move: str) -> bool:
         """Return whether there is something for a move to do."""
         if move == "replan":
-            return bool(self._missing)
+            return bool(self._missing) and not any(candidate.listed for candidate in self._pool.candidates)
         if move == "own":
             return self._boundary.usable
         return move != "guess" or (self._prompt != FORCED and bool(self._pool.signals.get("not_found")))
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
-        if move == "read":
+        if move == "read" or (move == "split" and self._operator in LISTS[1:] and self._effort != "low"):
             return True
         standings = self._pool.standings()
         likely = standings[0].probability if standings else 0.0
@@ -300,11 +313,26 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
+        if self._operator == "list":
+            await self._list()
+            return
         reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
         self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
         self._pool.signals |= reading_signals(self._question, self._passages)
         self._pool.signals["not_found"] = float(not reading.answer.known)
         self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
+
+    async def _list(self) -> None:
+        """Read what the question finds, over several readings, for all that is stated."""
+        asked = self._question
+        passages = await gather(self._ctx, asked, asked, self._passages, (), k=self._k, node=None)
+        prompt = "list" if self._prompt == FORCED else "list_or_not_found"
+        items = await read_list(self._ctx, asked, asked, passages, k=self._k, prompt=prompt)
+        self._pool.weights = self._weights()
+        self._pool.signals |= reading_signals(asked, passages)
+        self._pool.signals["not_found"] = float(not items)
+        if listed := combine(self._ctx, "list", {asked: items}):
+            self._pool.add(listed, "read", passages, supported=1.0)
 
     async def _guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
@@ -373,7 +401,16 @@ class _Run:
                 record_plan(self._ctx, Plan(()))
             return
         parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
+        ends = [node.id for node in _ends(plan)]
+        parts.lists = [
+            node.id
+            for node in plan.nodes
+            if (self._operator in LISTS and node.id in ends)
+            or (self._operator in (*LISTS, "count") and asks_for_several(node.question))
+        ]
         solved = await in_order(plan, parts.solve, parallel=True)
+        if self._operator == "intersect" and len(ends) > 1:
+            solved |= await self._check(ends, solved, parts)
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
         await self._put_together(plan, solved, parts, way, before)
@@ -387,10 +424,13 @@ class _Run:
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
         ids = [name for part in (*before, *solved.values()) for name in part.answer.support[:MAX_CITED_PASSAGES]]
         cited = [name for name in dict.fromkeys(ids) if name in parts.seen]
-        computed = self._compute(plan, {node: part.asked for node, part in solved.items()}, answers)
+        computed = self._compute(plan, solved, answers)
         if computed:
             read = [parts.seen[name] for name in cited]
-            self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled)
+            listed = self._operator in LISTS and (self._several or len(split_list(computed.raw)) == 1)
+            self._pool.add(
+                computed, way, read, computed=True, supported=share, recalled=recalled, listed=listed and share == 1
+            )
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
         chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
@@ -404,13 +444,50 @@ class _Run:
         last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
-    def _compute(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
+    async def _check(self, ends: Sequence[int], solved: Mapping[int, Solved], parts: Parts) -> dict[int, Solved]:
+        """Ask of each list whether it lacks names that others have, where a passage holds them beside its condition.
+
+        Medium effort does so only where the lists have no name in common.
+        """
+        lists = {end: solved[end].items for end in ends}
+        first, *others = lists.values()
+        shared = [item for item in first if all(holds(items, item.text) for items in others)]
+        if shared and self._effort != "high":
+            return {}
+        checked = {}
+        for end, items in lists.items():
+            asked = solved[end].asked
+            beside = [solved[other].asked for other in ends if other != end]
+            names = open_names(items, list(lists.values()))
+            for name in names:
+                pages = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name})
+                parts.seen |= {passage.id: passage for passage in pages}
+            found = {name: passages_beside(name, asked, beside, list(parts.seen.values())) for name in names}
+            among = [name for name, passages in found.items() if passages]
+            passages = {passage.id: passage for name in among for passage in found[name][:2]}
+            if not among:
+                continue
+            more = await read_list(
+                self._ctx, asked, asked, list(passages.values()), k=self._k, prompt="list_among", among=among
+            )
+            checked[end] = with_items(asked, (*items, *more))
+        return checked
+
+    def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None where the question has no operator, or values cannot be read."""
-        if self._operator == "intersect":
-            return intersect_branches(self._ctx, plan, answers)
+        ends = [solved[node.id] for node in _ends(plan)]
+        if self._operator in LISTS:
+            return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
         if self._operator == "count":
-            return count_listed(self._ctx, plan, answers)
+            return count_items(self._ctx, ends[0].items) if len(ends) == 1 else None
+        asked = {node: part.asked for node, part in solved.items()}
         return compare_branches(self._ctx, self._question, plan, asked, answers)
 
     async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
         return await self._ctx.search(asked, k=self._k, node=node)
+
+
+def _ends(plan: Plan) -> list[Node]:
+    """Return the parts that no other part needs."""
+    needed = {ref for node in plan.nodes for ref in (*node.refs, node.parent)}
+    return [node for node in plan.nodes if node.id not in needed]

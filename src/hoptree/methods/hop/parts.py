@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.methods.hop.lists import Items, gather, read_list
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import echoes, is_stated
 from hoptree.retrieval.retriever import TITLE
@@ -25,11 +26,15 @@ _SHARED_PASSAGES = 1
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What a part finally asked, its answer, and whether something that was read bears it out."""
+    """What a part finally asked, its answer, and whether something that was read bears it out.
+
+    `items` are all that was stated, where it was read for a list.
+    """
 
     asked: str
     answer: Answer
     supported: bool = False
+    items: Items = ()
 
     @property
     def as_reference(self) -> str:
@@ -44,6 +49,8 @@ class Parts:
         self._ctx, self._main_passages, self._k = ctx, main_passages, k
         self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
+        self.lists: Collection[int] = ()
+        """The nodes that are read for all that is stated, not for one answer."""
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
 
     async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
@@ -52,7 +59,8 @@ class Parts:
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, asked)
         answerable = all(part.answer.known for part in references)
-        solved = (answerable and await self._read(asked, node, references)) or self._guess(asked, node)
+        read = self._read_list if node.id in self.lists else self._read
+        solved = (answerable and await read(asked, node, references)) or self._guess(asked, node)
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
@@ -83,6 +91,17 @@ class Parts:
             if reading.answer.known:
                 self._guesses.setdefault(node.id, reading.answer)
         return None
+
+    async def _read_list(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
+        """Read what the part and the things it refers to find, for all that is stated; None where nothing is."""
+        among = [item.text for part in references for item in part.items]
+        single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
+        about = resolve(node.question, single)
+        passages = await gather(self._ctx, asked, about, self._named(asked), among, k=self._k, node=node)
+        self.seen |= {passage.id: passage for passage in passages}
+        prompt = "list_among" if among else "list" if self._prompts[0] == FORCED else "list_or_not_found"
+        items = await read_list(self._ctx, asked, about, passages, k=self._k, prompt=prompt, among=among, node=node)
+        return with_items(asked, items) if items else None
 
     def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
         """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
@@ -117,13 +136,17 @@ class Parts:
         if unread:
             own = await self._ctx.search(asked, k=2 * self._k, node=node)
             searched = tuple(passage for pair in zip_longest(own, searched) for passage in pair if passage)
-        key = f" {question_key(asked)} "
-        named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
-        gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
+        gathered = (*pages, *searched, *self._named(asked))
         passages = {passage.id: passage for passage in gathered if passage.id not in unread}
         chosen = list(passages.values())[: self._k] if unread else list(passages.values())
         self.seen |= {passage.id: passage for passage in chosen}
         return tuple(chosen)
+
+    def _named(self, asked: str) -> list[Passage]:
+        """Return what the main question found that a part names."""
+        key = f" {question_key(asked)} "
+        named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
+        return named[:_SHARED_PASSAGES]
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
@@ -131,3 +154,10 @@ def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> l
     told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
+
+
+def with_items(asked: str, items: Items) -> Solved:
+    """Return a part that was answered by a list."""
+    support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
+    text = ", ".join(item.text for item in items)
+    return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items)

@@ -87,8 +87,8 @@ def _mask_names(text: str) -> str:
     return text
 
 
-def may_list(question: str) -> bool:
-    """Return whether a question may ask for what fulfils several conditions: it asks which, and names several things.
+def may_list(question: str, *, names: int = 2) -> bool:
+    """Return whether a question may ask for what fulfils conditions: it asks which, and names so many things at least.
 
     One that compares asks for neither's conditions; one that says not, or, most, besides, how many, or "what is the …
     of" asks for something else than the things that fulfil them.
@@ -98,4 +98,4 @@ def may_list(question: str) -> bool:
         return False
     if _CHOOSES.search(_PREAMBLE.sub("", plain)):
         return False
-    return len(named(question)) > 1 and detect_comparison(question) is None
+    return len(named(question)) >= names and detect_comparison(question) is None
