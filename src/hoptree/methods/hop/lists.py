@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.hop.candidates import mean_the_same
-from hoptree.methods.hop.operators import LISTS, Operator
+from hoptree.methods.hop.operators import Operator
 from hoptree.methods.hop.reading import parse_reading
 from hoptree.methods.hop.signals import echoes
 from hoptree.methods.steps.answer import note_reply
@@ -30,9 +30,13 @@ _MAX_TOKENS = 256
 _MAX_BATCHES = 3
 """Readings of one question: each is of as many passages as one prompt holds."""
 _MAX_NAMED_PAGES = 3
-MAX_CHECKED_NAMES = 12
+_MAX_CHECKED_NAMES = 12
+_MAX_BESIDE = 2
+"""Passages that are read for one name."""
 _MAX_ITEMS = 40
 _MAX_COMMON_NOUN_WORDS = 3
+_AROUND = " \t.,;\"'“”`[]{}*"
+_TITLE_END = lazy_re(r"\s*[,(]")
 _MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
 
@@ -67,55 +71,93 @@ class ListCounted(Decision):
     of: str
 
 
-async def gather(
-    ctx: Context, asked: str, about: str, known: Sequence[Passage], names: Sequence[str], *, k: int, node: Node | None
-) -> tuple[Passage, ...]:
-    """Return what may state items of a list: pages of what the question names, what it finds, pages of `names`.
+class ListReader:
+    """Reads passages for all that they state; `seen` is every passage that was found."""
 
-    Beyond the first `k`, only passages that hold a name of what it is `about`.
-    """
-    pages: list[Passage] = []
-    for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
-        pages += await ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
-    found = await ctx.search(asked, k=(_MAX_BATCHES - 1) * k, node=node)
-    for name in names[:MAX_CHECKED_NAMES]:
-        pages += await ctx.search(f"{asked} {name}", k=1, where={TITLE: name}, node=node)
-    passages = list({passage.id: passage for passage in (*pages, *found, *known)}.values())
-    further = (p for p in passages[k:] if share_of_names(about, f"{p.title}. {p.text}") > 0)
-    return (*passages[:k], *further)[: _MAX_BATCHES * k]
+    def __init__(self, ctx: Context, seen: dict[str, Passage], *, k: int, forced: bool) -> None:
+        """`forced` says that the reader cannot say NOT FOUND, so that code holds its names against the question."""
+        self._ctx, self._seen, self._k, self._forced = ctx, seen, k, forced
+
+    async def list_all(
+        self, asked: str, about: str, known: Sequence[Passage] = (), among: Sequence[str] = (), node: Node | None = None
+    ) -> Items:
+        """Search for a question, and read what may state an answer of many: of those `among`, if there are any.
+
+        `about` is the question without these. Pages of what it names come first, pages of those `among` last; beyond
+        the first `k` passages, only those that are about it are read.
+        """
+        pages: list[Passage] = []
+        for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
+            pages += await self._ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
+        pages += await self._ctx.search(asked, k=(_MAX_BATCHES - 1) * self._k, node=node)
+        for name in among[:_MAX_CHECKED_NAMES]:
+            pages += await self._page_of(name, asked, node)
+        passages = list({passage.id: passage for passage in (*pages, *known)}.values())
+        further = (passage for passage in passages[self._k :] if _is_about(passage, about))
+        passages = [*passages[: self._k], *further]
+        return await self._read(asked, about, passages, among, node)
+
+    async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
+        """Ask of each list whether names of the others belong to it, where a passage holds them beside its condition.
+
+        Each list takes as many readings as its passages need, at most.
+        """
+        completed = {}
+        for asked, items in lists.items():
+            others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
+            own = named(asked) - others or named(asked)
+            names = _missing(items, lists.values())
+            for name in names:
+                await self._page_of(name, asked, None)
+            beside = {name: self._beside(name, own) for name in names}
+            among = [name for name, passages in beside.items() if passages]
+            passages = {passage.id: passage for name in among for passage in beside[name]}
+            more = await self._read(asked, asked, list(passages.values()), among, None) if among else ()
+            completed[asked] = (*items, *more)
+        return completed
+
+    async def _page_of(self, name: str, asked: str, node: Node | None) -> tuple[Passage, ...]:
+        pages = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name}, node=node)
+        self._seen |= {passage.id: passage for passage in pages}
+        return pages
+
+    def _beside(self, name: str, own: Collection[str]) -> list[Passage]:
+        """Return passages that hold a name beside one of a list's `own`."""
+        texts = {key: f" {question_key(f'{page.title}. {page.text}')} " for key, page in self._seen.items()}
+        held = [key for key, text in texts.items() if f" {question_key(name)} " in text]
+        return [self._seen[key] for key in held if any(f" {word} " in texts[key] for word in own)][:_MAX_BESIDE]
+
+    async def _read(
+        self, asked: str, about: str, passages: Sequence[Passage], among: Sequence[str], node: Node | None
+    ) -> Items:
+        """Read so many passages at a time, and unite what each reading lists."""
+        passages = passages[: _MAX_BATCHES * self._k]
+        self._seen |= {passage.id: passage for passage in passages}
+        items: list[Answer] = []
+        for at in range(0, len(passages), self._k):
+            batch = passages[at : at + self._k]
+            documents = show_passages(self._ctx, batch, titles=True)
+            prompt = prompt_for(self._ctx.method, "list" if self._forced else "list_or_not_found")
+            filled = prompt.fill(documents=documents, question=asked)
+            if among:
+                prompt = prompt_for(self._ctx.method, "list_among")
+                filled = prompt.fill(documents=documents, question=asked, names=", ".join(among))
+            reply = await self._ctx.generate("list", filled, max_tokens=_MAX_TOKENS, node=node)
+            stated = _stated(reply.text, [page for page in batch if not self._forced or _is_about(page, about)])
+            note_reply(self._ctx, "list", "" if stated or find_refusal(reply.text) else "no name")
+            for item in stated:
+                names = [name for name in among if mean_the_same(name, item.text)] if among else [item.text]
+                if names and not echoes(about, item.text):
+                    _unite(items, replace(item, text=names[0]))
+        return tuple(items[:_MAX_ITEMS])
 
 
-async def read_list(
-    ctx: Context,
-    question: str,
-    about: str,
-    passages: Sequence[Passage],
-    *,
-    k: int,
-    prompt: str,
-    among: Sequence[str] = (),
-    node: Node | None = None,
-) -> Items:
-    """Read passages for all items that they state, `k` at a time, and unite what each reading lists.
-
-    An item must stand in a passage beside a name of what the question is `about`, and be one of those `among` which
-    are asked for, if there are any.
-    """
-    items: list[Answer] = []
-    for at in range(0, min(len(passages), _MAX_BATCHES * k), k):
-        batch = passages[at : at + k]
-        shown = {"documents": show_passages(ctx, batch, titles=True), "question": question}
-        if prompt == "list_among":
-            shown["names"] = ", ".join(among)
-        filled = prompt_for(ctx.method, prompt).fill(shots=(), **shown)
-        reply = await ctx.generate("list", filled, max_tokens=_MAX_TOKENS, node=node)
-        stated = _stated(reply.text, about, batch)
-        note_reply(ctx, "list", "" if stated or find_refusal(reply.text) else "no name")
-        for item in stated:
-            texts = [name for name in among if mean_the_same(name, item.text)] if among else [item.text]
-            if texts and not echoes(about if among else question, item.text):
-                _unite(items, replace(item, text=texts[0]))
-    return tuple(items[:_MAX_ITEMS])
+def _is_about(passage: Passage, question: str) -> bool:
+    """Return whether a passage holds a name of a question, or the question its title: Lund, for "Lund, Sweden"."""
+    head = question_key(_TITLE_END.split(passage.title)[0])
+    if head and f" {head} " in f" {question_key(question)} ":
+        return True
+    return share_of_names(question, f"{passage.title}. {passage.text}") > 0
 
 
 def _unite(items: list[Answer], item: Answer) -> None:
@@ -127,16 +169,16 @@ def _unite(items: list[Answer], item: Answer) -> None:
     items.append(item)
 
 
-def _stated(reply: str, about: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Return the items of a reply that passages hold; what a line has is one item where a passage writes it so."""
+def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
+    """Return the items of a reply that passages hold; a line is one item where a passage writes it so."""
     _, text, _ = parse_reading(reply)
     if not text or find_refusal(text):
         return []
     items: list[Answer] = []
     for line in text.splitlines()[:_MAX_ITEMS]:
-        written = _MARK.sub("", line).strip(" \t\"'“”`[]{}*.")
+        written = _MARK.sub("", line).strip(_AROUND)
         for name in (written, *split_list(written)):
-            item = grounded(Answer(name, line, source="external"), about, passages) if name else None
+            item = grounded(Answer(name, line, source="external"), "", passages) if name else None
             if item and item.known:
                 items.append(item)
                 if name == written:
@@ -146,61 +188,52 @@ def _stated(reply: str, about: str, passages: Sequence[Passage]) -> list[Answer]
 
 def split_list(text: str) -> list[str]:
     """Split a list into its names, each once."""
-    names = [" ".join(name.split()).strip(" .\"“”'") for name in _SEPARATOR.split(text)[:_MAX_ITEMS]]
+    names = [" ".join(name.split()).strip(_AROUND) for name in _SEPARATOR.split(text)[:_MAX_ITEMS]]
     return list(dict.fromkeys(name for name in names if name))
 
 
-def open_names(items: Items, others: Sequence[Items]) -> list[str]:
-    """Return the names of other lists that a list does not have."""
+def _missing(items: Items, lists: Iterable[Items]) -> list[str]:
+    """Return the names of all lists that one of them does not have."""
     names: list[Answer] = []
-    for item in (item for other in others if other is not items for item in other):
+    for item in (item for other in lists for item in other):
         if not holds(items, item.text):
             _unite(names, item)
-    return [item.text for item in names][:MAX_CHECKED_NAMES]
+    return [item.text for item in names][:_MAX_CHECKED_NAMES]
 
 
 def holds(items: Items, name: str) -> bool:
+    """Return whether a list has a name."""
     return any(mean_the_same(item.text, name) for item in items)
 
 
-def passages_beside(name: str, asked: str, others: Sequence[str], passages: Sequence[Passage]) -> list[Passage]:
-    """Return passages that hold a name beside one that a question has and the `others` do not."""
-    own = named(asked) - frozenset().union(*map(named, others)) or named(asked)
-    kept = []
-    for passage in passages:
-        text = f" {question_key(f'{passage.title}. {passage.text}')} "
-        if f" {question_key(name)} " in text and any(f" {key} " in text for key in own):
-            kept.append(passage)
-    return kept
+def intersect(lists: Sequence[Items]) -> list[Answer]:
+    """Return what all lists hold, in the words of the first."""
+    first, *others = lists
+    return [item for item in first if all(holds(items, item.text) for items in others)]
 
 
 def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Answer | None:
-    """Put the lists that questions gave together; None where nothing is left, or a list to be intersected is empty."""
+    """Put the lists that questions gave together; None where nothing is left.
+
+    Each name is supported by the first passage that stated it in every list.
+    """
     first, *others = lists.values()
-    if operator not in LISTS or not first or (operator == "intersect" and not all(others)):
-        return None
-    kept = list(first)
     if operator == "union":
-        for item in (item for items in others for item in items):
+        kept: list[Answer] = []
+        for item in (item for items in lists.values() for item in items):
             _unite(kept, item)
-    elif operator == "intersect":
-        kept = [item for item in kept if all(holds(items, item.text) for items in others)]
     elif operator == "difference":
-        kept = [item for item in kept if not any(holds(items, item.text) for items in others)]
+        kept = [item for item in first if not any(holds(items, item.text) for items in others)]
+    else:
+        kept = intersect(list(lists.values()))
     names = [item.text for item in kept]
     of = [[item.text for item in items] for items in lists.values()]
     ctx.emit(ListsCombined(value=names, how=operator, of=of, asked=list(lists)))
     if not names:
         return None
-    support = [
-        passage_id
-        for item in kept
-        for items in ((kept,) if operator == "difference" else lists.values())
-        for other in items
-        if mean_the_same(other.text, item.text)
-        for passage_id in other.support[:1]
-    ]
-    return Answer(", ".join(names), "; ".join(names), source="synthesis", support=tuple(dict.fromkeys(support)))
+    stated = [item for name in names for items in lists.values() for item in items if mean_the_same(item.text, name)]
+    support = dict.fromkeys(passage_id for item in stated for passage_id in item.support[:1])
+    return Answer(", ".join(names), "; ".join(names), source="synthesis", support=tuple(support))
 
 
 def count_items(ctx: Context, items: Items) -> Answer | None:

@@ -12,22 +12,11 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.lists import (
-    ListsCombined,
-    combine,
-    count_items,
-    gather,
-    holds,
-    open_names,
-    passages_beside,
-    read_list,
-    split_list,
-)
+from hoptree.methods.hop.lists import ListsCombined, combine, count_items
 from hoptree.methods.hop.operators import LISTS, asks_for_several, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines, with_items
+from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines, ends_of
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
@@ -36,7 +25,6 @@ from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.models.model import LearnsCapabilities
-from hoptree.retrieval.retriever import TITLE
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -214,7 +202,7 @@ class _Run:
         }
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
         self._passages: tuple[Passage, ...] = ()
-        self._parts: Parts | None = None
+        self._parts = Parts(ctx, (), k=k, prompt=self._prompt)
         self._missing: list[tuple[Node, Solved]] = []
         self._known: list[Solved] = []
         self._skipped: list[str] = []
@@ -313,26 +301,18 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
+        parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
         if self._operator == "list":
-            await self._list()
-            return
-        reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+            items = await parts.reader.list_all(self._question, self._question, self._passages)
+            answer, copied = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown"), ""
+        else:
+            reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+            answer, copied = reading.answer, reading.copied
         self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
-        self._pool.signals |= reading_signals(self._question, self._passages)
-        self._pool.signals["not_found"] = float(not reading.answer.known)
-        self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
-
-    async def _list(self) -> None:
-        """Read what the question finds, over several readings, for all that is stated."""
-        asked = self._question
-        passages = await gather(self._ctx, asked, asked, self._passages, (), k=self._k, node=None)
-        prompt = "list" if self._prompt == FORCED else "list_or_not_found"
-        items = await read_list(self._ctx, asked, asked, passages, k=self._k, prompt=prompt)
-        self._pool.weights = self._weights()
-        self._pool.signals |= reading_signals(asked, passages)
-        self._pool.signals["not_found"] = float(not items)
-        if listed := combine(self._ctx, "list", {asked: items}):
-            self._pool.add(listed, "read", passages, supported=1.0)
+        read = tuple(parts.seen.values())
+        self._pool.signals |= reading_signals(self._question, read)
+        self._pool.signals["not_found"] = float(not answer.known)
+        self._pool.add(answer, "read", read, copied=copied)
 
     async def _guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
@@ -400,37 +380,23 @@ class _Run:
             if way == "split":
                 record_plan(self._ctx, Plan(()))
             return
-        parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
-        ends = [node.id for node in _ends(plan)]
-        parts.lists = [
-            node.id
-            for node in plan.nodes
-            if (self._operator in LISTS and node.id in ends)
-            or (self._operator in (*LISTS, "count") and asks_for_several(node.question))
-        ]
-        solved = await in_order(plan, parts.solve, parallel=True)
-        if self._operator == "intersect" and len(ends) > 1:
-            solved |= await self._check(ends, solved, parts)
+        solved = await self._parts.solve_all(plan, self._operator, complete=self._several or self._effort == "high")
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
-        await self._put_together(plan, solved, parts, way, before)
+        await self._put_together(plan, solved, way, before)
 
-    async def _put_together(
-        self, plan: Plan, solved: dict[int, Solved], parts: Parts, way: Way, before: Sequence[Solved]
-    ) -> None:
+    async def _put_together(self, plan: Plan, solved: dict[int, Solved], way: Way, before: Sequence[Solved]) -> None:
         """Put the parts together: by code where the question has an operator, else by a last reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
         ids = [name for part in (*before, *solved.values()) for name in part.answer.support[:MAX_CITED_PASSAGES]]
-        cited = [name for name in dict.fromkeys(ids) if name in parts.seen]
+        cited = [name for name in dict.fromkeys(ids) if name in self._parts.seen]
         computed = self._compute(plan, solved, answers)
         if computed:
-            read = [parts.seen[name] for name in cited]
-            listed = self._operator in LISTS and (self._several or len(split_list(computed.raw)) == 1)
-            self._pool.add(
-                computed, way, read, computed=True, supported=share, recalled=recalled, listed=listed and share == 1
-            )
+            read = [self._parts.seen[name] for name in cited]
+            listed = self._operator in LISTS and share == 1 and (self._several or "; " not in computed.raw)
+            self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled, listed=listed)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
         chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
@@ -439,43 +405,14 @@ class _Run:
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
-        read = [parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
+        read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
         prompt = "trained_read" if self._trained else "read"
         last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
-    async def _check(self, ends: Sequence[int], solved: Mapping[int, Solved], parts: Parts) -> dict[int, Solved]:
-        """Ask of each list whether it lacks names that others have, where a passage holds them beside its condition.
-
-        Medium effort does so only where the lists have no name in common.
-        """
-        lists = {end: solved[end].items for end in ends}
-        first, *others = lists.values()
-        shared = [item for item in first if all(holds(items, item.text) for items in others)]
-        if shared and self._effort != "high":
-            return {}
-        checked = {}
-        for end, items in lists.items():
-            asked = solved[end].asked
-            beside = [solved[other].asked for other in ends if other != end]
-            names = open_names(items, list(lists.values()))
-            for name in names:
-                pages = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name})
-                parts.seen |= {passage.id: passage for passage in pages}
-            found = {name: passages_beside(name, asked, beside, list(parts.seen.values())) for name in names}
-            among = [name for name, passages in found.items() if passages]
-            passages = {passage.id: passage for name in among for passage in found[name][:2]}
-            if not among:
-                continue
-            more = await read_list(
-                self._ctx, asked, asked, list(passages.values()), k=self._k, prompt="list_among", among=among
-            )
-            checked[end] = with_items(asked, (*items, *more))
-        return checked
-
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None where the question has no operator, or values cannot be read."""
-        ends = [solved[node.id] for node in _ends(plan)]
+        ends = [solved[node.id] for node in ends_of(plan)]
         if self._operator in LISTS:
             return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
         if self._operator == "count":
@@ -485,9 +422,3 @@ class _Run:
 
     async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
         return await self._ctx.search(asked, k=self._k, node=node)
-
-
-def _ends(plan: Plan) -> list[Node]:
-    """Return the parts that no other part needs."""
-    needed = {ref for node in plan.nodes for ref in (*node.refs, node.parent)}
-    return [node for node in plan.nodes if node.id not in needed]

@@ -105,7 +105,7 @@ def split_by_words(question: str) -> tuple[Operator, list[str]]:
 
 
 _IS_PLURAL = lazy_re(
-    rf"{_ASKS_WHICH}\s+(?:of\s+(?:the|these|those)\s+|(?:the\s+)?(?:names\s+of\s+(?:all\s+)?(?:the\s+)?)?"
+    rf"{_ASKS_WHICH}\s+(?:of\s+(?:the|these|those)\s+|(?:are|were)\s+|(?:the\s+)?(?:names\s+of\s+(?:all\s+)?(?:the\s+)?)?"
     rf"(?:{_NO_VERB}[\w'’.&-]+\s+){{0,4}}?(?-i:{_NO_VERB}[a-z]+[^\Wsu]s|people|men|women|children)\s+"
     r"(?:(?-i:of|from|in|by|with|on|at|who|whom|that|which|where|to)\s.*?\b)??"
     r"(?-i:do|did|have|were|are|can|[a-z]+ed|made|had|won|sang|wrote|led|went|played)\b)",

@@ -8,7 +8,9 @@ from itertools import zip_longest
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.methods.hop.lists import Items, gather, read_list
+from hoptree.engine.schedule import in_order
+from hoptree.methods.hop.lists import Items, ListReader, intersect
+from hoptree.methods.hop.operators import LISTS, Operator, asks_for_several
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import echoes, is_stated
 from hoptree.retrieval.retriever import TITLE
@@ -49,9 +51,25 @@ class Parts:
         self._ctx, self._main_passages, self._k = ctx, main_passages, k
         self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
-        self.lists: Collection[int] = ()
-        """The nodes that are read for all that is stated, not for one answer."""
+        self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
+        self.reader = ListReader(ctx, self.seen, k=k, forced=prompt == FORCED)
+
+    async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
+        """Answer the parts of a plan; what an operator on lists puts together is read for all that is stated.
+
+        With `complete`, or where they have nothing in common, lists to be intersected are held against each other.
+        """
+        ends = ends_of(plan)
+        asked = [node for node in plan.nodes if asks_for_several(node.question)] if operator != "lookup" else []
+        self._lists = {node.id for node in (*asked, *ends)} if operator in LISTS else {node.id for node in asked}
+        solved = await in_order(plan, self.solve, parallel=True)
+        lists = {solved[end.id].asked: solved[end.id].items for end in ends}
+        if operator == "intersect" and len(lists) > 1 and (complete or not intersect(list(lists.values()))):
+            lists = await self.reader.complete(lists)
+            parts = {end.id: _listed(solved[end.id].asked, lists[solved[end.id].asked]) for end in ends}
+            solved |= {number: part for number, part in parts.items() if part}
+        return solved
 
     async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
         """Answer a node; what rests on an unsupported answer is unsupported, too."""
@@ -59,7 +77,7 @@ class Parts:
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, asked)
         answerable = all(part.answer.known for part in references)
-        read = self._read_list if node.id in self.lists else self._read
+        read = self._read_list if node.id in self._lists else self._read
         solved = (answerable and await read(asked, node, references)) or self._guess(asked, node)
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
@@ -97,11 +115,8 @@ class Parts:
         among = [item.text for part in references for item in part.items]
         single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
         about = resolve(node.question, single)
-        passages = await gather(self._ctx, asked, about, self._named(asked), among, k=self._k, node=node)
-        self.seen |= {passage.id: passage for passage in passages}
-        prompt = "list_among" if among else "list" if self._prompts[0] == FORCED else "list_or_not_found"
-        items = await read_list(self._ctx, asked, about, passages, k=self._k, prompt=prompt, among=among, node=node)
-        return with_items(asked, items) if items else None
+        items = await self.reader.list_all(asked, about, self._named(asked), among, node)
+        return _listed(asked, items)
 
     def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
         """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
@@ -156,8 +171,14 @@ def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> l
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
 
 
-def with_items(asked: str, items: Items) -> Solved:
-    """Return a part that was answered by a list."""
+def ends_of(plan: Plan) -> list[Node]:
+    """Return the parts that no other part needs."""
+    needed = {ref for node in plan.nodes for ref in (*node.refs, node.parent)}
+    return [node for node in plan.nodes if node.id not in needed]
+
+
+def _listed(asked: str, items: Items) -> Solved | None:
+    """Return a part that was answered by a list, None where that is empty."""
     support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
     text = ", ".join(item.text for item in items)
-    return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items)
+    return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items) if items else None
