@@ -57,7 +57,7 @@ class Candidate:
     """One answer: its move, the sentence it rests on, and what was counted about it.
 
     `supported` is the share of its parts that something read bears out. `recalled` says that every one of its parts is
-    the model's own knowledge. `listed` says that it is a list of which every name was read for every condition.
+    the model's own knowledge.
     """
 
     answer: Answer
@@ -67,7 +67,6 @@ class Candidate:
     computed: bool = False
     supported: float = 0.0
     recalled: bool = False
-    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,6 @@ class Standing:
     features: dict[str, float]
     probability: float
     recalled: bool
-    listed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -101,6 +99,8 @@ class Pool:
     def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
         """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
         self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
+        self.lists = False
+        """Whether the question asks for a list, which code can put together."""
         self.signals = dict(signals)
         self.candidates: list[Candidate] = []
 
@@ -114,7 +114,6 @@ class Pool:
         computed: bool = False,
         supported: float = 0.0,
         recalled: bool = False,
-        listed: bool = False,
     ) -> None:
         """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate.
 
@@ -126,24 +125,24 @@ class Pool:
         answer = spelled if spelled.known else answer
         quote = find_quote(answer.text, self._question, passages, copied=copied)
         signals = answer_signals(self._question, answer.text, quote, passages)
-        self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled, listed))
+        self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled))
 
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
 
-        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list that
-        code put together comes first, as likely as the likeliest: weights are fitted to single answers.
+        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list comes
+        first that code put together from what was read, and is as likely as any: weights are of single answers.
         """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
         standings = [self._standing(group, rivals) for group in groups]
         likeliest = max((standing.probability for standing in standings), default=0.0)
-        standings = [replace(s, probability=likeliest) if s.listed else s for s in standings]
+        standings = [replace(each, probability=likeliest) if self._is_list(each) else each for each in standings]
         return sorted(
             standings,
             key=lambda standing: (
                 not self.may_be_final(standing),
-                not standing.listed,
+                not self._is_list(standing),
                 is_unfit(standing.features),
                 -standing.probability,
             ),
@@ -160,6 +159,9 @@ class Pool:
     def may_be_final(self, standing: Standing) -> bool:
         """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
         return self._trusted or not standing.recalled
+
+    def _is_list(self, standing: Standing) -> bool:
+        return self.lists and standing.features["computed"] == standing.features["supported"] == 1
 
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)
@@ -201,8 +203,7 @@ class Pool:
         quote = next((candidate.quote for candidate in (surest, *group) if candidate.quote), None)
         measured = answer.confidence if ways == ("own",) and self._trusted else None
         probability = self.weights.right(features) if measured is None else measured
-        listed = any(candidate.listed for candidate in group)
-        return Standing(answer, ways, quote, features, probability, _is_recalled(group), listed)
+        return Standing(answer, ways, quote, features, probability, _is_recalled(group))
 
     def explain(self, standings: Sequence[Standing]) -> str:
         """Say why the first answer was chosen over the others."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar
 
 from hoptree.core.lazy import lazy_re
@@ -35,6 +36,7 @@ _MAX_BESIDE = 2
 """Passages that are read for one name."""
 _MAX_ITEMS = 40
 _MAX_COMMON_NOUN_WORDS = 3
+_KEPT = {"intersect": "are in every list", "difference": "are in the first alone", "count": "are counted"}
 _AROUND = " \t.,;\"'“”`[]{}*"
 _TITLE_END = lazy_re(r"\s*[,(]")
 _MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
@@ -43,7 +45,7 @@ _SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListsCombined(Decision):
-    """The names that code kept of several lists, and how: those of all of them, of any, or of the first alone."""
+    """The names that code kept of the lists of several questions, and how."""
 
     kind: ClassVar[str] = "combined"
     value: list[str]
@@ -54,21 +56,7 @@ class ListsCombined(Decision):
     def reason(self) -> str:
         """Say what was put together."""
         lists = ", ".join(f'{len(names)} to "{asked}"' for asked, names in zip(self.asked, self.of, strict=True))
-        kept = {
-            "intersect": "stand in every list",
-            "union": "stand in any list",
-            "difference": "stand in the first alone",
-        }
-        return f"of the names listed ({lists}), {len(self.value)} {kept.get(self.how, 'were stated')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListCounted(Decision):
-    """How many names a list has."""
-
-    kind: ClassVar[str] = "counted"
-    value: int
-    of: str
+        return f"of the names listed ({lists}), {len(self.value)} {_KEPT.get(self.how, 'are given')}"
 
 
 class ListReader:
@@ -93,20 +81,17 @@ class ListReader:
         for name in among[:_MAX_CHECKED_NAMES]:
             pages += await self._page_of(name, asked, node)
         passages = list({passage.id: passage for passage in (*pages, *known)}.values())
-        further = (passage for passage in passages[self._k :] if _is_about(passage, about))
-        passages = [*passages[: self._k], *further]
-        return await self._read(asked, about, passages, among, node)
+        further = [passage for passage in passages[self._k :] if _is_about(passage, about)]
+        return await self._read(asked, about, [*passages[: self._k], *further], among, node)
 
     async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
-        """Ask of each list whether names of the others belong to it, where a passage holds them beside its condition.
-
-        Each list takes as many readings as its passages need, at most.
-        """
+        """Ask of each list whether names of others belong to it, where a passage holds them beside its condition."""
         completed = {}
         for asked, items in lists.items():
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
             own = named(asked) - others or named(asked)
-            names = _missing(items, lists.values())
+            missing = (item.text for other in lists.values() for item in other if not holds(items, item.text))
+            names = list(dict.fromkeys(missing))[:_MAX_CHECKED_NAMES]
             for name in names:
                 await self._page_of(name, asked, None)
             beside = {name: self._beside(name, own) for name in names}
@@ -137,18 +122,16 @@ class ListReader:
         for at in range(0, len(passages), self._k):
             batch = passages[at : at + self._k]
             documents = show_passages(self._ctx, batch, titles=True)
-            prompt = prompt_for(self._ctx.method, "list" if self._forced else "list_or_not_found")
-            filled = prompt.fill(documents=documents, question=asked)
-            if among:
-                prompt = prompt_for(self._ctx.method, "list_among")
-                filled = prompt.fill(documents=documents, question=asked, names=", ".join(among))
+            prompt = "list_among" if among else "list" if self._forced else "list_or_not_found"
+            shown = {"names": ", ".join(among)} if among else {}
+            filled = prompt_for(self._ctx.method, prompt).fill(shots=(), documents=documents, question=asked, **shown)
             reply = await self._ctx.generate("list", filled, max_tokens=_MAX_TOKENS, node=node)
             stated = _stated(reply.text, [page for page in batch if not self._forced or _is_about(page, about)])
             note_reply(self._ctx, "list", "" if stated or find_refusal(reply.text) else "no name")
-            for item in stated:
-                names = [name for name in among if mean_the_same(name, item.text)] if among else [item.text]
-                if names and not echoes(about, item.text):
-                    _unite(items, replace(item, text=names[0]))
+            if among:
+                called = ((name, item) for item in stated for name in among if mean_the_same(name, item.text))
+                stated = [replace(item, text=name) for name, item in called]
+            items = _unite(items, [item for item in stated if not echoes(about, item.text)])
         return tuple(items[:_MAX_ITEMS])
 
 
@@ -160,13 +143,17 @@ def _is_about(passage: Passage, question: str) -> bool:
     return share_of_names(question, f"{passage.title}. {passage.text}") > 0
 
 
-def _unite(items: list[Answer], item: Answer) -> None:
-    """Add an item, or its passages to the one that means the same."""
-    for place, other in enumerate(items):
-        if mean_the_same(other.text, item.text):
-            items[place] = replace(other, support=tuple(dict.fromkeys((*other.support, *item.support))))
-            return
-    items.append(item)
+def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:
+    """Return the items of two lists; where they mean the same, the first with the passages of both."""
+    united = list(first)
+    for item in second:
+        place = next((place for place, other in enumerate(first) if mean_the_same(other.text, item.text)), None)
+        if place is None:
+            united.append(item)
+        else:
+            support = dict.fromkeys((*united[place].support, *item.support))
+            united[place] = replace(united[place], support=tuple(support))
+    return united
 
 
 def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
@@ -174,31 +161,22 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
     _, text, _ = parse_reading(reply)
     if not text or find_refusal(text):
         return []
-    items: list[Answer] = []
+    items: dict[str, Answer] = {}
     for line in text.splitlines()[:_MAX_ITEMS]:
         written = _MARK.sub("", line).strip(_AROUND)
         for name in (written, *split_list(written)):
             item = grounded(Answer(name, line, source="external"), "", passages) if name else None
             if item and item.known:
-                items.append(item)
+                items.setdefault(question_key(item.text), item)
                 if name == written:
                     break
-    return items
+    return list(items.values())
 
 
 def split_list(text: str) -> list[str]:
     """Split a list into its names, each once."""
     names = [" ".join(name.split()).strip(_AROUND) for name in _SEPARATOR.split(text)[:_MAX_ITEMS]]
     return list(dict.fromkeys(name for name in names if name))
-
-
-def _missing(items: Items, lists: Iterable[Items]) -> list[str]:
-    """Return the names of all lists that one of them does not have."""
-    names: list[Answer] = []
-    for item in (item for other in lists for item in other):
-        if not holds(items, item.text):
-            _unite(names, item)
-    return [item.text for item in names][:_MAX_CHECKED_NAMES]
 
 
 def holds(items: Items, name: str) -> bool:
@@ -213,15 +191,13 @@ def intersect(lists: Sequence[Items]) -> list[Answer]:
 
 
 def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Answer | None:
-    """Put the lists that questions gave together; None where nothing is left.
+    """Put the lists that questions gave together; None where nothing is left, or no names are to be counted.
 
     Each name is supported by the first passage that stated it in every list.
     """
     first, *others = lists.values()
     if operator == "union":
-        kept: list[Answer] = []
-        for item in (item for items in lists.values() for item in items):
-            _unite(kept, item)
+        kept = list(reduce(_unite, lists.values(), ()))
     elif operator == "difference":
         kept = [item for item in first if not any(holds(items, item.text) for items in others)]
     else:
@@ -229,25 +205,18 @@ def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Ans
     names = [item.text for item in kept]
     of = [[item.text for item in items] for items in lists.values()]
     ctx.emit(ListsCombined(value=names, how=operator, of=of, asked=list(lists)))
-    if not names:
+    if not names or (operator == "count" and not _are_names(names)):
         return None
     stated = [item for name in names for items in lists.values() for item in items if mean_the_same(item.text, name)]
     support = dict.fromkeys(passage_id for item in stated for passage_id in item.support[:1])
-    return Answer(", ".join(names), "; ".join(names), source="synthesis", support=tuple(support))
-
-
-def count_items(ctx: Context, items: Items) -> Answer | None:
-    """Count the names of a list; None where there are fewer than two, or they are no names."""
-    names = [item.text for item in items]
-    if len(names) < 2 or any(map(str.isdigit, "".join(names))) or not _are_names(names):
-        return None
-    ctx.emit(ListCounted(value=len(names), of=", ".join(names)))
-    support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
-    return Answer(str(len(names)), source="synthesis", support=tuple(support))
+    text = str(len(names)) if operator == "count" else ", ".join(names)
+    return Answer(text, "; ".join(names), source="synthesis", support=tuple(support))
 
 
 def _are_names(names: Sequence[str]) -> bool:
-    """Return whether each is a name of its own: none says where another one is, and none is a piece of a sentence."""
+    """Return whether several are names of their own: none says where another one is, or is a piece of a sentence."""
+    if len(names) < 2 or any(map(str.isdigit, "".join(names))):
+        return False
     are_countries = [name.casefold() in countries().by_name for name in names]
     if any(are_countries) and not all(are_countries):
         return False

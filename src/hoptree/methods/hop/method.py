@@ -14,14 +14,15 @@ from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.lists import ListsCombined, combine, count_items
-from hoptree.methods.hop.operators import LISTS, asks_for_several, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines, ends_of
+from hoptree.methods.hop.lists import ListsCombined, combine
+from hoptree.methods.hop.operators import LISTS, operator_of, plan_by_words
+from hoptree.methods.hop.parts import FORCED, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
+from hoptree.methods.steps.conditions import asks_for_several
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.models.model import LearnsCapabilities
@@ -201,6 +202,7 @@ class _Run:
             "yes_no": float(self._operator == "yes_no"),
         }
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
+        self._pool.lists = self._operator in LISTS
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt)
         self._missing: list[tuple[Node, Solved]] = []
@@ -225,7 +227,7 @@ class _Run:
     def is_open(self, move: str) -> bool:
         """Return whether there is something for a move to do."""
         if move == "replan":
-            return bool(self._missing) and not any(candidate.listed for candidate in self._pool.candidates)
+            return bool(self._missing)
         if move == "own":
             return self._boundary.usable
         return move != "guess" or (self._prompt != FORCED and bool(self._pool.signals.get("not_found")))
@@ -395,8 +397,8 @@ class _Run:
         computed = self._compute(plan, solved, answers)
         if computed:
             read = [self._parts.seen[name] for name in cited]
-            listed = self._operator in LISTS and share == 1 and (self._several or "; " not in computed.raw)
-            self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled, listed=listed)
+            fits = self._several or not self._pool.lists or "; " not in computed.raw  # several names for one thing
+            self._pool.add(computed, way, read, computed=fits, supported=share, recalled=recalled)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
         chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
@@ -412,11 +414,9 @@ class _Run:
 
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None where the question has no operator, or values cannot be read."""
-        ends = [solved[node.id] for node in ends_of(plan)]
-        if self._operator in LISTS:
+        ends = [solved[node.id] for node in plan.ends()]
+        if self._operator in (*LISTS, "count"):
             return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
-        if self._operator == "count":
-            return count_items(self._ctx, ends[0].items) if len(ends) == 1 else None
         asked = {node: part.asked for node, part in solved.items()}
         return compare_branches(self._ctx, self._question, plan, asked, answers)
 

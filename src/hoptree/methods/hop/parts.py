@@ -10,9 +10,10 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.lists import Items, ListReader, intersect
-from hoptree.methods.hop.operators import LISTS, Operator, asks_for_several
+from hoptree.methods.hop.operators import LISTS, Operator
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import echoes, is_stated
+from hoptree.methods.steps.conditions import MAY_BE_SEVERAL, asks_for_several
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
@@ -60,9 +61,11 @@ class Parts:
 
         With `complete`, or where they have nothing in common, lists to be intersected are held against each other.
         """
-        ends = ends_of(plan)
-        asked = [node for node in plan.nodes if asks_for_several(node.question)] if operator != "lookup" else []
-        self._lists = {node.id for node in (*asked, *ends)} if operator in LISTS else {node.id for node in asked}
+        ends = plan.ends()
+        several = [node for node in plan.nodes if asks_for_several(node.question)]
+        counted = [node for node in ends if MAY_BE_SEVERAL.match(node.question)]
+        wanted = (*several, *ends) if operator in LISTS else (*several, *counted) if operator == "count" else ()
+        self._lists = {node.id for node in wanted}
         solved = await in_order(plan, self.solve, parallel=True)
         lists = {solved[end.id].asked: solved[end.id].items for end in ends}
         if operator == "intersect" and len(lists) > 1 and (complete or not intersect(list(lists.values()))):
@@ -169,12 +172,6 @@ def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> l
     told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
-
-
-def ends_of(plan: Plan) -> list[Node]:
-    """Return the parts that no other part needs."""
-    needed = {ref for node in plan.nodes for ref in (*node.refs, node.parent)}
-    return [node for node in plan.nodes if node.id not in needed]
 
 
 def _listed(asked: str, items: Items) -> Solved | None:
