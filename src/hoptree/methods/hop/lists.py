@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import ClassVar
 
 from hoptree.core.lazy import lazy_re
@@ -53,6 +52,10 @@ class ListsCombined(Decision):
     of: list[list[str]]
     asked: list[str]
 
+    @property
+    def answer(self) -> str:
+        return str(len(self.value)) if self.how == "count" else ", ".join(self.value)
+
     def reason(self) -> str:
         """Say what was put together."""
         lists = ", ".join(f'{len(names)} to "{asked}"' for asked, names in zip(self.asked, self.of, strict=True))
@@ -77,7 +80,7 @@ class ListReader:
         pages: list[Passage] = []
         for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
             pages += await self._ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
-        pages += await self._ctx.search(asked, k=(_MAX_BATCHES - 1) * self._k, node=node)
+        pages += await self._ctx.search(asked, k=_MAX_BATCHES * self._k, node=node)
         for name in among[:_MAX_CHECKED_NAMES]:
             pages += await self._page_of(name, asked, node)
         passages = list({passage.id: passage for passage in (*pages, *known)}.values())
@@ -197,20 +200,22 @@ def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Ans
     """
     first, *others = lists.values()
     if operator == "union":
-        kept = list(reduce(_unite, lists.values(), ()))
+        kept = list(first)
+        for items in others:
+            kept = _unite(kept, items)
     elif operator == "difference":
         kept = [item for item in first if not any(holds(items, item.text) for items in others)]
     else:
         kept = intersect(list(lists.values()))
     names = [item.text for item in kept]
     of = [[item.text for item in items] for items in lists.values()]
-    ctx.emit(ListsCombined(value=names, how=operator, of=of, asked=list(lists)))
+    combined = ListsCombined(value=names, how=operator, of=of, asked=list(lists))
+    ctx.emit(combined)
     if not names or (operator == "count" and not _are_names(names)):
         return None
     stated = [item for name in names for items in lists.values() for item in items if mean_the_same(item.text, name)]
     support = dict.fromkeys(passage_id for item in stated for passage_id in item.support[:1])
-    text = str(len(names)) if operator == "count" else ", ".join(names)
-    return Answer(text, "; ".join(names), source="synthesis", support=tuple(support))
+    return Answer(combined.answer, "; ".join(names), source="synthesis", support=tuple(support))
 
 
 def _are_names(names: Sequence[str]) -> bool:

@@ -99,8 +99,10 @@ class _HopExplanation(Explanation):
         others = ", ".join(f"{shorten(answer)} ({likely:.0%})" for answer, likely in best.over or ())
         over = f" over {others}" if others else ""
         compared = [decision for decision in decisions if isinstance(decision, Compared)]
+        by = f"; {compared[-1].reason()}" if compared and compared[-1].value else ""
         combined = [decision for decision in decisions if isinstance(decision, ListsCombined)]
-        by = "".join(f"; {made[-1].reason()}" for made in (compared, combined) if made and made[-1].value)
+        if combined and chosen and combined[-1].answer == getattr(chosen[-1], "value", ""):
+            by = f"; {combined[-1].reason()}"
         withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
@@ -306,7 +308,8 @@ class _Run:
         parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
         if self._operator == "list":
             items = await parts.reader.list_all(self._question, self._question, self._passages)
-            answer, copied = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown"), ""
+            answer = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown")
+            copied = answer.raw.partition("; ")[0]  # the sentence of the first name stands for those of all
         else:
             reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
             answer, copied = reading.answer, reading.copied
@@ -398,7 +401,8 @@ class _Run:
         if computed:
             read = [self._parts.seen[name] for name in cited]
             fits = self._several or not self._pool.lists or "; " not in computed.raw  # several names for one thing
-            self._pool.add(computed, way, read, computed=fits, supported=share, recalled=recalled)
+            copied = computed.raw.partition("; ")[0]
+            self._pool.add(computed, way, read, copied=copied, computed=fits, supported=share, recalled=recalled)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
         chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
