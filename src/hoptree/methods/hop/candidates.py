@@ -100,7 +100,7 @@ class Pool:
         """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
         self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
         self.lists = False
-        """Whether the question asks for a list, which code can put together."""
+        """Whether the question asks for a list."""
         self.signals = dict(signals)
         self.candidates: list[Candidate] = []
 
@@ -130,22 +130,19 @@ class Pool:
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
 
-        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list comes
-        first that code put together from what was read, and is as likely as any: weights are of single answers.
+        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list that
+        code put together from what was read is as likely as any, and comes first: weights are of single answers.
         """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
         standings = [self._standing(group, rivals) for group in groups]
         likeliest = max((standing.probability for standing in standings), default=0.0)
-        standings = [replace(each, probability=likeliest) if self._is_list(each) else each for each in standings]
+        for place, each in enumerate(standings):
+            if self.lists and each.features["computed"] == each.features["supported"] == 1:
+                standings[place] = replace(each, probability=likeliest)
         return sorted(
             standings,
-            key=lambda standing: (
-                not self.may_be_final(standing),
-                not self._is_list(standing),
-                is_unfit(standing.features),
-                -standing.probability,
-            ),
+            key=lambda s: (not self.may_be_final(s), is_unfit(s.features), -s.probability, -s.features["computed"]),
         )
 
     def state(self, standings: Sequence[Standing]) -> dict[str, float]:
@@ -159,9 +156,6 @@ class Pool:
     def may_be_final(self, standing: Standing) -> bool:
         """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
         return self._trusted or not standing.recalled
-
-    def _is_list(self, standing: Standing) -> bool:
-        return self.lists and standing.features["computed"] == standing.features["supported"] == 1
 
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)

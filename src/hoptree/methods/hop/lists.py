@@ -26,14 +26,11 @@ from hoptree.text.question_tree import Node
 
 Items = tuple[Answer, ...]
 """Names, each with the passages that state it."""
-_MAX_TOKENS = 256
+_MAX_TOKENS, _MAX_ITEMS = 256, 40
 _MAX_BATCHES = 3
 """Readings of one question: each is of as many passages as one prompt holds."""
-_MAX_NAMED_PAGES = 3
-_MAX_CHECKED_NAMES = 12
-_MAX_BESIDE = 2
-"""Passages that are read for one name."""
-_MAX_ITEMS = 40
+_MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2
+"""Names whose pages are read for a question, names of other lists, and passages for each of these."""
 _MAX_COMMON_NOUN_WORDS = 3
 _KEPT = {"intersect": "are in every list", "difference": "are in the first alone", "count": "are counted"}
 _AROUND = " \t.,;\"'“”`[]{}*"
@@ -48,13 +45,10 @@ class ListsCombined(Decision):
 
     kind: ClassVar[str] = "combined"
     value: list[str]
+    answer: str
     how: str
     of: list[list[str]]
     asked: list[str]
-
-    @property
-    def answer(self) -> str:
-        return str(len(self.value)) if self.how == "count" else ", ".join(self.value)
 
     def reason(self) -> str:
         """Say what was put together."""
@@ -160,18 +154,22 @@ def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:
 
 
 def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Return the items of a reply that passages hold; a line is one item where a passage writes it so."""
+    """Return the items of a reply that passages hold.
+
+    A line is one item where passages write it so and there are others, or a title is so: Tom, Dick and Hairy.
+    """
     _, text, _ = parse_reading(reply)
     if not text or find_refusal(text):
         return []
+    lines = [_MARK.sub("", line).strip(_AROUND) for line in text.splitlines()[:_MAX_ITEMS]]
+    whole = {*map(question_key, lines if len(lines) > 1 else [passage.title for passage in passages])}
     items: dict[str, Answer] = {}
-    for line in text.splitlines()[:_MAX_ITEMS]:
-        written = _MARK.sub("", line).strip(_AROUND)
-        for name in (written, *split_list(written)):
-            item = grounded(Answer(name, line, source="external"), "", passages) if name else None
-            if item and item.known:
+    for line in lines:
+        for name in (*([line] if question_key(line) in whole else []), *split_list(line.rpartition(": ")[2])):
+            item = grounded(Answer(name, line, source="external"), "", passages)
+            if item.known:
                 items.setdefault(question_key(item.text), item)
-                if name == written:
+                if name == line:
                     break
     return list(items.values())
 
@@ -207,15 +205,14 @@ def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Ans
         kept = [item for item in first if not any(holds(items, item.text) for items in others)]
     else:
         kept = intersect(list(lists.values()))
-    names = [item.text for item in kept]
-    of = [[item.text for item in items] for items in lists.values()]
-    combined = ListsCombined(value=names, how=operator, of=of, asked=list(lists))
-    ctx.emit(combined)
+    names, *of = ([item.text for item in items] for items in (kept, *lists.values()))
+    text = str(len(names)) if operator == "count" else ", ".join(names)
+    ctx.emit(ListsCombined(value=names, answer=text, how=operator, of=of, asked=list(lists)))
     if not names or (operator == "count" and not _are_names(names)):
         return None
     stated = [item for name in names for items in lists.values() for item in items if mean_the_same(item.text, name)]
     support = dict.fromkeys(passage_id for item in stated for passage_id in item.support[:1])
-    return Answer(combined.answer, "; ".join(names), source="synthesis", support=tuple(support))
+    return Answer(text, "; ".join(names), source="synthesis", support=tuple(support))
 
 
 def _are_names(names: Sequence[str]) -> bool:

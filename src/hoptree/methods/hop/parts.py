@@ -70,8 +70,9 @@ class Parts:
         lists = {solved[end.id].asked: solved[end.id].items for end in ends}
         if operator == "intersect" and len(lists) > 1 and (complete or not intersect(list(lists.values()))):
             lists = await self.reader.complete(lists)
-            parts = {end.id: _listed(solved[end.id].asked, lists[solved[end.id].asked]) for end in ends}
-            solved |= {number: part for number, part in parts.items() if part}
+            for end in ends:
+                if part := _listed(solved[end.id].asked, lists[solved[end.id].asked]):
+                    solved[end.id] = replace(part, supported=all(solved[ref].supported for ref in end.refs))
         return solved
 
     async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
@@ -118,8 +119,7 @@ class Parts:
         among = [item.text for part in references for item in part.items]
         single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
         about = resolve(node.question, single)
-        items = await self.reader.list_all(asked, about, self._named(asked), among, node)
-        return _listed(asked, items)
+        return _listed(asked, await self.reader.list_all(asked, about, self._main_passages, among, node))
 
     def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
         """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
@@ -154,17 +154,13 @@ class Parts:
         if unread:
             own = await self._ctx.search(asked, k=2 * self._k, node=node)
             searched = tuple(passage for pair in zip_longest(own, searched) for passage in pair if passage)
-        gathered = (*pages, *searched, *self._named(asked))
+        key = f" {question_key(asked)} "
+        named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
+        gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
         passages = {passage.id: passage for passage in gathered if passage.id not in unread}
         chosen = list(passages.values())[: self._k] if unread else list(passages.values())
         self.seen |= {passage.id: passage for passage in chosen}
         return tuple(chosen)
-
-    def _named(self, asked: str) -> list[Passage]:
-        """Return what the main question found that a part names."""
-        key = f" {question_key(asked)} "
-        named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
-        return named[:_SHARED_PASSAGES]
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
