@@ -158,7 +158,7 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
 
     A line is one item where passages write it so and there are others, or a title is so: Tom, Dick and Hairy.
     """
-    _, text, _ = parse_reading(reply)
+    text, *_ = parse_reading(reply)
     if not text or find_refusal(text):
         return []
     lines = [_MARK.sub("", line).strip(_AROUND) for line in text.splitlines()[:_MAX_ITEMS]]
