@@ -142,31 +142,6 @@ def test_comparisons_are_made_in_code(asked: Ask) -> None:
     assert "code concluded it" in chosen(run)["why"]
 
 
-def test_lists_are_intersected_in_code(asked: Ask) -> None:
-    question = "Which actors starred in Whiplash and acted in Vertigo?"
-    parts = {"query1": "Who starred in Whiplash?", "query2": "Who acted in Vertigo?"}
-    script = [
-        plan(parts),
-        *reads(Which_actors=("Nobody", HALF), Who_starred="Kim Novak, J. K. Simmons and Miles Teller"),
-        *reads(Who_acted="James Stewart; Kim Novak"),
-    ]
-    run = asked(script, question, **EVERY)
-    assert run.of("decision", kind="intersected")[0]["value"] == ["Kim Novak"]
-    assert run.result.answer == "Kim Novak" and "final" not in steps(run)
-
-
-def test_what_is_listed_is_counted_in_code(asked: Ask) -> None:
-    question = "How many actors starred in Whiplash?"
-    parts = {"query1": {"question": "Which film is Whiplash?", "children": {"query2": "Who starred in #query1?"}}}
-    script = [
-        plan(parts),
-        *reads(How_many=("five", HALF), Which_film="Whiplash", Who_starred="Kim Novak and Miles Teller"),
-    ]
-    run = asked(script, question, **EVERY)
-    assert run.of("decision", kind="counted")[0]["value"] == 2
-    assert "2" in {row["answer"] for row in standings(run)[-1]}
-
-
 def test_parts_without_an_answer_say_nothing(asked: Ask) -> None:
     script = [plan(), *reads(In_which="unknown", Who_directed="unknown", Where_was="unknown")]
     run = asked(script, **EVERY)

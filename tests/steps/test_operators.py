@@ -7,6 +7,7 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.methods.hop.operators import Operator, operator_of
 from hoptree.methods.hop.signals import find_quote
+from hoptree.methods.steps.conditions import split_by_words
 from hoptree.text.grounding import fits_question_type
 
 
@@ -41,6 +42,25 @@ from hoptree.text.grounding import fits_question_type
         ("In Grown Ups, who is married to the actor who also starred in Here Comes the Boom?", "lookup"),
         ("Which company, also known as Low Works, made the Lund Wheel?", "lookup"),
         ("Which man who led Lund Town and its rivals was born in Bath?", "lookup"),
+        # Everything that one condition leaves, in the plural.
+        ("Which films were directed by Ada Moor?", "list"),
+        ("What books has Ada Moor written?", "list"),
+        ("For which teams did Ben Hale play?", "list"),
+        ("List the films of Ada Moor.", "list"),
+        ("Name all songs that Ada Moor sang.", "list"),
+        ("Who were the members of Low Tide?", "list"),
+        ("Which doctor lives in Lund?", "lookup"),
+        ("Which film was directed by Ada Moor?", "lookup"),
+        ("What series did Ada Moor star in?", "lookup"),
+        ("Name the author of the books about Lund.", "lookup"),
+        ("Name the singer whose songs are in Low Tide.", "lookup"),
+        ("Which city shares borders with Lund?", "lookup"),
+        ("Which university with 400 students did Ada Moor attend?", "lookup"),
+        ("Which films were made?", "lookup"),
+        # What any of several things has, or one of them alone.
+        ("Which actors starred in either Vertigo or Whiplash?", "union"),
+        ("Which actors starred in Vertigo but not in Whiplash?", "difference"),
+        ("Which actor starred in either Vertigo or Whiplash?", "lookup"),
         # What else there is.
         ("Besides France, which countries border Spain and Italy?", "lookup"),
         ("Apart from Ada Moor, which actors starred in both Vertigo and Whiplash?", "lookup"),
@@ -58,6 +78,38 @@ from hoptree.text.grounding import fits_question_type
 )
 def test_the_operator_of_a_question(question: str, operator: Operator) -> None:
     assert operator_of(question) == operator
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        (
+            "Which actors starred in both Vertigo and the comedy Night Train?",
+            ("Which actors starred in Vertigo?", "Which actors starred in the comedy Night Train?"),
+        ),
+        (
+            "In which plays did Ada Moor and Ben Hale both sing?",
+            ("In which plays did Ada Moor sing?", "In which plays did Ben Hale sing?"),
+        ),
+        (
+            "Which clubs did Ada Moor and her brother Ben Hale have in common?",
+            ("Which clubs did Ada Moor have?", "Which clubs did her brother Ben Hale have?"),
+        ),
+        (
+            "Which guests appear on Low Tide as well as on Red House?",
+            ("Which guests appear on Low Tide?", "Which guests appear on Red House?"),
+        ),
+        (
+            "Which actors starred in Vertigo but not in Whiplash?",
+            ("Which actors starred in Vertigo?", "Which actors starred in Whiplash?"),
+        ),
+        ("Who acted both in Vertigo and in Whiplash, the film about Charlie Low?", ()),
+        ("Which actors starred in Vertigo?", ()),
+        ("", ()),
+    ],
+)
+def test_what_is_asked_of_two_things_is_asked_of_each(question: str, asked: tuple[str, ...]) -> None:
+    assert split_by_words(question).asked == asked
 
 
 @pytest.mark.parametrize(

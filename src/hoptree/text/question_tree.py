@@ -79,6 +79,11 @@ class Plan:
             paths.append(tuple(reversed(path)))
         return tuple(paths)
 
+    def ends(self) -> tuple[Node, ...]:
+        """Return the nodes that no other one needs or stands under."""
+        needed = {ref for node in self.nodes for ref in (*node.refs, node.parent)}
+        return tuple(node for node in self.nodes if node.id not in needed)
+
     def order(self) -> tuple[Node, ...]:
         """Return the nodes in topological order of references, otherwise as written."""
         position = {node.id: index for index, node in enumerate(self.nodes)}

@@ -18,7 +18,7 @@ from hoptree.text.quantities import countries
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""
-OPERATED = ("compare", "both", "intersect")
+OPERATED = ("compare", "both", "intersect", "union", "difference")
 """Operators that code carries out better than a reader."""
 _NEUTRAL = 0.5
 """The confidence of a model that gives no log-probabilities."""
@@ -99,6 +99,8 @@ class Pool:
     def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
         """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
         self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
+        self.lists = False
+        """Whether the question asks for a list."""
         self.signals = dict(signals)
         self.candidates: list[Candidate] = []
 
@@ -128,14 +130,19 @@ class Pool:
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
 
-        Those that are no answer by their form come behind all others, and what cannot be given comes last.
+        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list that
+        code put together from what was read is as likely as any, and comes first: weights are of single answers.
         """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
         standings = [self._standing(group, rivals) for group in groups]
+        likeliest = max((standing.probability for standing in standings), default=0.0)
+        for place, each in enumerate(standings):
+            if self.lists and each.features["computed"] == each.features["supported"] == 1:
+                standings[place] = replace(each, probability=likeliest)
         return sorted(
             standings,
-            key=lambda standing: (not self.may_be_final(standing), is_unfit(standing.features), -standing.probability),
+            key=lambda s: (not self.may_be_final(s), is_unfit(s.features), -s.probability, -s.features["computed"]),
         )
 
     def state(self, standings: Sequence[Standing]) -> dict[str, float]:

@@ -12,16 +12,17 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.operators import count_listed, intersect_branches, operator_of, plan_by_words
+from hoptree.methods.hop.lists import ListsCombined, combine
+from hoptree.methods.hop.operators import LISTS, operator_of, plan_by_words
 from hoptree.methods.hop.parts import FORCED, TRAINED, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
+from hoptree.methods.steps.conditions import asks_for_several
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.models.model import LearnsCapabilities
@@ -99,6 +100,9 @@ class _HopExplanation(Explanation):
         over = f" over {others}" if others else ""
         compared = [decision for decision in decisions if isinstance(decision, Compared)]
         by = f"; {compared[-1].reason()}" if compared and compared[-1].value else ""
+        combined = [decision for decision in decisions if isinstance(decision, ListsCombined)]
+        if combined and chosen and combined[-1].answer == getattr(chosen[-1], "value", ""):
+            by = f"; {combined[-1].reason()}"
         withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
@@ -193,15 +197,16 @@ class _Run:
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
         self._prompt = TRAINED if trained else FORCED if shows_doubt else "read_or_not_found"
-        self._operator = operator_of(question)
+        self._operator, self._several = operator_of(question), asks_for_several(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
             "operated": float(operated),
             "yes_no": float(self._operator == "yes_no"),
         }
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
+        self._pool.lists = self._operator in LISTS
         self._passages: tuple[Passage, ...] = ()
-        self._parts: Parts | None = None
+        self._parts = Parts(ctx, (), k=k, prompt=self._prompt)
         self._missing: list[tuple[Node, Solved]] = []
         self._known: list[Solved] = []
         self._skipped: list[str] = []
@@ -231,7 +236,7 @@ class _Run:
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
-        if move == "read":
+        if move == "read" or (move == "split" and self._operator in LISTS[1:] and self._effort != "low"):
             return True
         standings = self._pool.standings()
         likely = standings[0].probability if standings else 0.0
@@ -300,11 +305,19 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
-        reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+        parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
+        if self._operator == "list":
+            items = await parts.reader.list_all(self._question, self._question, self._passages)
+            answer = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown")
+            copied = answer.raw.partition("; ")[0]  # the sentence of the first name stands for those of all
+        else:
+            reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+            answer, copied = reading.answer, reading.copied
         self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
-        self._pool.signals |= reading_signals(self._question, self._passages)
-        self._pool.signals["not_found"] = float(not reading.answer.known)
-        self._pool.add(reading.answer, "read", self._passages, copied=reading.copied)
+        read = tuple(parts.seen.values())
+        self._pool.signals |= reading_signals(self._question, read)
+        self._pool.signals["not_found"] = float(not answer.known)
+        self._pool.add(answer, "read", read, copied=copied)
 
     async def _guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
@@ -372,25 +385,24 @@ class _Run:
             if way == "split":
                 record_plan(self._ctx, Plan(()))
             return
-        parts = self._parts = self._parts or Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
-        solved = await in_order(plan, parts.solve, parallel=True)
+        solved = await self._parts.solve_all(plan, self._operator, complete=self._several or self._effort == "high")
         self._known = [part for part in (*before, *solved.values()) if part.supported]
         self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
-        await self._put_together(plan, solved, parts, way, before)
+        await self._put_together(plan, solved, way, before)
 
-    async def _put_together(
-        self, plan: Plan, solved: dict[int, Solved], parts: Parts, way: Way, before: Sequence[Solved]
-    ) -> None:
+    async def _put_together(self, plan: Plan, solved: dict[int, Solved], way: Way, before: Sequence[Solved]) -> None:
         """Put the parts together: by code where the question has an operator, else by a last reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
         ids = [name for part in (*before, *solved.values()) for name in part.answer.support[:MAX_CITED_PASSAGES]]
-        cited = [name for name in dict.fromkeys(ids) if name in parts.seen]
-        computed = self._compute(plan, {node: part.asked for node, part in solved.items()}, answers)
+        cited = [name for name in dict.fromkeys(ids) if name in self._parts.seen]
+        computed = self._compute(plan, solved, answers)
         if computed:
-            read = [parts.seen[name] for name in cited]
-            self._pool.add(computed, way, read, computed=True, supported=share, recalled=recalled)
+            read = [self._parts.seen[name] for name in cited]
+            fits = self._several or not self._pool.lists or "; " not in computed.raw  # several names for one thing
+            copied = computed.raw.partition("; ")[0]
+            self._pool.add(computed, way, read, copied=copied, computed=fits, supported=share, recalled=recalled)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
         chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
@@ -399,17 +411,17 @@ class _Run:
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
-        read = [parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
+        read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
         prompt = TRAINED if self._trained else FORCED
         last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
-    def _compute(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
+    def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None where the question has no operator, or values cannot be read."""
-        if self._operator == "intersect":
-            return intersect_branches(self._ctx, plan, answers)
-        if self._operator == "count":
-            return count_listed(self._ctx, plan, answers)
+        ends = [solved[node.id] for node in plan.ends()]
+        if self._operator in (*LISTS, "count"):
+            return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
+        asked = {node: part.asked for node, part in solved.items()}
         return compare_branches(self._ctx, self._question, plan, asked, answers)
 
     async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:

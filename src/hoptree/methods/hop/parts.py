@@ -8,8 +8,12 @@ from itertools import zip_longest
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.schedule import in_order
+from hoptree.methods.hop.lists import Items, ListReader, intersect
+from hoptree.methods.hop.operators import LISTS, Operator
 from hoptree.methods.hop.reading import read_passages
 from hoptree.methods.hop.signals import echoes, is_stated
+from hoptree.methods.steps.conditions import MAY_BE_SEVERAL, asks_for_several
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
@@ -25,11 +29,15 @@ _SHARED_PASSAGES = 1
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What a part finally asked, its answer, and whether something that was read bears it out."""
+    """What a part finally asked, its answer, and whether something that was read bears it out.
+
+    `items` are all that was stated, where it was read for a list.
+    """
 
     asked: str
     answer: Answer
     supported: bool = False
+    items: Items = ()
 
     @property
     def as_reference(self) -> str:
@@ -44,7 +52,28 @@ class Parts:
         self._ctx, self._main_passages, self._k = ctx, main_passages, k
         self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
+        self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
+        self.reader = ListReader(ctx, self.seen, k=k, forced=prompt == FORCED)
+
+    async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
+        """Answer the parts of a plan; what an operator on lists puts together is read for all that is stated.
+
+        With `complete`, or where they have nothing in common, lists to be intersected are held against each other.
+        """
+        ends = plan.ends()
+        several = [node for node in plan.nodes if asks_for_several(node.question)]
+        counted = [node for node in ends if MAY_BE_SEVERAL.match(node.question)]
+        wanted = (*several, *ends) if operator in LISTS else (*several, *counted) if operator == "count" else ()
+        self._lists = {node.id for node in wanted}
+        solved = await in_order(plan, self.solve, parallel=True)
+        lists = {solved[end.id].asked: solved[end.id].items for end in ends}
+        if operator == "intersect" and len(lists) > 1 and (complete or not intersect(list(lists.values()))):
+            lists = await self.reader.complete(lists)
+            for end in ends:
+                if part := _listed(solved[end.id].asked, lists[solved[end.id].asked]):
+                    solved[end.id] = replace(part, supported=all(solved[ref].supported for ref in end.refs))
+        return solved
 
     async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
         """Answer a node; what rests on an unsupported answer is unsupported, too."""
@@ -52,7 +81,8 @@ class Parts:
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, asked)
         answerable = all(part.answer.known for part in references)
-        solved = (answerable and await self._read(asked, node, references)) or self._guess(asked, node)
+        read = self._read_list if node.id in self._lists else self._read
+        solved = (answerable and await read(asked, node, references)) or self._guess(asked, node)
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
@@ -102,6 +132,13 @@ class Parts:
             return None
         return answer if is_stated(asked, answer.text, passages) else None
 
+    async def _read_list(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
+        """Read what the part and the things it refers to find, for all that is stated; None where nothing is."""
+        among = [item.text for part in references for item in part.items]
+        single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
+        about = resolve(node.question, single)
+        return _listed(asked, await self.reader.list_all(asked, about, self._main_passages, among, node))
+
     def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
         """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
 
@@ -149,3 +186,10 @@ def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> l
     told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
+
+
+def _listed(asked: str, items: Items) -> Solved | None:
+    """Return a part that was answered by a list, None where that is empty."""
+    support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
+    text = ", ".join(item.text for item in items)
+    return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items) if items else None
