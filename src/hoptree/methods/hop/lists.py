@@ -11,6 +11,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
+from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import mean_the_same
 from hoptree.methods.hop.operators import Operator
 from hoptree.methods.hop.reading import parse_reading
@@ -20,6 +21,7 @@ from hoptree.methods.steps.conditions import named, named_spans
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import grounded, share_of_names
+from hoptree.text.names import sentence_spans
 from hoptree.text.parse import find_refusal, question_key
 from hoptree.text.quantities import countries
 from hoptree.text.question_tree import Node
@@ -66,17 +68,16 @@ class ListReader:
     async def list_all(
         self, asked: str, about: str, known: Sequence[Passage] = (), among: Sequence[str] = (), node: Node | None = None
     ) -> Items:
-        """Search for a question, and read what may state an answer of many: of those `among`, if there are any.
+        """Search for a question, and read all answers that are stated: of those `among`, if there are any.
 
-        `about` is the question without these. Pages of what it names come first, pages of those `among` last; beyond
-        the first `k` passages, only those that are about it are read.
+        `about` is the question without these. Beyond the first `k` passages, only those that are about it are read.
         """
         pages: list[Passage] = []
         for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
             pages += await self._ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
         pages += await self._ctx.search(asked, k=_MAX_BATCHES * self._k, node=node)
         for name in among[:_MAX_CHECKED_NAMES]:
-            pages += await self._page_of(name, asked, node)
+            pages += await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name}, node=node)
         passages = list({passage.id: passage for passage in (*pages, *known)}.values())
         further = [passage for passage in passages[self._k :] if _is_about(passage, about)]
         return await self._read(asked, about, [*passages[: self._k], *further], among, node)
@@ -88,26 +89,25 @@ class ListReader:
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
             own = named(asked) - others or named(asked)
             missing = (item.text for other in lists.values() for item in other if not holds(items, item.text))
-            names = list(dict.fromkeys(missing))[:_MAX_CHECKED_NAMES]
-            for name in names:
-                await self._page_of(name, asked, None)
-            beside = {name: self._beside(name, own) for name in names}
-            among = [name for name, passages in beside.items() if passages]
-            passages = {passage.id: passage for name in among for passage in beside[name]}
-            more = await self._read(asked, asked, list(passages.values()), among, None) if among else ()
-            completed[asked] = (*items, *more)
+            beside: dict[str, list[Passage]] = {}
+            for name in list(dict.fromkeys(missing))[:_MAX_CHECKED_NAMES]:
+                found = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name})
+                self._seen |= {passage.id: passage for passage in found}
+                beside[name] = self._beside(name, own)
+            passages = {passage.id: passage for pages in beside.values() for passage in pages}
+            among = [name for name, pages in beside.items() if pages]
+            completed[asked] = (*items, *await self._read(asked, asked, list(passages.values()), among, None))
         return completed
 
-    async def _page_of(self, name: str, asked: str, node: Node | None) -> tuple[Passage, ...]:
-        pages = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name}, node=node)
-        self._seen |= {passage.id: passage for passage in pages}
-        return pages
-
     def _beside(self, name: str, own: Collection[str]) -> list[Passage]:
-        """Return passages that hold a name beside one of a list's `own`."""
-        texts = {key: f" {question_key(f'{page.title}. {page.text}')} " for key, page in self._seen.items()}
-        held = [key for key, text in texts.items() if f" {question_key(name)} " in text]
-        return [self._seen[key] for key in held if any(f" {word} " in texts[key] for word in own)][:_MAX_BESIDE]
+        """Return passages with a sentence that holds a name beside one of a list's `own`; titles count for it."""
+
+        def has_both(page: Passage) -> bool:
+            sentences = (page.text[start:end] for start, end in sentence_spans(page.text))
+            keys = (f" {question_key(f'{page.title}. {sentence}')} " for sentence in sentences)
+            return any(f" {question_key(name)} " in key and any(f" {word} " in key for word in own) for key in keys)
+
+        return list(filter(has_both, self._seen.values()))[:_MAX_BESIDE]
 
     async def _read(
         self, asked: str, about: str, passages: Sequence[Passage], among: Sequence[str], node: Node | None
@@ -115,14 +115,15 @@ class ListReader:
         """Read so many passages at a time, and unite what each reading lists."""
         passages = passages[: _MAX_BATCHES * self._k]
         self._seen |= {passage.id: passage for passage in passages}
+        prompt = prompt_for(
+            self._ctx.method, "list_among" if among else "list" if self._forced else "list_or_not_found"
+        )
+        shown = {"question": asked, **({"names": ", ".join(among)} if among else {})}
+        batches = [passages[at : at + self._k] for at in range(0, len(passages), self._k)]
+        filled = [prompt.fill(shots=(), documents=show_passages(self._ctx, b, titles=True), **shown) for b in batches]
+        replies = await together(self._ctx.generate("list", f, max_tokens=_MAX_TOKENS, node=node) for f in filled)
         items: list[Answer] = []
-        for at in range(0, len(passages), self._k):
-            batch = passages[at : at + self._k]
-            documents = show_passages(self._ctx, batch, titles=True)
-            prompt = "list_among" if among else "list" if self._forced else "list_or_not_found"
-            shown = {"names": ", ".join(among)} if among else {}
-            filled = prompt_for(self._ctx.method, prompt).fill(shots=(), documents=documents, question=asked, **shown)
-            reply = await self._ctx.generate("list", filled, max_tokens=_MAX_TOKENS, node=node)
+        for batch, reply in zip(batches, replies, strict=True):
             stated = _stated(reply.text, [page for page in batch if not self._forced or _is_about(page, about)])
             note_reply(self._ctx, "list", "" if stated or find_refusal(reply.text) else "no name")
             if among:
@@ -135,9 +136,8 @@ class ListReader:
 def _is_about(passage: Passage, question: str) -> bool:
     """Return whether a passage holds a name of a question, or the question its title: Lund, for "Lund, Sweden"."""
     head = question_key(_TITLE_END.split(passage.title)[0])
-    if head and f" {head} " in f" {question_key(question)} ":
-        return True
-    return share_of_names(question, f"{passage.title}. {passage.text}") > 0
+    named_by_title = bool(head) and f" {head} " in f" {question_key(question)} "
+    return named_by_title or share_of_names(question, f"{passage.title}. {passage.text}") > 0
 
 
 def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:

@@ -29,10 +29,7 @@ _SHARED_PASSAGES = 1
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What a part finally asked, its answer, and whether something that was read bears it out.
-
-    `items` are all that was stated, where it was read for a list.
-    """
+    """What a part finally asked, its answer or list of `items`, and whether something that was read bears it out."""
 
     asked: str
     answer: Answer
