@@ -269,3 +269,13 @@ def test_lists_are_put_together_in_code(
     assert (answer.text if answer else "") == left
     if answer and operator == "intersect":
         assert answer.support == ("page of Capitol", "page of Capitol Records"), "one passage for each condition"
+
+
+@pytest.mark.parametrize(
+    ("trained", "lacks_logprobs", "prompt"),
+    [(False, False, "hop/list"), (True, True, "hop/list"), (False, True, "hop/list_or_not_found")],
+)
+def test_who_makes_good_use_of_not_found_may_say_it(trained: bool, lacks_logprobs: bool, prompt: str) -> None:
+    run = Listed("Which films did Gus Hill direct?", trained=trained, lacks_logprobs=lacks_logprobs)
+    assert {event["template"].split("@")[0] for event in run.of("llm", step="list")} == {prompt}
+    assert run.result.answer == "Red House"

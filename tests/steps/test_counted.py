@@ -8,14 +8,16 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.hop.operators import count_listed
+from hoptree.methods.hop.lists import combine, split_list
+from hoptree.methods.steps.conditions import MAY_BE_SEVERAL, asks_for_several
 from hoptree.models.scripted import ScriptedModel
-from hoptree.text.question_tree import Node, Plan
 
 
 def counted(question: str, answer: str) -> str:
     ctx = Context(method="hop", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"))
-    found = count_listed(ctx, Plan((Node(1, question),)), {1: Answer(answer, source="external")})
+    if not asks_for_several(question) and not MAY_BE_SEVERAL.match(question):
+        return ""
+    found = combine(ctx, "count", {question: tuple(map(Answer, split_list(answer)))})
     return found.text if found else ""
 
 

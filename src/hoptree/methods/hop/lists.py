@@ -62,7 +62,7 @@ class ListReader:
     """Reads passages for all that they state; `seen` is every passage that was found."""
 
     def __init__(self, ctx: Context, seen: dict[str, Passage], *, k: int, forced: bool) -> None:
-        """`forced` says that the reader cannot say NOT FOUND, so that code holds its names against the question."""
+        """`forced` says that the reader has no use of NOT FOUND, so that code holds its names against the question."""
         self._ctx, self._seen, self._k, self._forced = ctx, seen, k, forced
 
     async def list_all(

@@ -51,7 +51,7 @@ class Parts:
         self._guesses: dict[int, Answer] = {}
         self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
-        self.reader = ListReader(ctx, self.seen, k=k, forced=prompt == FORCED)
+        self.reader = ListReader(ctx, self.seen, k=k, forced=prompt in (FORCED, TRAINED))
 
     async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
         """Answer the parts of a plan; what an operator on lists puts together is read for all that is stated.

@@ -111,7 +111,7 @@ _PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\W
 _PLURAL_VERB = (
     r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
     r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
-    r"|(?:has|does|is|was)\s+[A-Z]\w*)"
+    r"|(?:has|does|is|was)\s+(?:[A-Z#]\w*|it|he|she|they))"
 )
 _IS_PLURAL = lazy_re(
     rf"(?:^|[.:;]\s)\W*(?:(?:list|name|who\s+(?:are|were))\s+(?:{_NOUN_WORD}\s+){{0,4}}?(?-i:{_PLURAL_NOUN})\b|"
