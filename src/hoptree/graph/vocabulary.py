@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.oxigraph import ox
 
 WIKIDATA = "http://www.wikidata.org/entity/"
 WIKIBASE = "http://wikiba.se/ontology#"
@@ -165,44 +164,3 @@ def readable_name(identifier: str) -> str:
         return "something unnamed" if identifier.startswith(BLANK) else identifier
     last = unquote(re.split(r"[/#]", identifier.rstrip("/#"))[-1]).replace("_", " ")
     return _WORD_ENDS.sub(" ", last).lower() if last[:1].islower() else last
-
-
-GraphName = ox.NamedNode | ox.DefaultGraph
-_SOURCE, _COUNTS = "urn:hoptree:source:", "urn:hoptree:counts:"
-
-
-def graph_name_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
-    """Return the graph for the triples of a source."""
-    if source == base and not places:
-        return ox.DefaultGraph()
-    query = f"?{urlencode([('of', place) for place in places])}" if places else ""
-    return ox.NamedNode(f"{_SOURCE}{_quoted(source)}{query}")
-
-
-def graph_names_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
-    """Return all graphs with triples of a source."""
-    name = f"{_SOURCE}{_quoted(source)}"
-    named: list[GraphName] = [
-        graph
-        for graph in store.named_graphs()
-        if isinstance(graph, ox.NamedNode) and (graph.value == name or graph.value.startswith(f"{name}?"))
-    ]
-    return [ox.DefaultGraph(), *named] if source == base else named
-
-
-def counts_graph(source: str) -> ox.NamedNode:
-    """Return the graph that counts how often a source uses each property."""
-    return ox.NamedNode(_COUNTS + _quoted(source))
-
-
-def sources_of(graph: object, base: str) -> tuple[str, ...]:
-    """Return the sources in a graph's name: places in a file after the name of the source, or that alone."""
-    if not isinstance(graph, ox.NamedNode) or not graph.value.startswith(_SOURCE):
-        return (base,)
-    name, _, query = graph.value.removeprefix(_SOURCE).partition("?")
-    source = unquote(name)
-    return tuple(f"{source}: {place}" for _, place in parse_qsl(query)) or (source,)
-
-
-def _quoted(source: str) -> str:
-    return quote(source, safe="", errors="replace")

@@ -28,11 +28,11 @@ from hoptree.graph.facts import (
     Table,
     Value,
 )
-from hoptree.graph.oxigraph import node_of, ox
+from hoptree.graph.oxigraph import node_of, ox, sources_of
 from hoptree.graph.sparql_queries import blank_literals, check_query, columns_in_order, prefixes_missing
 from hoptree.graph.store.folder import damage, damaged, open_generation, read_manifest, reading
 from hoptree.graph.store.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
-from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri, sources_of
+from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
 
 _PREFIXES = {
     "wd": "http://www.wikidata.org/entity/",

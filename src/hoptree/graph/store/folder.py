@@ -24,8 +24,8 @@ from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields
-from hoptree.graph.oxigraph import ox
-from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graph_names_of, predicate_role
+from hoptree.graph.oxigraph import GraphName, counts_graph, graph_names_of, ox
+from hoptree.graph.vocabulary import KEY, USES, predicate_role
 from hoptree.text.names import LANGUAGES
 
 FORMAT = 2

@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.oxigraph import Node, Object, Triple, ox
+from hoptree.graph.oxigraph import Node, Object, Triple, graph_name_of, ox
 from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
 from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
@@ -25,7 +25,6 @@ from hoptree.graph.vocabulary import (
     TYPE,
     WIKIBASE,
     WIKIDATA,
-    graph_name_of,
     predicate_role,
 )
 from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
