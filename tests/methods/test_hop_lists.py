@@ -273,9 +273,10 @@ def test_lists_are_put_together_in_code(
 
 @pytest.mark.parametrize(
     ("trained", "lacks_logprobs", "prompt"),
-    [(False, False, "hop/list"), (True, True, "hop/list"), (False, True, "hop/list_or_not_found")],
+    [(False, False, "hop/list"), (True, False, "hop/list"), (False, True, "hop/list_or_not_found")],
 )
 def test_who_makes_good_use_of_not_found_may_say_it(trained: bool, lacks_logprobs: bool, prompt: str) -> None:
     run = Listed("Which films did Gus Hill direct?", trained=trained, lacks_logprobs=lacks_logprobs)
     assert {event["template"].split("@")[0] for event in run.of("llm", step="list")} == {prompt}
     assert run.result.answer == "Red House"
+    assert not any(event["template"].startswith("hop/trained") for event in run.of("llm")), "no lists were trained"

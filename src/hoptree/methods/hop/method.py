@@ -191,13 +191,14 @@ class _Run:
         trained: bool,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
+        self._operator, self._several = operator_of(question), asks_for_several(question)
+        trained = trained and self._operator not in LISTS  # no training set has lists
         self._k, self._abstain, self._trained = k, abstain, trained
         self._chooser, self._model = open_chooser(chooser), ctx.model_for("answer")
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
         self._prompt = TRAINED if trained else FORCED if shows_doubt else "read_or_not_found"
-        self._operator, self._several = operator_of(question), asks_for_several(question)
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
             "operated": float(operated),
