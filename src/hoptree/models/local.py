@@ -130,11 +130,10 @@ class LocalModel:
         """Weights, context and build of the library; slots, lanes and threads change only speed and rounding."""
         if not self._identity:
             digest = _digest(self._settings.path)
-            if self._adapter_digest:
-                digest += f"+{self._adapter_digest}"
+            adapter = f";adapter={self._adapter_digest}" if self._adapter_digest else ""
             exact = ";exact" if self._exact else ""
             built = f"{LIBRARY}={library_version()}:{','.join(sorted(library_features()))}"
-            self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
+            self._identity = f"local:{digest}{adapter};n_ctx={self._settings.n_ctx};{built}{exact}"
         return self._identity
 
     async def load(self) -> None:
