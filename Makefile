@@ -42,9 +42,10 @@ weights: $(BIN)/python
 # The site, in build/site. Documents are staged so that links between docs/ and experiments/ hold.
 docs: $(BIN)/python
 	$(PIP) install --quiet 'mkdocs-material>=9.5,<10'
-	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans
+	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans build/docs/weights
 	cp -r docs experiments CHANGELOG.md CONTRIBUTING.md LICENSE build/docs/
 	cp src/hoptree/training/plans/PLANS.md build/docs/src/hoptree/training/plans/
+	cp weights/MODEL_CARD.md weights/recipe.sh build/docs/weights/
 	cp README.md build/docs/index.md
 	$(BIN)/mkdocs build --strict --quiet
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
+from hoptree.cli.main import app
 from hoptree.core.weights import ADAPTER, CHOOSER, MANIFEST, PACKAGE
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.hop.chooser import open_chooser
@@ -147,3 +149,40 @@ def test_the_wheel_holds_data_alone(tmp_path: Path) -> None:
     inside = {name.name for name in names if name.parts[0] == PACKAGE}
     assert "__init__.py" in inside and not any(name.suffix == ".py" for name in names if name.name != "__init__.py")
     assert (MANIFEST in inside) == (FOLDER / MANIFEST).is_file()
+
+
+def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> None:
+    """Run it with commands that only write down how they were called."""
+    calls = tmp_path / "calls.jsonl"
+    note = f"#!{sys.executable}\nimport json, sys\nopen({str(calls)!r}, 'a').write(json.dumps(sys.argv) + '\\n')\n"
+    for name in ("hoptree", "python"):
+        (tmp_path / name).write_text(note, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = ["bash", str(WEIGHTS / "recipe.sh"), "DATA", str(tmp_path / "work")]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    given = [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]
+    steps = [" ".join(call[1:4] if call[1] == "methods" else call[1:3]) for call in given]
+    assert [step for step in dict.fromkeys(steps) if not step.startswith("index")] == [
+        "align build",
+        "align train",
+        f"run {Path('experiments/hop/all-moves.yaml')}",
+        "methods chooser fit",
+        f"weights/pack.py {tmp_path / 'work' / 'adapter'}",
+    ]
+    for call in (call[1:] for call in given if call[0].endswith("hoptree")):
+        words = list(call)
+        found: Any = typer.main.get_command(app)
+        while hasattr(found, "list_commands") and words[0] in found.list_commands(None):
+            found = found.get_command(None, words.pop(0))
+        if hasattr(found, "list_commands"):  # `hoptree index FILE` builds
+            found = found.get_command(None, "build")
+        found.make_context("hoptree", words)  # raises where an option is not known or lacks its value
+    builds = [call for call in given if call[1:3] == ["align", "build"]]
+    assert [call[3] for call in builds] == ["hop", "sampled", "sampled"]
+    for call in builds:
+        excluded = {call[place + 1] for place, word in enumerate(call) if word == "--exclude"}
+        assert {"DATA/not_for_training.json", "DATA/hotpotqa/dev.jsonl:300", "DATA/bamboogle/dev.jsonl"} <= excluded
+        assert {
+            f"{ids.stem}={ids.relative_to(ROOT)}" for ids in (ROOT / "experiments/hop/fit").glob("*.txt")
+        } <= excluded
