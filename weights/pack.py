@@ -22,6 +22,7 @@ from hoptree.core.weights import ADAPTER, CHOOSER, FORMAT, MANIFEST
 from hoptree.methods.hop.chooser import open_chooser
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import locate_weights
+from hoptree.models.hf_weights import adapter_digest
 from hoptree.training.lora.checkpoint import read_card
 from hoptree.training.lora.gguf import convert
 
@@ -40,7 +41,7 @@ def pack(adapter: Path | None, chooser: Path | None, *, base: str = "qwen", here
         if card is None or not card.get("templates"):
             raise InputError(f"{adapter} does not say which prompts it was trained on.", "Train it anew.")
         convert(adapter, locate_weights(base), folder / ADAPTER)
-        training = _training(card)
+        training = {"adapter": adapter_digest(adapter), **_training(card)}
     if chooser is not None:
         open_chooser(str(chooser))  # refuses what is none
         (folder / CHOOSER).write_bytes(chooser.read_bytes())
