@@ -22,7 +22,6 @@ from hoptree.core.weights import ADAPTER, CHOOSER, FORMAT, MANIFEST
 from hoptree.methods.hop.chooser import open_chooser
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import locate_weights
-from hoptree.models.hf_weights import adapter_digest
 from hoptree.training.lora.checkpoint import read_card
 from hoptree.training.lora.gguf import convert
 
@@ -37,6 +36,8 @@ def pack(adapter: Path | None, chooser: Path | None, *, base: str = "qwen", here
     path = folder / MANIFEST
     training = json.loads(path.read_text(encoding="utf-8"))["training"] if path.is_file() else {}
     if adapter is not None:
+        from hoptree.models.hf_weights import adapter_digest  # imports torch, which the rest goes without
+
         card = read_card(adapter)
         if card is None or not card.get("templates"):
             raise InputError(f"{adapter} does not say which prompts it was trained on.", "Train it anew.")
