@@ -85,6 +85,7 @@ def test_the_base_install_goes_without_it() -> None:
 
 def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
     """A tiny adapter for a tiny base, as weights/pack.py takes them from training to the package."""
+    pytest.importorskip("torch")
     numpy: Any = pytest.importorskip("numpy")
     gguf: Any = pytest.importorskip("gguf")
     files: Any = pytest.importorskip("safetensors.numpy")
