@@ -14,12 +14,17 @@ from typer.testing import CliRunner
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError
 from hoptree.core.weights import ADAPTER, MANIFEST, find_weights
+from hoptree.engine.context import Budget
+from hoptree.engine.engine import Engine
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import ModelCalled
 from hoptree.models import open_model
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import CATALOGUE, is_complete, models_folder
 from hoptree.models.local import LocalModel
 from hoptree.models.machine import check_adapter
-from hoptree.models.model import Message, Request, trained_on
+from hoptree.models.model import Choice, Message, Reply, Request, trained_on
 
 __all__ = ["install"]
 ENTRY = next(entry for entry in CATALOGUE if entry.alias == "smollm")
@@ -102,6 +107,30 @@ class TestEmbedded:
             assert "pip install --force-reinstall hoptree-weights" in refused.value.remedy
             assert "'local/qwen?adapter=none'" in refused.value.remedy and refused.value.exit_code == 2
         assert reply(opened("&adapter=none"))
+
+    def test_hop_asks_it_by_its_prompts_and_results_name_it(
+        self, install: Install, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def generate(self: LocalModel, request: Request, *, step: str) -> Reply:
+            return Reply((Choice("Answer: Wojciech Jerzy Has"),))
+
+        async def load(self: LocalModel) -> None:
+            """Leave the weights where they are."""
+
+        monkeypatch.setattr(LocalModel, "generate", generate)
+        monkeypatch.setattr(LocalModel, "load", load)
+        template = prompt_for("hop", "trained_read").template
+        install(BASE, [template])
+
+        async def first_call(settings: str) -> tuple[str, str]:
+            model = f"local/smollm?n_ctx=2048{settings}"
+            async with Engine(model=model, corpus="sample", budget=Budget(calls=1), cache=None) as engine:
+                events, _ = await engine.trace("Who directed the film The Hourglass Sanatorium?")
+            return read_result(events, None).model, next(e.template for e in events if isinstance(e, ModelCalled))
+
+        name, asked = asyncio.run(first_call(""))
+        assert name.startswith("local/smollm+hoptree@") and asked == template
+        assert asyncio.run(first_call("&adapter=none")) == ("local/smollm", prompt_for("hop", "read").template)
 
     def test_a_truncated_file_without_a_manifest_is_one_error(self, tmp_path: Path) -> None:
         path = lora_file(tmp_path / "mine.gguf")
