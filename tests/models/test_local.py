@@ -249,14 +249,10 @@ def test_adapters_that_are_none(tmp_path: Path) -> None:
         LocalModel("smollm", adapter=str(tmp_path / "none.gguf"))
     page = tmp_path / "page.gguf"
     page.write_bytes(b"<html>")
-    for adapter, cause in (
-        (page, "page.gguf is not a GGUF file"),
-        (locate_weights("smollm"), "could not load .* with "),
-    ):
-        broken = LocalModel("smollm", n_ctx=512, adapter=str(adapter))
-        with pytest.raises(EndpointError, match=cause):
-            ask(broken, asking())
-        asyncio.run(broken.aclose())
+    for adapter, cause in ((page, "not a GGUF file"), (locate_weights("smollm"), "no LoRA adapter")):
+        with pytest.raises(ConfigError, match=cause) as refused:
+            LocalModel("smollm", adapter=str(adapter))
+        assert refused.value.exit_code == 2 and "adapter=none" in refused.value.remedy
 
 
 def test_settings_and_extra(monkeypatch: pytest.MonkeyPatch) -> None:

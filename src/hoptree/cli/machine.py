@@ -12,6 +12,7 @@ from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
+from hoptree.core.weights import ADAPTER, find_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ def list_models(as_json: AsJson = False) -> None:
     """List the models Hoptree knows by name, and which of them are on this machine."""
     from hoptree.models.catalogue import CATALOGUE, is_complete, models_folder
 
+    weights = find_weights()
     rows: list[dict[str, Any]] = [
         {
             "name": f"local/{entry.name}",
@@ -41,6 +43,7 @@ def list_models(as_json: AsJson = False) -> None:
             "note": entry.note,
             "here": is_complete(entry),
             "file": str(models_folder() / entry.file),
+            "adapter": weights.files.get(ADAPTER) if weights and entry.sha256 in weights.bases else None,
         }
         for entry in CATALOGUE
     ]
@@ -51,6 +54,9 @@ def list_models(as_json: AsJson = False) -> None:
         echo(f"{row['name']}  ({row['alias']})  {row['bytes'] / 1e6:,.0f} MB  {row['licence']}")
         echo(f"    {row['title']}. {row['note']}")
         echo(f"    {'here: ' + row['file'] if row['here'] else 'not here: hoptree models pull ' + row['alias'][6:]}")
+        if row["adapter"]:
+            adapter = f"the adapter of hoptree-weights ({row['adapter'][:8]})"
+            echo(f"    with {adapter}; without: {row['alias']}?adapter=none")
     inside = " and ".join(str(row["whitebox"]) for row in rows)
     echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
     echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")

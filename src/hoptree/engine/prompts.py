@@ -45,6 +45,11 @@ class Prompt:
     sections: tuple[Message, ...]
     variables: frozenset[str]
 
+    @property
+    def template(self) -> str:
+        """How calls, training rows and adapters name it; changes with its text."""
+        return f"{self.name}@{self.digest}"
+
     def fill(self, *, shots: Sequence[Shot] = (), **values: str) -> Filled:
         """Put the values in, all in one pass: text inside a value is never taken for a variable or a turn.
 
@@ -55,7 +60,7 @@ class Prompt:
         for given, reply in shots:
             turns += (self._turn(last, given), Message("assistant", reply))
         turns.append(self._turn(last, values))
-        return Filled(tuple(turns), f"{self.name}@{self.digest}")
+        return Filled(tuple(turns), self.template)
 
     def _turn(self, part: Message, values: Mapping[str, str]) -> Message:
         if not self.variables <= values.keys():

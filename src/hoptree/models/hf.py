@@ -69,18 +69,21 @@ class HFModel:
             raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(_DTYPES)}.")
         if max_batch_tokens is not None and max_batch_tokens < 1:
             raise ConfigError("max_batch_tokens must be at least 1.")
-        from hoptree.models.hf_weights import adapter_folder, resolve_source
+        from hoptree.models.hf_weights import adapter_digest, adapter_templates, find_adapter, resolve_source
 
-        device = _device(device)
+        device, lora = _device(device), find_adapter(adapter)
         self._settings = _Settings(
             resolve_source(model, folder),
             dtype or ("bf16" if device.startswith("cuda") else "fp32"),
             device,
-            adapter_folder(adapter) if adapter else None,
+            lora,
             max_batch_tokens,
         )
-        self.name = f"hf/{model}+{Path(adapter).name}" if adapter else f"hf/{model}"
-        self.endpoint = f"hf:{model}:{device}:{adapter}"
+        self._adapter_digest = adapter_digest(lora) if lora else ""
+        label = f"+{Path(adapter).name.removesuffix('.gguf')}@{self._adapter_digest[:8]}" if lora else ""
+        self.name = f"hf/{model}{label}"
+        self.trained_on = adapter_templates(lora) if lora else frozenset[str]()
+        self.endpoint = f"hf:{model}:{device}:{lora or ''}"
         self.slots = _MAX_ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -107,13 +110,13 @@ class HFModel:
     def identity(self) -> str:
         """Weights, adapter, dtype, device and libraries; `max_batch_tokens` changes only speed and rounding."""
         if not self._identity:
-            from hoptree.models.hf_weights import adapter_digest, weights_digest
+            from hoptree.models.hf_weights import weights_digest
 
             chosen = self._settings
             parts = [f"hf:{weights_digest(chosen.source)}", f"dtype={chosen.dtype}"]
             parts.append(f"device={chosen.device.partition(':')[0]}")
-            if chosen.adapter is not None:
-                parts.append(f"adapter={adapter_digest(chosen.adapter)}")
+            if self._adapter_digest:
+                parts.append(f"adapter={self._adapter_digest}")
             parts += [f"{library}={importlib.metadata.version(library)}" for library in LIBRARIES]
             self._identity = ";".join(parts)
         return self._identity

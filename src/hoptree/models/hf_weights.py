@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.core.lazy import import_optional
+from hoptree.models.adapters import NO_ADAPTER, PACKAGED, packaged_adapter, read_adapter
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 
@@ -24,6 +26,13 @@ _ENCODER_DECODER_TYPES = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blen
 # The first metadata of a GGUF file: key, type "string", length, value.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
 _HUB_TIMEOUT_S = 5.0
+_SAME_ROWS = ("qwen2",)
+_LAYERS = {
+    **{f"attn_{name}": f"self_attn.{name}_proj" for name in ("q", "k", "v")},
+    "attn_output": "self_attn.o_proj",
+    **{f"ffn_{name}": f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+}
+"""Transformers' names of the layers of a GGUF file."""
 # Configuration, tokenizer and chat template decide the replies too.
 _TEXT_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 
@@ -148,6 +157,16 @@ def _hub_answers(hub: Any) -> bool:
     return True
 
 
+def find_adapter(name: str) -> Path | None:
+    """Return the folder or the GGUF file of a LoRA adapter, or that of hoptree-weights; None for none."""
+    if name in ("", NO_ADAPTER):
+        return None
+    if name == PACKAGED:
+        return packaged_adapter().path
+    path = Path(name).expanduser().resolve()
+    return read_adapter(path).path if path.suffix == ".gguf" else adapter_folder(name)
+
+
 def adapter_folder(name: str) -> Path:
     """Return the folder of a LoRA adapter; only safetensors, since the older format runs code."""
     folder = Path(name).expanduser().resolve()
@@ -157,23 +176,45 @@ def adapter_folder(name: str) -> Path:
     return folder
 
 
-def adapter_digest(folder: Path) -> str:
-    parts = [hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
+def adapter_digest(adapter: Path) -> str:
+    if adapter.is_file():
+        return read_adapter(adapter).digest
+    parts = [hashlib.sha256((adapter / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def read_adapter_card(adapter: Path, source: Source) -> dict[str, Any] | None:
-    """Read an adapter's card, if any; refuse one that was trained on other weights."""
+def adapter_templates(adapter: Path) -> frozenset[str]:
+    """Return the prompts that an adapter was trained on, as far as it says so."""
+    if adapter.is_file():
+        return read_adapter(adapter).templates
+    card = _read_card(adapter)
+    templates = card.get("templates") if card else None
+    return frozenset(map(str, templates)) if isinstance(templates, dict) else frozenset()
+
+
+def _read_card(adapter: Path) -> dict[str, Any] | None:
     path = adapter / ADAPTER_CARD
     if not path.is_file():
         return None
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        name, digest = str(card["base"]["name"]), str(card["base"]["digest"])
+        card["base"] = {name: str(card["base"][name]) for name in ("name", "digest")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} does not name the base of the adapter.", "Take the folder from where it was trained once more."
         ) from error
+    return card
+
+
+def read_adapter_card(adapter: Path, source: Source) -> dict[str, Any] | None:
+    """Read an adapter's card, if any; refuse one that was trained on other weights."""
+    if adapter.is_file():
+        read_adapter(adapter).check_base(weights_digest(source), f"hf/{source.name}")
+        return None
+    card = _read_card(adapter)
+    if card is None:
+        return None
+    name, digest = card["base"]["name"], card["base"]["digest"]
     here = weights_digest(source)
     if digest != here:
         raise ConfigError(
@@ -250,9 +291,38 @@ def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
         peft: Any = importlib.import_module("peft")
     except ImportError as error:
         raise MissingExtra("A LoRA adapter", "whitebox") from error
-    wrapped = peft.PeftModel.from_pretrained(model, str(adapter))
+    if adapter.is_file():
+        wrapped = _with_gguf_adapter(peft, model, adapter)
+    else:
+        wrapped = peft.PeftModel.from_pretrained(model, str(adapter))
     # Merged into shorter number types, the adapter would be rounded away in part.
     return wrapped.merge_and_unload() if merge else wrapped.get_base_model()
+
+
+def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
+    """Put the matrices of a LoRA file of llama.cpp on a model; of kinds whose rows have the same order in both."""
+    torch: Any = importlib.import_module("torch")
+    reader = import_optional("gguf", "A LoRA in a GGUF file", "whitebox").GGUFReader(str(adapter))
+    if (kind := str(reader.fields["general.architecture"].contents())) not in _SAME_ROWS:
+        raise ConfigError(
+            f"{adapter.name} is for models of the kind {kind}, which transformers orders otherwise.",
+            "Give the folder that it was made from: adapter=FOLDER",
+        )
+    state: dict[str, Any] = {}
+    for tensor in reader.tensors:
+        _, block, layer, _, side = str(tensor.name).split(".")
+        module = f"model.layers.{block}.{_LAYERS[layer]}"
+        weight = torch.from_numpy(tensor.data.astype("float32"))
+        state[f"base_model.model.{module}.lora_{side[-1].upper()}.weight"] = weight
+    ranks = {weight.shape[0] for name, weight in state.items() if ".lora_A." in name}
+    config = peft.LoraConfig(
+        r=ranks.pop(),
+        lora_alpha=float(reader.fields["adapter.lora.alpha"].contents()),
+        target_modules=sorted({name.removeprefix("base_model.model.").rpartition(".lora_")[0] for name in state}),
+    )
+    wrapped = peft.PeftModel(model, config)
+    peft.set_peft_model_state_dict(wrapped, state)
+    return wrapped
 
 
 def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:

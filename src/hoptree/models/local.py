@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
-from hoptree.models.catalogue import file_digest, locate_weights
+from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
+from hoptree.models.catalogue import file_digest, find_entry, locate_weights
 from hoptree.models.llama_cpp import Completion, SlotPool, assemble, build_reply, refusal_error, request_body, sampling
 from hoptree.models.model import Capability, Reply, Request
 
@@ -80,7 +81,8 @@ class LocalModel:
 
     The first call loads the file. `slots` calls run at once; there are more `lanes` (KV slots), each holding the prompt
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
-    in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it.
+    in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
+    by default the one of hoptree-weights, where it is installed and belongs to the model, and with `none` no adapter.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
     tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.
@@ -109,14 +111,17 @@ class LocalModel:
         if importlib.util.find_spec(LIBRARY) is None:
             raise MissingExtra("An embedded model", "local")
         short = model.removeprefix("local/")
-        beside = Path(adapter).expanduser().resolve() if adapter else None
-        self.name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
-        if beside is not None and not beside.is_file():
-            raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
-        self._settings = _Settings(locate_weights(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
+        path = locate_weights(short, folder).resolve()
+        lora = _choose_adapter(short, adapter)
+        if lora is not None and lora.bases:
+            lora.check_base(_digest(path), f"local/{short}")
+        self.name = f"local/{short}{f'+{lora.label}@{lora.digest[:8]}' if lora else ''}"
+        self.trained_on = lora.templates if lora else frozenset[str]()
+        self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None)
         self.slots = slots
-        self.endpoint = f"local:{self._settings.path}{f'+{beside}' if beside else ''}"
+        self.endpoint = f"local:{path}{f'+{lora.path}' if lora else ''}"
         self._exact = exact
+        self._adapter_digest = lora.digest if lora else ""
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
 
@@ -125,11 +130,10 @@ class LocalModel:
         """Weights, context and build of the library; slots, lanes and threads change only speed and rounding."""
         if not self._identity:
             digest = _digest(self._settings.path)
-            if self._settings.adapter is not None:
-                digest += f"+{_digest(self._settings.adapter)}"
+            adapter = f";adapter={self._adapter_digest}" if self._adapter_digest else ""
             exact = ";exact" if self._exact else ""
             built = f"{LIBRARY}={library_version()}:{','.join(sorted(library_features()))}"
-            self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
+            self._identity = f"local:{digest}{adapter};n_ctx={self._settings.n_ctx};{built}{exact}"
         return self._identity
 
     async def load(self) -> None:
@@ -221,15 +225,22 @@ class _Engine:
             return self._server
 
 
+def _choose_adapter(model: str, setting: str) -> Adapter | None:
+    if setting == NO_ADAPTER:
+        return None
+    if not setting:
+        return default_adapter(find_entry(model))
+    return packaged_adapter() if setting == PACKAGED else read_adapter(Path(setting).expanduser().resolve())
+
+
 def _load(settings: _Settings) -> Any:
-    for path in filter(None, (settings.path, settings.adapter)):
-        try:
-            with path.open("rb") as file:
-                magic = file.read(len(_GGUF_MAGIC))
-        except OSError as error:
-            raise _unreadable(path, error) from error
-        if magic != _GGUF_MAGIC:
-            raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
+    try:
+        with settings.path.open("rb") as file:
+            magic = file.read(len(_GGUF_MAGIC))
+    except OSError as error:
+        raise _unreadable(settings.path, error) from error
+    if magic != _GGUF_MAGIC:
+        raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
     try:
         return library.Server(_parameters(library, settings))
@@ -294,7 +305,7 @@ def _load_error(settings: _Settings, error: Exception) -> ModelError:
     if settings.adapter is not None:
         return EndpointError(
             f"llama.cpp could not load {settings.path.name} with {settings.adapter.name}: {_first_line(error)}.",
-            "An adapter fits the model alone that it was trained for; try the model without it.",
+            "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none",
         )
     return EndpointError(
         f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.weights import find_weights
 from hoptree.models import local
+from hoptree.models.adapters import packaged_adapter
 from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags
 
@@ -52,6 +54,7 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NA
         check_library(version),
         check_features(cpu_flags(), local.library_features() if version else None),
         check_model(model),
+        check_adapter(),
         check_disk(models_folder()),
         check_memory(available_memory()),
         check_endpoint(os.environ if environ is None else environ),
@@ -115,6 +118,19 @@ def check_model(name: str, folder: Path | None = None) -> Check:
     if not is_complete(entry, folder):
         return Check(title, False, f"{path} is not the file it should be.", f"Delete it. {fetch}")
     return Check(title, True, f"{entry.title} ({_gigabytes(entry.size)}) in {path.parent}")
+
+
+def check_adapter() -> Check:
+    """Whether the adapter of the default model is installed, and is the one it should be."""
+    title = "Adapter"
+    try:
+        if find_weights() is None:
+            finding = "hoptree-weights is not installed: the embedded model is not trained for hop."
+            return Check(title, None, finding, "Install it: pip install hoptree-weights")
+        adapter = packaged_adapter()
+    except ConfigError as error:
+        return Check(title, False, error.cause, error.remedy)
+    return Check(title, True, f"hoptree-weights {adapter.digest[:8]} for {' and '.join(adapter.bases.values())}")
 
 
 def check_disk(folder: Path) -> Check:

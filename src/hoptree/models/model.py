@@ -123,6 +123,12 @@ class LearnsCapabilities(Protocol):
         """Withdraw a capability."""
 
 
+def trained_on(model: object) -> frozenset[str]:
+    """Return the prompts that a model was trained on, as NAME@DIGEST of their templates."""
+    templates: frozenset[str] = getattr(model, "trained_on", frozenset())
+    return templates
+
+
 class LoadableModel(Protocol):
     """A model inside this process that is loaded before its first call."""
 
@@ -235,7 +241,8 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     """Open the model that `KIND/NAME` names; `base_url` is for `openai/…`.
 
     Settings follow the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&adapter=FILE.gguf`,
-    `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`.
+    `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`. The adapter may be `hoptree` (that of
+    hoptree-weights, the default of the embedded model) or `none`.
     """
     kind, _, name = spec.partition("/")
     if not name or kind not in _KINDS:

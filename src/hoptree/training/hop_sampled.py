@@ -102,7 +102,7 @@ def _open_engine(spec: SetSpec, model: Model, corpus: str, calls: RecordingCalls
         corpus=corpus,
         retriever=spec.retriever,
         rerank=spec.rerank,
-        options={"trained": True, "effort": "high", "k": spec.k},
+        options={"trained": "on", "effort": "high", "k": spec.k},
         calls=calls,
     )
 

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.models.adapters import read_adapter
+from hoptree.models.catalogue import ADAPTER_CARD, file_digest
 from hoptree.training.lora.gguf import convert
 
 numpy: Any = pytest.importorskip("numpy")
@@ -65,7 +67,7 @@ def written(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def learnt(adapter: Path, layer: str, side: str) -> Any:
     tensors = files.load_file(str(adapter / "adapter_model.safetensors"))
-    return tensors[f"base_model.model.model.layers.0.{layer}.lora_{side}.weight"]
+    return tensors[f"base_model.model.model.layers.0.{layer}.lora_{side}.weight"].astype("float16")
 
 
 def test_llama_cpp_finds_what_it_looks_for(adapter: Path, tmp_path: Path) -> None:
@@ -79,6 +81,21 @@ def test_llama_cpp_finds_what_it_looks_for(adapter: Path, tmp_path: Path) -> Non
             there = tensors[f"blk.0.{name}.weight.lora_{side.lower()}"]
             assert numpy.array_equal(there, learnt(adapter, layer, side))
     assert len(tensors) == 6 and not list(tmp_path.rglob("*.new"))
+
+
+def test_it_names_its_bases_and_the_prompts_it_was_trained_on(adapter: Path, tmp_path: Path) -> None:
+    file, out = base(tmp_path, "qwen2"), tmp_path / "a.gguf"
+    convert(adapter, file, out)
+    assert dict(read_adapter(out).bases) == {file_digest(file): file.name} and not read_adapter(out).templates
+    card = {"base": {"name": "models/bf16", "digest": "b" * 64}, "templates": {"hop/trained_read@12345678": 7}}
+    (adapter / ADAPTER_CARD).write_text(json.dumps(card), encoding="utf-8")
+    convert(adapter, file, out)
+    read = read_adapter(out)
+    assert dict(read.bases) == {file_digest(file): file.name, "b" * 64: "bf16"}
+    assert read.templates == {"hop/trained_read@12345678"}
+    read.check_base("b" * 64, "hf/bf16")
+    with pytest.raises(ConfigError, match=r"belongs to qwen2-16\.gguf \(\w+…\) or bf16 \(b+…\), and hf/other \(cc"):
+        read.check_base("c" * 64, "hf/other")
 
 
 def test_heads_of_llama_have_their_rows_in_another_order(adapter: Path, tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ train(wanted, on_progress=lambda done, total, loss: kill() if done == at_step el
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("data") / "set.jsonl", many(21, 10))
+    rows = many(21, 10)
+    rows[0]["meta"]["template"] = rows[1]["meta"]["template"] = "hop/trained_read@12345678"
+    return write(tmp_path_factory.mktemp("data") / "set.jsonl", rows)
 
 
 @pytest.fixture
@@ -112,6 +114,7 @@ def test_the_folder_says_what_it_is_and_the_adapter_changes_the_model(
     assert card["recipe"] == {**asdict(RECIPE), "dtype": "fp32"}
     (one,) = card["sets"]
     assert (one["file"], one["rows"], one["kinds"]) == (str(data), 21, {"colours": 21})
+    assert card["templates"] == {"hop/trained_read@12345678": 2}
     assert (card["examples"], card["steps"], card["processes"]) == (21, STEPS, 1)
     assert set(card["made_with"]) == {"hoptree", "torch", "transformers", "peft"}
     log = log_of(wanted.out)

@@ -17,7 +17,7 @@ from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_choose
 from hoptree.methods.hop.lists import ListsCombined, combine
 from hoptree.methods.hop.operators import LISTS, operator_of, plan_by_words
 from hoptree.methods.hop.parts import FORCED, TRAINED, Parts, Solved, chain_lines
-from hoptree.methods.hop.reading import read_passages
+from hoptree.methods.hop.reading import Trained, asks_trained, read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
@@ -25,7 +25,7 @@ from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.conditions import asks_for_several
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
-from hoptree.models.model import LearnsCapabilities
+from hoptree.models.model import LearnsCapabilities, Model
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -107,9 +107,10 @@ class _HopExplanation(Explanation):
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
 
-def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
+def _inputs(options: Mapping[str, Any], model: Model) -> dict[str, str]:
     """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
-    inputs = {"chooser": open_chooser(str(options.get("chooser") or "")).digest}
+    trained = asks_trained(model, TRAINED, options.get("trained", "auto"))
+    inputs = {"chooser": open_chooser(str(options.get("chooser") or ""), trained=trained).digest}
     if path := str(options.get("boundary") or ""):
         inputs["boundary"] = str(read_boundary(path))
     return inputs
@@ -149,7 +150,7 @@ async def hop(
     abstain: float = 0.0,
     chooser: str = "",
     boundary: str = "",
-    trained: bool = False,
+    trained: Trained = "auto",
 ) -> Answer:
     """Read what the question finds; split the question where that is likely to mend the answer.
 
@@ -160,7 +161,8 @@ async def hop(
 
     `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that
     hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
-    `trained` asks by the short prompts of hoptree align build hop, for a model that was trained on them.
+    `trained` asks by the short prompts of hoptree align build hop: auto where an adapter says that the model was
+    trained on them, as that of hoptree-weights does; on for a trained model behind an endpoint.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
@@ -188,17 +190,20 @@ class _Run:
         k: int,
         abstain: float,
         chooser: str,
-        trained: bool,
+        trained: Trained,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)
-        trained = trained and self._operator not in LISTS  # no training set has lists
+        if self._operator in LISTS:  # no training set has them
+            trained = "off"
         self._k, self._abstain, self._trained = k, abstain, trained
-        self._chooser, self._model = open_chooser(chooser), ctx.model_for("answer")
+        self._model = ctx.model_for("answer")
+        reads_trained = asks_trained(self._model, TRAINED, trained)
+        self._chooser = open_chooser(chooser, trained=reads_trained)
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
-        self._prompt = TRAINED if trained else FORCED if shows_doubt else "read_or_not_found"
+        self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else "read_or_not_found"
         operated = self._operator in OPERATED
         signals = question_signals(question) | {
             "operated": float(operated),
@@ -348,7 +353,7 @@ class _Run:
             "missing": "\n".join(part.asked for _, part in self._missing),
         }
         under, _ = self._missing[0]
-        prompt = "trained_replan" if self._trained else "replan"
+        prompt = "trained_replan" if self._plans_trained("trained_replan") else "replan"
         plan = await decompose_tree(
             self._ctx,
             self._question,
@@ -360,8 +365,11 @@ class _Run:
         )
         await self._carry_out(plan, "replan", before=list(self._known))
 
+    def _plans_trained(self, prompt: str) -> bool:
+        return asks_trained(self._ctx.model_for("decompose"), prompt, self._trained)
+
     async def _decompose(self) -> Plan:
-        if self._trained:
+        if self._plans_trained("trained_plan"):
             return await decompose_tree(
                 self._ctx, self._question, demonstrations=(), mend_leaks=True, prompt="trained_plan", may_be_simple=True
             )
@@ -413,7 +421,7 @@ class _Run:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
-        prompt = TRAINED if self._trained else FORCED
+        prompt = TRAINED if self._prompt == TRAINED else FORCED
         last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 

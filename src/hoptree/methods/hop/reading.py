@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
@@ -13,10 +14,11 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import Answered, note_answer, supporting_ids
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.models.model import LearnsCapabilities, Reply
+from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node
 
+Trained = Literal["auto", "on", "off"]
 _MAX_TOKENS = 128
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
 _SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
@@ -28,6 +30,11 @@ class Reading:
 
     answer: Answer
     copied: str = ""
+
+
+def asks_trained(model: Model, prompt: str, trained: Trained) -> bool:
+    """Return whether a model is asked by a short prompt, for models that were trained on it."""
+    return trained == "on" or (trained == "auto" and prompt_for("hop", prompt).template in trained_on(model))
 
 
 async def read_passages(

@@ -37,6 +37,7 @@ class TrainingRow:
     kind: str
     evaluation: bool = False
     label: str = ""
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused
             kind,
             evaluation=bool(meta.get("evaluation")),
             label=str(meta.get("label") or ""),
+            template=str(meta.get("template") or ""),
         )
 
 

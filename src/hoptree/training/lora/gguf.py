@@ -12,7 +12,9 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.lazy import import_optional
-from hoptree.models.catalogue import ADAPTER_FILES
+from hoptree.models.adapters import CARD_KEY
+from hoptree.models.catalogue import ADAPTER_FILES, file_digest
+from hoptree.training.lora.checkpoint import read_card
 
 _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 _PERMUTED: dict[str, tuple[str, ...]] = {"llama": ("attn_q.weight", "attn_k.weight"), "qwen2": ()}
@@ -36,7 +38,8 @@ class _Base:
 def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
     """Write the adapter for llama.cpp, to be used with the model of a GGUF file, and report what is in it.
 
-    Every layer must be in that file and have the same shape; the base may be quantised differently.
+    Every layer must be in that file and have the same shape; the base may be quantised differently. Numbers have 16
+    bits. The file names the weights it belongs to by their digests, and the prompts it was trained on.
     """
     gguf = import_optional("gguf", "A LoRA file for llama.cpp", "train")
     settings = _settings(adapter)
@@ -65,8 +68,20 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
             rows, columns = outward.shape
             outward = outward.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
         tensors[f"{name}.lora_a"], tensors[f"{name}.lora_b"] = inward, outward
-    _write(gguf, out, known.kind, float(settings["lora_alpha"]), tensors)
-    return {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
+    card = _card(adapter, base)
+    _write(gguf, out, known.kind, float(settings["lora_alpha"]), card, tensors)
+    written = {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
+    return {**written, **card}
+
+
+def _card(adapter: Path, base: Path) -> dict[str, Any]:
+    """Return the bases by their digests and the templates of prompts, by the adapter's own card."""
+    card = read_card(adapter) or {}
+    trained = card.get("base") or {}
+    bases = {file_digest(base): base.name}
+    if isinstance(trained.get("digest"), str):
+        bases.setdefault(trained["digest"], Path(str(trained.get("name"))).name)
+    return {"bases": bases, "templates": sorted(card.get("templates") or ())}
 
 
 def _settings(adapter: Path) -> dict[str, Any]:
@@ -135,7 +150,7 @@ def _read_base(gguf: Any, base: Path) -> _Base:
     return _Base(kind, blocks, heads, int(fields.get(f"{kind}.attention.head_count_kv", heads)), shapes)
 
 
-def _write(gguf: Any, out: Path, kind: str, alpha: float, tensors: Mapping[str, Any]) -> None:
+def _write(gguf: Any, out: Path, kind: str, alpha: float, card: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
     fresh = out.with_name(f"{out.name}.new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -143,8 +158,9 @@ def _write(gguf: Any, out: Path, kind: str, alpha: float, tensors: Mapping[str, 
         writer.add_type(gguf.GGUFType.ADAPTER)
         writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
         writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, alpha)
+        writer.add_string(CARD_KEY, json.dumps(card))
         for name, tensor in tensors.items():
-            writer.add_tensor(name, tensor.copy())
+            writer.add_tensor(name, tensor.astype("float16"))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -253,6 +254,7 @@ class _Training:
         return {
             "base": dict(self.base),
             "sets": [training_set.as_dict() for training_set in self.sets],
+            "templates": dict(sorted(Counter(row.template for row in rows if row.template).items())),
             "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
             "rows_without_kind": without_kind(self.sets),

@@ -1,0 +1,103 @@
+"""LoRA adapters in GGUF files: the weights they fit, and the prompts they were trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.core.errors import ConfigError
+from hoptree.core.weights import ADAPTER, find_weights
+from hoptree.models.catalogue import Entry
+
+NO_ADAPTER = "none"
+PACKAGED = "hoptree"
+"""The names of no adapter, and of the one that comes with hoptree-weights, where a file may be given."""
+CARD_KEY = "hoptree.card"
+"""The key of a GGUF file under which `align gguf` writes bases and templates, as JSON."""
+# GGUF writes a key, the type "string" (8), the length and the text; tensors come after all keys.
+_TEXT = rb"\x08\0\0\0(.{8})"
+_CARD = re.compile(re.escape(CARD_KEY.encode()) + _TEXT, re.DOTALL)
+_IS_ADAPTER = re.compile(rb"general\.type\x08\0\0\0\x07\0{7}adapter")
+_HEADER_BYTES = 1 << 16
+_MAGIC = b"GGUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA in a GGUF file. `bases` are names by digest, empty if unknown; `templates` are NAME@DIGEST of prompts."""
+
+    path: Path
+    digest: str
+    label: str
+    bases: Mapping[str, str] = field(default_factory=dict)
+    templates: frozenset[str] = frozenset()
+
+    def check_base(self, digest: str, name: str) -> None:
+        """Refuse weights that the adapter was not trained on or converted for."""
+        if self.bases and digest not in self.bases:
+            known = " or ".join(f"{base} ({known[:12]}…)" for known, base in self.bases.items())
+            raise ConfigError(
+                f"The adapter {self.path.name} belongs to {known}, and {name} ({digest[:12]}…) has other weights.",
+                f"Give the model it belongs to, or none: {name}?adapter={NO_ADAPTER}",
+            )
+
+
+def default_adapter(entry: Entry | Path) -> Adapter | None:
+    """Return the adapter of hoptree-weights for a model of the catalogue, if there is one."""
+    weights = find_weights()
+    if weights is None or not isinstance(entry, Entry) or entry.sha256 not in weights.bases:
+        return None
+    return packaged_adapter()
+
+
+def packaged_adapter() -> Adapter:
+    """Return the adapter of hoptree-weights."""
+    weights = find_weights()
+    if weights is None:
+        raise ConfigError(
+            "The adapter of Hoptree is not installed.",
+            "Install it: pip install hoptree-weights; or give a file: adapter=FILE.gguf",
+        )
+    return read_adapter(weights.file(ADAPTER), PACKAGED, weights.files[ADAPTER])
+
+
+def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
+    """Read what a LoRA file says of itself; one of another program says nothing of bases and prompts."""
+    if not path.is_file():
+        raise ConfigError(f"There is no adapter {path}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+            file.seek(0)
+            digest = digest or hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.") from error
+    if not header.startswith(_MAGIC) or not _IS_ADAPTER.search(header):
+        kind = "no LoRA adapter" if header.startswith(_MAGIC) else "not a GGUF file"
+        raise ConfigError(
+            f"{path.name} is {kind}.",
+            f"Make one with hoptree align gguf, or ask without an adapter: adapter={NO_ADAPTER}",
+        )
+    card = _read_card(path, header)
+    return Adapter(
+        path,
+        digest,
+        label or path.stem,
+        {str(digest): str(name) for digest, name in (card.get("bases") or {}).items()},
+        frozenset(map(str, card.get("templates") or ())),
+    )
+
+
+def _read_card(path: Path, header: bytes) -> dict[str, Any]:
+    if (found := _CARD.search(header)) is None:
+        return {}
+    try:
+        card = json.loads(header[found.end() :][: int.from_bytes(found[1], "little")])
+        return {"bases": dict(card["bases"]), "templates": list(card["templates"])}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path.name} is damaged.", "Make it anew: hoptree align gguf") from error

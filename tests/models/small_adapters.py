@@ -1,0 +1,90 @@
+"""LoRA files of llama.cpp and packages of weights, written without the libraries that make real ones."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import json
+import random
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoptree.core.weights import ADAPTER, CHOOSER, FORMAT, MANIFEST, PACKAGE, find_weights
+from hoptree.methods.hop.chooser import trained_chooser
+
+_ALIGNMENT = 32
+_STRING, _FLOAT32 = 8, 6
+WIDE, BLOCKS, INNER, RANK = 576, 30, 1536, 4
+"""The shape of SmolLM2 135M, and of the adapters made here for it."""
+
+
+def lora_file(path: Path, card: Mapping[str, Any] | None = None, *, kind: str = "adapter", seed: int = 1) -> Path:
+    """Write a LoRA on all gates of SmolLM2 135M; `card` is what it says of bases and templates."""
+    drawn = random.Random(seed)
+    fields: list[tuple[str, str | float]] = [("general.architecture", "llama"), ("general.type", kind)]
+    fields += [("adapter.type", "lora"), ("adapter.lora.alpha", 4.0)]
+    if card is not None:
+        fields.append(("hoptree.card", json.dumps(card)))
+    tensors = [
+        (f"blk.{block}.ffn_gate.weight.lora_{side}", shape, [drawn.gauss(0, 0.3) for _ in range(shape[0] * shape[1])])
+        for block in range(BLOCKS)
+        for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
+    ]
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
+    for key, value in fields:
+        written = struct.pack("<If", _FLOAT32, value) if isinstance(value, float) else None
+        head += _text(key) + (written or struct.pack("<I", _STRING) + _text(str(value)))
+    data = b""
+    for name, shape, values in tensors:
+        head += _text(name) + struct.pack("<IQQIQ", 2, *shape, 0, len(data))
+        data += _padded(array.array("f", values).tobytes())
+    path.write_bytes(_padded(head) + data)
+    return path
+
+
+def _text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % _ALIGNMENT)
+
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Return what makes a package of weights that can be imported, for bases with these digests."""
+
+    def installed(bases: Mapping[str, str], templates: Sequence[str] = (), chooser: str = "") -> Path:
+        folder = tmp_path / "site" / PACKAGE
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        lora_file(folder / ADAPTER, {"bases": dict(bases), "templates": list(templates)})
+        if chooser:
+            (folder / CHOOSER).write_text(chooser, encoding="utf-8")
+        files = {
+            file.name: {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
+            for file in folder.iterdir()
+            if file.suffix != ".py"
+        }
+        manifest = {"format": FORMAT, "files": files, "bases": dict(bases), "templates": list(templates)}
+        (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        monkeypatch.syspath_prepend(folder.parent)
+        forget()
+        return folder
+
+    yield installed
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    """Have the package looked for and read anew."""
+    find_weights.cache_clear()
+    trained_chooser.cache_clear()
