@@ -17,9 +17,9 @@ import pytest
 import typer.main
 
 from hoptree.cli.main import app
-from hoptree.core.weights import ADAPTER, CHOOSER, MANIFEST, PACKAGE
+from hoptree.core.weights import ADAPTER, MANIFEST, PACKAGE
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.hop.chooser import open_chooser
+from hoptree.methods.hop.chooser import frozen_chooser
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import CATALOGUE
 
@@ -43,7 +43,7 @@ def test_every_file_is_in_the_manifest_with_its_digest() -> None:
         name: {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
         for name, file in files.items()
     }
-    assert {ADAPTER, CHOOSER} <= files.keys()
+    assert ADAPTER in files
     assert (FOLDER / ADAPTER).stat().st_size <= 40_000_000
 
 
@@ -57,10 +57,11 @@ def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> 
 
 
 @there
-def test_the_chooser_was_fitted_to_runs_with_this_adapter() -> None:
-    runs = open_chooser(str(FOLDER / CHOOSER)).made_from["runs"]
+def test_the_chooser_of_hop_was_fitted_to_runs_with_this_adapter_and_without_any() -> None:
+    models = [run["model"] for run in frozen_chooser().made_from["runs"]]
     digests = (manifest()["training"]["adapter"], manifest()["files"][ADAPTER]["sha256"])  # of the folder, of the file
-    assert runs and all(any(f"adapter={digest}" in run["model"] for digest in digests) for run in runs)
+    ours = [model for model in models if any(f"adapter={digest}" in model for digest in digests)]
+    assert len(ours) >= 6 and len([model for model in models if "adapter=" not in model]) >= 6
 
 
 @there
@@ -124,22 +125,21 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
     assert spec and spec.loader
     packing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(packing)
-    chooser = ROOT / "src/hoptree/methods/hop/frozen.json"
-    written = packing.pack(adapter, chooser, base=str(base), here=here)
+    written = packing.pack(adapter, base=str(base), here=here)
     said = json.loads(written.read_text(encoding="utf-8"))
-    assert set(said["files"]) == {ADAPTER, CHOOSER} and "b" * 64 in said["bases"] and len(said["bases"]) == 2
+    assert set(said["files"]) == {ADAPTER} and "b" * 64 in said["bases"] and len(said["bases"]) == 2
     assert said["templates"] == ["hop/trained_read@12345678"] and said["training"]["sets"][0]["file"] == "hop.jsonl"
     text = (here / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "/somewhere" not in text + written.read_text(encoding="utf-8")
     for part in ("b" * 64, "d" * 64, said["files"][ADAPTER]["sha256"], "| 1.5 |", "rank 2", "hoptree run …"):
         assert part in text
-    again = packing.pack(None, None, here=here)
+    again = packing.pack(None, here=here)
     assert json.loads(again.read_text(encoding="utf-8")) == said
     assert (here / "MODEL_CARD.md").read_text(encoding="utf-8") == text
     del card["templates"]
     (adapter / "hoptree.json").write_text(json.dumps(card), encoding="utf-8")
     with pytest.raises(Exception, match="does not say which prompts"):
-        packing.pack(adapter, None, base=str(base), here=here)
+        packing.pack(adapter, base=str(base), here=here)
 
 
 def test_the_wheel_holds_data_alone(tmp_path: Path) -> None:
@@ -168,8 +168,6 @@ def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> 
     assert [step for step in dict.fromkeys(steps) if not step.startswith("index")] == [
         "align build",
         "align train",
-        f"run {Path('experiments/hop/all-moves.yaml')}",
-        "methods chooser fit",
         f"weights/pack.py {tmp_path / 'work' / 'adapter'}",
     ]
     for call in (call[1:] for call in given if call[0].endswith("hoptree")):
@@ -181,7 +179,7 @@ def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> 
             found = found.get_command(None, "build")
         found.make_context("hoptree", words)  # raises where an option is not known or lacks its value
     builds = [call for call in given if call[1:3] == ["align", "build"]]
-    assert [call[3] for call in builds] == ["hop", "sampled", "sampled"]
+    assert [call[3] for call in builds] == ["hop"]
     for call in builds:
         excluded = {call[place + 1] for place, word in enumerate(call) if word == "--exclude"}
         assert {"DATA/not_for_training.json", "DATA/hotpotqa/dev.jsonl:300", "DATA/bamboogle/dev.jsonl"} <= excluded

@@ -1,7 +1,7 @@
 """Put trained weights into the package: files, their manifest, and the digests and figures of the model card.
 
-    python weights/pack.py ADAPTER --chooser FILE    # a folder of hoptree align train, a file of methods chooser fit
-    python weights/pack.py                           # the manifest and the card anew, for what is there
+    python weights/pack.py ADAPTER    # a folder of hoptree align train
+    python weights/pack.py            # the manifest and the card anew, for what is there
 
 The manifest lists every file of the package. Tables of the card come from figures.json beside this file:
 {"tables": [{"title": "…", "about": "model, hardware, date, questions", "command": "…", "columns": […], "rows": [[…]]}]}
@@ -18,8 +18,7 @@ from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.files import atomic_write
-from hoptree.core.weights import ADAPTER, CHOOSER, FORMAT, MANIFEST
-from hoptree.methods.hop.chooser import open_chooser
+from hoptree.core.weights import ADAPTER, FORMAT, MANIFEST
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import locate_weights
 from hoptree.training.lora.checkpoint import read_card
@@ -30,7 +29,7 @@ MAX_BYTES = 40_000_000
 _FROM_CARD = ("made_with", "examples", "tokens", "steps", "evaluation_questions", "recipe", "loss", "seconds")
 
 
-def pack(adapter: Path | None, chooser: Path | None, *, base: str = "qwen", here: Path = HERE) -> Path:
+def pack(adapter: Path | None, *, base: str = "qwen", here: Path = HERE) -> Path:
     """Write the files that are given, then the manifest and the card; return the path of the manifest."""
     folder = here / "src" / "hoptree_weights"
     path = folder / MANIFEST
@@ -43,9 +42,6 @@ def pack(adapter: Path | None, chooser: Path | None, *, base: str = "qwen", here
             raise InputError(f"{adapter} does not say which prompts it was trained on.", "Train it anew.")
         convert(adapter, locate_weights(base), folder / ADAPTER)
         training = {"adapter": adapter_digest(adapter), **_training(card)}
-    if chooser is not None:
-        open_chooser(str(chooser))  # refuses what is none
-        (folder / CHOOSER).write_bytes(chooser.read_bytes())
     lora = read_adapter(folder / ADAPTER)
     if lora.path.stat().st_size > MAX_BYTES:
         raise InputError(f"{lora.path} has more than {MAX_BYTES / 1e6:.0f} MB.", "Train a smaller rank.")
@@ -137,11 +133,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("adapter", type=Path, nargs="?")
-    parser.add_argument("--chooser", type=Path)
     parser.add_argument("--base", default="qwen", help="the model that llama.cpp runs")
     given = parser.parse_args()
     try:
-        print(pack(given.adapter, given.chooser, base=given.base))
+        print(pack(given.adapter, base=given.base))
     except HoptreeError as error:
         raise SystemExit(str(error)) from None
 

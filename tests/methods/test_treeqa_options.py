@@ -337,4 +337,4 @@ def test_a_run_rests_on_the_encoder_that_ranks_its_relations(
     monkeypatch.setattr(method, "BySharedEncoder", Encoder)
     chosen = find_method("treeqa")
     given = {option.name: option.default for option in chosen.options} | options
-    assert chosen.uses(given, ScriptedModel(rules=[])) == used
+    assert chosen.uses(given) == used

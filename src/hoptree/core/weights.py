@@ -15,7 +15,7 @@ from hoptree.core.errors import ConfigError
 
 PACKAGE = "hoptree_weights"
 MANIFEST = "manifest.json"
-ADAPTER, CHOOSER = "adapter.gguf", "chooser.json"
+ADAPTER = "adapter.gguf"
 FORMAT = 1
 _REMEDY = (
     "Install it anew (pip install --force-reinstall hoptree-weights), or ask without it: -m 'local/qwen?adapter=none'"

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision, Draft, NodeSettled
-from hoptree.models.model import Model, SignalNotGiven
+from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
 Run = Callable[..., Awaitable[Answer]]
@@ -104,9 +104,9 @@ class Method:
     in other sentences here than in its training. `differs` says what else is done than in the paper, whatever is given,
     which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
     take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
-    those that do not go together. `uses` tells what a run with certain options and the model that answers rests on
-    beside model, corpus and graph, by its name, as something that changes with it. `figures` are lines on what its
-    options were measured to cost and bring. `explain` puts into words what the method decided.
+    those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
+    by its name, as something that changes with it. `figures` are lines on what its options were measured to cost and
+    bring. `explain` puts into words what the method decided.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Method:
     differs: str = ""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     check: Callable[..., None] = lambda **options: None
-    uses: Callable[[Mapping[str, Any], Model], Mapping[str, str]] = lambda options, model: {}
+    uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
     figures: Callable[[], Sequence[str]] = tuple
     explain: Explanation = field(default_factory=Explanation)
 

@@ -138,7 +138,7 @@ def describe_run(
         "questions": hashlib.sha256("\n".join(ids).encode("utf-8", "replace")).hexdigest()[:16],
         "corpus": engine.retriever.identity if engine.retriever else None,
         **({"graph": engine.graph.identity} if engine.graph else {}),
-        **engine.method.uses(options, engine.roles.get("answer", engine.model)),
+        **engine.method.uses(options),
         "method": experiment.method,
         "options": options,
         "prompts": prompts_digest(experiment.method),

@@ -17,7 +17,6 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.labelled_questions import Labels, read_labels
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no
-from hoptree.models.model import Model
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
 
@@ -38,7 +37,7 @@ class NeighboursVoted(Decision):
     encoder: str
 
 
-def _digests(options: Mapping[str, Any], model: Model) -> dict[str, str]:
+def _digests(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of the labels that decide, if any do: a changed file makes another run."""
     if options.get("how") != "knn":
         return {}

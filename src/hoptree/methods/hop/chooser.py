@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import CHOOSER, find_weights
 
 Effort = Literal["low", "medium", "high"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -131,19 +130,10 @@ def frozen_chooser() -> Chooser:
     return read_chooser((files("hoptree.methods.hop") / "frozen.json").read_text(encoding="utf-8"), "frozen.json")
 
 
-@cache
-def trained_chooser() -> Chooser:
-    """Return the chooser for trained models: that of hoptree-weights, or else the packaged one."""
-    weights = find_weights()
-    if weights is None or CHOOSER not in weights.files:
-        return frozen_chooser()
-    return read_chooser(weights.file(CHOOSER).read_text(encoding="utf-8"), CHOOSER)
-
-
-def open_chooser(path: str, *, trained: bool = False) -> Chooser:
-    """Return the chooser in a file, or without a path the one for models that are `trained` for hop, or are not."""
+def open_chooser(path: str) -> Chooser:
+    """Return the chooser in a file, or the packaged one without a path."""
     if not path:
-        return trained_chooser() if trained else frozen_chooser()
+        return frozen_chooser()
     try:
         return read_chooser(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:

@@ -25,7 +25,7 @@ from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.conditions import asks_for_several
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
-from hoptree.models.model import LearnsCapabilities, Model
+from hoptree.models.model import LearnsCapabilities
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -107,10 +107,9 @@ class _HopExplanation(Explanation):
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
 
-def _inputs(options: Mapping[str, Any], model: Model) -> dict[str, str]:
+def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
     """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
-    trained = asks_trained(model, TRAINED, options.get("trained", "auto"))
-    inputs = {"chooser": open_chooser(str(options.get("chooser") or ""), trained=trained).digest}
+    inputs = {"chooser": open_chooser(str(options.get("chooser") or "")).digest}
     if path := str(options.get("boundary") or ""):
         inputs["boundary"] = str(read_boundary(path))
     return inputs
@@ -199,7 +198,7 @@ class _Run:
         self._k, self._abstain, self._trained = k, abstain, trained
         self._model = ctx.model_for("answer")
         reads_trained = asks_trained(self._model, TRAINED, trained)
-        self._chooser = open_chooser(chooser, trained=reads_trained)
+        self._chooser = open_chooser(chooser)
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)

@@ -32,7 +32,6 @@ from hoptree.methods.treeqa.walk import (
     hang,
     strip_certainty,
 )
-from hoptree.models.model import Model
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.question_tree import Node
 
@@ -44,7 +43,7 @@ def _ranks_densely(options: Mapping[str, Any]) -> bool:
     return bool(options["relations"] == "dense" and options["correct"] and options["evidence"] != "text")
 
 
-def _uses(options: Mapping[str, Any], model: Model) -> dict[str, str]:
+def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     return {"encoder": BySharedEncoder(_ENCODER).identity} if _ranks_densely(options) else {}
 
 
