@@ -16,8 +16,8 @@ def test_the_ratio_decides(seconds: float, code: int, capsys: pytest.CaptureFixt
 
 
 def test_what_a_question_took_is_added_up(tmp_path: Path) -> None:
-    script = tmp_path / "replies.jsonl"
-    script.write_text('{"reply": "Oslo"}\n', encoding="utf-8")
+    script = tmp_path / "replies.json"
+    script.write_text('{"replies": [{"reply": "Oslo"}]}', encoding="utf-8")
     setup = Setup("plain", f"scripted/{script}", {"effort": "low"})
     row = {"question": "What is the capital of Norway?", "answers": ["Oslo"]}
     for asked in (1, 2):
