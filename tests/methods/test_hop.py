@@ -372,3 +372,16 @@ def test_an_endpoint_may_say_not_found_and_is_weighed_by_what_its_replies_show()
     weights = frozen_chooser().without_logprobs
     stood = run.of("decision", kind="standings")[0]["value"][0]
     assert stood["probability"] == pytest.approx(weights.right(stood["features"]), abs=1e-3)
+
+
+@pytest.mark.parametrize(("cut", "shown"), [(0.0, True), (1.0, False)])
+def test_every_reading_shows_what_is_left_of_the_passages(tmp_path: Path, cut: float, shown: bool) -> None:
+    script = [*reads(Who="Damien Chazelle", Where="Providence", director=("London", HALF)), plan()]
+    script.append(Rule("Providence", step="final"))
+    asking(tmp_path)  # writes the chooser
+    options = {"chooser": str(tmp_path / "chooser.json"), "effort": "high", "cut": cut}
+    run = Recorded("hop", script, ROOT, Shelf(*FOUND), options=options)
+    readings = [prompt for prompt in run.prompts if "Documents:" in prompt]
+    assert len(readings) >= 3, "of the question, of its parts, and of all together"
+    assert [("directed by Alfred Hitchcock" in prompt) for prompt in readings] == [shown] * len(readings)
+    assert run.result.answer == "Providence"

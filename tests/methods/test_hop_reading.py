@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.methods.hop_asked import FOUND
 from tests.patience import patience
 
+from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.hop.reading import Reading, parse_reading, read_passages
+from hoptree.methods.hop.reading import Reading, cut_passages, parse_reading, read_passages
 from hoptree.models.scripted import Rule, ScriptedModel
 
 
@@ -87,3 +88,35 @@ def test_no_answer_is_none(reply: str) -> None:
 
 def test_nothing_is_read_where_nothing_was_found() -> None:
     assert not read("Providence", [-0.1], found=False).answer.known
+
+
+BORN = "In which city was the director of the film Whiplash born?"
+CUT = (
+    Passage("w", "Whiplash (film)", "Whiplash is a film. It was directed by Damien Chazelle. It won three prizes."),
+    Passage("x", "Prizes", "Prizes are given. A jury chooses them. They are made of gold."),
+    Passage("y", "Oslo", "Oslo is a city in Norway. A director of a film was born in this city. Its port is large."),
+    Passage("z", "", "A river flows. Its water is cold. Boats sail there."),
+    Passage("c", "Damien Chazelle", "He plays the drums. His first home was Providence. He likes jazz."),
+    Passage("v", "Whiplash", "A whip is long. Its lash hurts."),
+)
+
+
+def test_sentences_far_from_the_question_are_left_out() -> None:
+    shown = {passage.id: passage.text for passage in cut_passages(BORN, CUT, 0.7)}
+    whole = {passage.id: passage.text for passage in CUT}
+    assert shown["w"] == whole["w"] and shown["x"] == whole["x"], "the first two stay whole"
+    assert shown["y"] == "Oslo is a city in Norway. A director of a film was born in this city."
+    assert shown["z"] == "A river flows."
+    assert shown["c"] == whole["c"], "a passage that is read whole names it"
+    assert shown["v"] == whole["v"], "the question names it"
+    assert list(shown) == list(whole)
+
+
+@pytest.mark.parametrize("passages", [(), CUT[:1], [Passage("e", "", "")] * 4])
+def test_nothing_to_cut(passages: list[Passage]) -> None:
+    assert cut_passages(BORN, passages, 1.0) == list(passages)
+    assert cut_passages("", passages, 1.0) == list(passages)
+
+
+def test_no_share_leaves_nothing_out() -> None:
+    assert cut_passages(BORN, CUT, 0.0) == list(CUT)

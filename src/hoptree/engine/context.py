@@ -196,6 +196,7 @@ class Context:
             attention_of,
             top_p,
             top_k,
+            prompt.opening,
         )
         issued = self.trace.now()
         call = await self._calls.generate(

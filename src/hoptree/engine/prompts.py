@@ -25,15 +25,16 @@ Shot = tuple[Mapping[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A prompt ready to be sent, and the template it came from."""
+    """A prompt ready to be sent, the template it came from, and the beginning that is always the same."""
 
     messages: tuple[Message, ...]
     template: str
+    opening: tuple[Message, ...] = ()
 
     def follow_up(self, reply: str, correction: str) -> Filled:
         """The same conversation after a reply that could not be used, and what was wrong with it."""
         turns = (Message("assistant", plain(reply)), Message("user", plain(correction)))
-        return Filled(self.messages + turns, self.template + "+again")
+        return Filled(self.messages + turns, self.template + "+again", self.opening)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Prompt:
         for given, reply in shots:
             turns += (self._turn(last, given), Message("assistant", reply))
         turns.append(self._turn(last, values))
-        return Filled(tuple(turns), self.template)
+        return Filled(tuple(turns), self.template, _opening(before if shots else self.sections))
 
     def _turn(self, part: Message, values: Mapping[str, str]) -> Message:
         if not self.variables <= values.keys():
@@ -68,6 +69,17 @@ class Prompt:
         if "{" not in part.content:
             return part
         return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
+
+
+def _opening(sections: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the sections up to the first variable."""
+    fixed: list[Message] = []
+    for section in sections:
+        if variable := _VARIABLE.search(section.content):
+            begun = section.content[: variable.start()]
+            return (*fixed, Message(section.role, begun)) if begun.strip() else tuple(fixed)
+        fixed.append(section)
+    return tuple(fixed)
 
 
 def plain(text: str) -> str:

@@ -126,13 +126,14 @@ def _choice(done: Completion, prefix: str) -> Choice:
 
 @dataclass(slots=True)
 class Slot:
-    """One KV slot of llama.cpp, and the prompt it read last."""
+    """One KV slot of llama.cpp, the prompt it read last, and the key of the opening it holds."""
 
     number: int
     step: str = ""
     prompt: str = ""
     used: int = 0
     busy: bool = False
+    opening: str = ""
 
 
 class SlotPool:

@@ -10,15 +10,25 @@ import os
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
 from hoptree.models.catalogue import file_digest, find_entry, locate_weights
-from hoptree.models.llama_cpp import Completion, SlotPool, assemble, build_reply, refusal_error, request_body, sampling
+from hoptree.models.llama_cpp import (
+    Completion,
+    Slot,
+    SlotPool,
+    assemble,
+    build_reply,
+    refusal_error,
+    request_body,
+    sampling,
+)
 from hoptree.models.model import Capability, Reply, Request
+from hoptree.models.prompt_states import Opening, PromptStates, find_opening, states_folder
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
@@ -74,6 +84,7 @@ class _Settings:
     lanes: int
     threads: int
     adapter: Path | None = None
+    states: Path | None = None
 
 
 class LocalModel:
@@ -83,6 +94,7 @@ class LocalModel:
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
     in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
     by default the one of hoptree-weights, where it is installed and belongs to the model, and with `none` no adapter.
+    With `states`, what a prompt's template fixes at its beginning is read once and its state kept on disk.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
     tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.
@@ -101,6 +113,7 @@ class LocalModel:
         lanes: int | None = None,
         threads: int | None = None,
         exact: bool = False,
+        states: bool = True,
         adapter: str = "",
         folder: Path | None = None,
     ) -> None:
@@ -117,7 +130,8 @@ class LocalModel:
             lora.check_base(_digest(path), f"local/{short}")
         self.name = f"local/{short}{f'+{lora.label}@{lora.digest[:8]}' if lora else ''}"
         self.trained_on = lora.templates if lora else frozenset[str]()
-        self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None)
+        kept = states_folder() if states and not exact else None
+        self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None, kept)
         self.slots = slots
         self.endpoint = f"local:{path}{f'+{lora.path}' if lora else ''}"
         self._exact = exact
@@ -147,13 +161,14 @@ class LocalModel:
             raise EndpointError(f"{self.name} was closed.", "Open the model again before calling it.")
         loop = asyncio.get_running_loop()
         stop = threading.Event()
+        opening = find_opening(request, f"{self.identity};{_PROMPT_BATCH_TOKENS}") if self._settings.states else None
         bodies = [
             {**request_body(request, request.seed + sample), "cache_prompt": not self._exact}
             for sample in range(request.n)
         ]
         try:
             completions = await asyncio.gather(
-                *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop) for body in bodies)
+                *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop, opening) for body in bodies)
             )
         finally:
             # Cancelled or failed: what still runs stops at its next token.
@@ -178,6 +193,8 @@ class _Engine:
         self._server: Any = None
         self._loading = threading.Lock()
         self._lanes = SlotPool(settings.lanes)
+        self._api_key = secrets.token_urlsafe(32)
+        self._states = PromptStates(settings.states, self._api_key) if settings.states else None
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
@@ -198,30 +215,47 @@ class _Engine:
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
-    def complete(self, body: dict[str, Any], step: str, stop: threading.Event) -> Completion:
+    def complete(
+        self, body: dict[str, Any], step: str, stop: threading.Event, opening: Opening | None = None
+    ) -> Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return Completion()
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
-        chunks: list[dict[str, Any]] = []
-
-        def on_chunk(chunk: dict[str, Any]) -> bool:
-            chunks.append(chunk)
-            return stop.is_set()
-
         try:
-            server.handle_chat_completions({**body, "id_slot": lane.number}, on_chunk)
-        except (ValueError, RuntimeError) as error:
-            raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
+            read = self._prepare(server, lane, opening, stop)
+            completion = _stream(server, {**body, "id_slot": lane.number}, stop)
         finally:
             self._lanes.give_back(lane)
-        return Completion() if stop.is_set() else assemble(chunks)
+        usage = completion.usage
+        # What was read of the opening just now is no gift of the cache.
+        completion.usage = replace(usage, cached=max(0, usage.cached - read))
+        return completion
+
+    def _prepare(self, server: Any, lane: Slot, opening: Opening | None, stop: threading.Event) -> int:
+        """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
+
+        Without a file it is read by itself all the same, so that the reply does not depend on whether there was one.
+        """
+        held, lane.opening = lane.opening, opening.key if opening else ""
+        if self._states is None or opening is None or opening.key == held:
+            return 0
+        if self._states.restore(server, lane.number, opening.key):
+            return 0
+        body = {**request_body(Request(opening.messages, max_tokens=1), 0), "id_slot": lane.number}
+        try:
+            usage = _stream(server, body, stop).usage
+        except ModelError:
+            return 0  # chat templates may refuse what is no whole conversation
+        if not stop.is_set():
+            self._states.save(server, lane.number, opening.key)
+        return usage.prompt - usage.cached
 
     def loaded(self) -> Any:
         with self._loading:
             if self._server is None:
-                self._server = _load(self._settings)
+                self._server = _load(self._settings, self._api_key)
             return self._server
 
 
@@ -233,7 +267,21 @@ def _choose_adapter(model: str, setting: str) -> Adapter | None:
     return packaged_adapter() if setting == PACKAGED else read_adapter(Path(setting).expanduser().resolve())
 
 
-def _load(settings: _Settings) -> Any:
+def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Completion:
+    chunks: list[dict[str, Any]] = []
+
+    def on_chunk(chunk: dict[str, Any]) -> bool:
+        chunks.append(chunk)
+        return stop.is_set()
+
+    try:
+        server.handle_chat_completions(body, on_chunk)
+    except (ValueError, RuntimeError) as error:
+        raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
+    return Completion() if stop.is_set() else assemble(chunks)
+
+
+def _load(settings: _Settings, api_key: str) -> Any:
     try:
         with settings.path.open("rb") as file:
             magic = file.read(len(_GGUF_MAGIC))
@@ -243,7 +291,7 @@ def _load(settings: _Settings) -> Any:
         raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
     try:
-        return library.Server(_parameters(library, settings))
+        return library.Server(_parameters(library, settings, api_key))
     except (ValueError, RuntimeError, MemoryError) as error:
         raise _load_error(settings, error) from error
 
@@ -271,7 +319,7 @@ def _library() -> Any:
         raise MissingExtra("An embedded model", "local") from error
 
 
-def _parameters(library: Any, settings: _Settings) -> Any:
+def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
     parameters = library.CommonParams()
     parameters.model.path = str(settings.path)
     if settings.adapter is not None:
@@ -284,9 +332,11 @@ def _parameters(library: Any, settings: _Settings) -> Any:
     # Lanes do the work of the second cache, which copies every prompt, grows to 8 GB, and lends each copy once.
     parameters.cache_ram_mib = 0
     # The library listens on a local port whether it is wanted or not: nobody else gets in.
-    parameters.api_keys = [secrets.token_urlsafe(32)]
+    parameters.api_keys = [api_key]
     parameters.cors_origins = ""
     parameters.cors_credentials = False
+    if settings.states is not None:
+        parameters.slot_save_path = f"{settings.states}{os.sep}"
     parameters.ui = False
     parameters.endpoint_slots = False
     parameters.warmup = False
@@ -335,7 +385,7 @@ def library_features() -> frozenset[str]:
 
 def measure_speed(path: Path) -> tuple[float, float]:
     """Measure the tokens per second of reading and writing in one call alone on a freshly loaded model."""
-    server = _load(_Settings(path, 1024, 1, 1, physical_cores()))
+    server = _load(_Settings(path, 1024, 1, 1, physical_cores()), secrets.token_urlsafe(32))
     # The first call touches every page of the weights; the second one, which shares no beginning, is the measure.
     _timings(server, "Hello", 1)
     timings = _timings(server, "count " * 120, 24)

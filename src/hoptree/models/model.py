@@ -40,6 +40,9 @@ class Request:
     `signals` requests internal signals; models without the capability ignore it. With `max_tokens=0` nothing is
     written, and the reply's tokens are those of the prefix with their signals. `attention_of` then names character
     spans of the prefix whose attention to all before them is wanted.
+
+    `opening` is the beginning of the messages that their template fixes; a model may keep its state. It changes no
+    reply.
     """
 
     messages: tuple[Message, ...]
@@ -55,6 +58,7 @@ class Request:
     attention_of: tuple[tuple[int, int], ...] = ()
     top_p: float = 1.0
     top_k: int = 0
+    opening: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -233,14 +237,14 @@ def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
 _KINDS = ("openai", "local", "hf", "scripted")
-_LOCAL_SETTINGS = {"n_ctx": int, "slots": int, "threads": int, "exact": bool, "adapter": str}
+_LOCAL_SETTINGS = {"n_ctx": int, "slots": int, "threads": int, "exact": bool, "states": bool, "adapter": str}
 _HF_SETTINGS = {"dtype": str, "device": str, "max_batch_tokens": int, "adapter": str}
 
 
 def open_model(spec: str, *, base_url: str = "") -> Model:
     """Open the model that `KIND/NAME` names; `base_url` is for `openai/…`.
 
-    Settings follow the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&adapter=FILE.gguf`,
+    Settings follow the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&states=0&adapter=FILE.gguf`,
     `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`. The adapter may be `hoptree` (that of
     hoptree-weights, the default of the embedded model) or `none`.
     """
@@ -265,7 +269,7 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     if kind == "local":
         from hoptree.models.local import LocalModel
 
-        example = "n_ctx, slots, threads, exact and adapter: local/NAME?n_ctx=8192"
+        example = "n_ctx, slots, threads, exact, states and adapter: local/NAME?n_ctx=8192"
         return LocalModel(weights, **_parse_settings(query, _LOCAL_SETTINGS, "a local model", example))
     from hoptree.models.hf import HFModel
 

@@ -17,7 +17,7 @@ from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_choose
 from hoptree.methods.hop.lists import ListsCombined, combine
 from hoptree.methods.hop.operators import LISTS, operator_of, plan_by_words
 from hoptree.methods.hop.parts import FORCED, TRAINED, Parts, Solved, chain_lines
-from hoptree.methods.hop.reading import Trained, asks_trained, read_passages
+from hoptree.methods.hop.reading import Reading, Trained, asks_trained, read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
@@ -138,7 +138,7 @@ def _figures() -> list[str]:
     explain=_HopExplanation(),
     uses=_inputs,
     figures=_figures,
-    bounds={"abstain": (0.0, 1.0)},
+    bounds={"abstain": (0.0, 1.0), "cut": (0.0, 1.0)},
 )
 async def hop(
     question: Question,
@@ -150,6 +150,7 @@ async def hop(
     chooser: str = "",
     boundary: str = "",
     trained: Trained = "auto",
+    cut: float = 0.0,
 ) -> Answer:
     """Read what the question finds; split the question where that is likely to mend the answer.
 
@@ -162,10 +163,11 @@ async def hop(
     hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
     `trained` asks by the short prompts of hoptree align build hop: auto where an adapter says that the model was
     trained on them, as that of hoptree-weights does; on for a trained model behind an endpoint.
+    `cut` leaves out of passages the sentences that share less with the question than this part of what the best does.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
-    run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained)
+    run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained, cut=cut)
     for name, move in run.moves():
         if run.is_open(name) and run.is_worth(name):
             await move()
@@ -190,12 +192,13 @@ class _Run:
         abstain: float,
         chooser: str,
         trained: Trained,
+        cut: float,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)
         if self._operator in LISTS:  # no training set has them
             trained = "off"
-        self._k, self._abstain, self._trained = k, abstain, trained
+        self._k, self._abstain, self._trained, self._cut = k, abstain, trained, cut
         self._model = ctx.model_for("answer")
         reads_trained = asks_trained(self._model, TRAINED, trained)
         self._chooser = open_chooser(chooser)
@@ -211,7 +214,7 @@ class _Run:
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
         self._pool.lists = self._operator in LISTS
         self._passages: tuple[Passage, ...] = ()
-        self._parts = Parts(ctx, (), k=k, prompt=self._prompt)
+        self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=cut)
         self._missing: list[tuple[Node, Solved]] = []
         self._known: list[Solved] = []
         self._skipped: list[str] = []
@@ -310,13 +313,13 @@ class _Run:
     async def _read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
-        parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt)
+        parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt, cut=self._cut)
         if self._operator == "list":
             items = await parts.reader.list_all(self._question, self._question, self._passages)
             answer = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown")
             copied = answer.raw.partition("; ")[0]  # the sentence of the first name stands for those of all
         else:
-            reading = await read_passages(self._ctx, self._question, self._passages, prompt=self._prompt)
+            reading = await self._ask_reader(self._passages, self._prompt)
             answer, copied = reading.answer, reading.copied
         self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
         read = tuple(parts.seen.values())
@@ -326,7 +329,7 @@ class _Run:
 
     async def _guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
-        reading = await read_passages(self._ctx, self._question, self._passages, prompt="read")
+        reading = await self._ask_reader(self._passages, "read")
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
 
@@ -421,7 +424,7 @@ class _Run:
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
         prompt = TRAINED if self._prompt == TRAINED else FORCED
-        last = await read_passages(self._ctx, self._question, read, prompt=prompt, chains=chains)
+        last = await self._ask_reader(read, prompt, chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
@@ -431,6 +434,9 @@ class _Run:
             return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
         asked = {node: part.asked for node, part in solved.items()}
         return compare_branches(self._ctx, self._question, plan, asked, answers)
+
+    async def _ask_reader(self, passages: Sequence[Passage], prompt: str, chains: Sequence[str] = ()) -> Reading:
+        return await read_passages(self._ctx, self._question, passages, prompt=prompt, chains=chains, cut=self._cut)
 
     async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
         return await self._ctx.search(asked, k=self._k, node=node)

@@ -44,9 +44,9 @@ class Solved:
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
-    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str) -> None:
+    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: float) -> None:
         """`prompt` is that of the first reading; one that forces an answer is followed by one that does not."""
-        self._ctx, self._main_passages, self._k = ctx, main_passages, k
+        self._ctx, self._main_passages, self._k, self._cut = ctx, main_passages, k, cut
         self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
         self._lists: Collection[int] = ()
@@ -97,7 +97,7 @@ class Parts:
             passages = await self._gather(query, asked, references, node, unread=read if not_found else ())
             if not passages or (not again and {passage.id for passage in passages} <= read):
                 continue  # another reading of the same passages says the same
-            reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node)
+            reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node, cut=self._cut)
             not_found = not reading.answer.known
             if (
                 not_found
@@ -123,7 +123,7 @@ class Parts:
 
         It says NOT FOUND too often: of the questions of two hops with an unanswered part, nearly all had the passage.
         """
-        reading = await read_passages(self._ctx, asked, passages, prompt=FORCED, node=node)
+        reading = await read_passages(self._ctx, asked, passages, prompt=FORCED, node=node, cut=self._cut)
         answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
         if not answer.known or read_yes_no(answer.text) is not None or explain_type_mismatch(asked, answer.text):
             return None

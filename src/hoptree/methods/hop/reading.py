@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,14 +12,18 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
+from hoptree.methods.hop.signals import stems
 from hoptree.methods.steps.answer import Answered, note_answer, supporting_ids
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
-from hoptree.text.parse import clean_answer, find_refusal
+from hoptree.text.names import sentences
+from hoptree.text.parse import clean_answer, find_refusal, question_key
 from hoptree.text.question_tree import Node
 
 Trained = Literal["auto", "on", "off"]
 _MAX_TOKENS = 128
+_WHOLE_PASSAGES = 2
+"""The first passages, of which no sentence is left out."""
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
 _SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
 
@@ -45,17 +49,20 @@ async def read_passages(
     prompt: str,
     chains: Sequence[str] = (),
     node: Node | None = None,
+    cut: float = 0.0,
 ) -> Reading:
     """Read passages, behind the `chains` of parts answered before, for the answer to a question.
 
-    The answer's confidence is the probability of its least likely token, where the model tells it.
+    The answer's confidence is the probability of its least likely token, where the model tells it. Above 0, `cut`
+    leaves sentences out, as in `cut_passages`.
     """
     step = "final" if chains else "read"
     source: Source = "synthesis" if chains else "external"
     if not passages and not chains:
         ctx.emit(Answered(value=False, step=step, continuation_hit="no passages"), node=node)
         return Reading(Answer("", "", "unknown", source))
-    documents = "\n".join([*chains, show_passages(ctx, passages, titles=True)])
+    shown = cut_passages(" ".join([question, *chains]), passages, cut) if cut else passages
+    documents = "\n".join([*chains, show_passages(ctx, shown, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     model = ctx.model_for("answer")
     top = int("logprobs" in model.capabilities)
@@ -71,6 +78,41 @@ async def read_passages(
     confidence = _least_probability(reply, begin, begin + len(text))
     answer = Answer(clean_answer(text), reply.text, "answered", source, confidence=confidence)
     return Reading(replace(answer, support=supporting_ids(answer.text, passages)), copied)
+
+
+def cut_passages(question: str, passages: Sequence[Passage], cut: float) -> list[Passage]:
+    """Leave out the sentences that score less than the share `cut` of the best one.
+
+    The score of a sentence is the words it shares with the question beside those of its title, the rare ones more, and
+    then the title's, too. Whole stay the first passages, those that the question names, and those that any of these
+    name; of the others always the first sentence.
+    """
+    texts = [[(text, stems(text)) for text in sentences(passage.text)] for passage in passages]
+    held = [words for text in texts for _, words in text]
+    rarity = {word: math.log(1 + len(held) / (1 + sum(word in other for other in held))) for word in stems(question)}
+    scores = [
+        [_shared(rarity, words, stems(passage.title)) for _, words in text]
+        for passage, text in zip(passages, texts, strict=True)
+    ]
+    least = cut * max((score for row in scores for score in row), default=0.0)
+    asked = named = f" {question_key(question)} "
+    shown = []
+    for place, (passage, text, row) in enumerate(zip(passages, texts, scores, strict=True)):
+        title = question_key(passage.title.partition(" (")[0])
+        if place < _WHOLE_PASSAGES or (title and f" {title} " in asked):
+            named += f"{question_key(passage.text)} "
+        elif not title or f" {title} " not in named:
+            kept = [line for number, (line, _) in enumerate(text) if not number or row[number] >= least]
+            passage = replace(passage, text=" ".join(kept))
+        shown.append(passage)
+    return shown
+
+
+def _shared(rarity: Mapping[str, float], words: frozenset[str], title: frozenset[str]) -> float:
+    """Return the weight of the question's words in a sentence and its title; 0 where only the title has any."""
+    if not rarity.keys() & (words - title):
+        return 0.0
+    return sum(rarity[word] for word in rarity.keys() & (words | title))
 
 
 def parse_reading(reply: str) -> tuple[str, str, int]:
