@@ -128,6 +128,14 @@ def certificates_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_installed_ranker() -> Iterator[None]:
+    """Search without the ranker of hoptree-weights: tests of other things must not depend on trained numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hoptree.retrieval.ranker.installed_ranker", cache(lambda: None))
+        yield
+
+
 @pytest.fixture(scope="session")
 def cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Numbered folders that nobody has used.

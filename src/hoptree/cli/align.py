@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
 from hoptree.cli.console import counted, echo, fail, print_json, print_report, run, warn, what_stays
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import rate_bar, shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -358,3 +359,36 @@ def skr(
         echo("  EVALUATION QUESTIONS ARE ALLOWED, and the rows say so")
     elif not summary["excluded"]:
         echo("  no evaluation questions were excluded: name those you will measure on with --exclude")
+
+
+@app.command()
+def ranker(
+    data: Annotated[list[Path], Option(help="Questions with gold passages (supporting_ids); several times.")],
+    corpus: Annotated[list[str], Option(metavar="[SET=]INDEX", help="The index of a data set, or of all others.")],
+    out: Annotated[Path, Option(help="The file to write (JSON).")],
+    exclude: Exclude,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fit the ranker of --retriever ranked to questions with gold passages; no model and no GPU are needed.
+
+    Questions of --exclude, those with nearly their words and those that share a step with them are left out. Repeat the
+    command if it was cut off: it goes on with what is kept in OUT.part.
+
+    \b
+    hoptree align ranker --data nq/dev.jsonl --exclude nq/dev.jsonl:300 --corpus nq.idx --out ranker.json
+    python benchmarks/recall.py DATA --ranker ranker.json
+    """
+    from hoptree.training.fit_ranker import RankerSpec, fit_ranker
+
+    spec = RankerSpec(tuple(data), _corpora(corpus), out, tuple(exclude))
+    with rate_bar(as_json, "steps") as advance:
+        summary = fit_ranker(spec, lambda stage, done, total: advance(stage, done, total, done))
+    print_report(summary, partial(_report_ranker, out), as_json=as_json)
+
+
+def _report_ranker(out: Path, summary: Mapping[str, Any]) -> None:
+    for name, count in summary["questions"].items():
+        echo(f"  {name:20} {counted(count, 'question')}")
+    for why, count in summary["left_out"].items():
+        echo(f"  left out: {count:,} {why}")
+    echo(f"written to {out}")

@@ -255,7 +255,7 @@ class Linked(BM25):
         wanted = [key for key in order if total[key] >= cut]
         passages |= self._texts.read({key: places[key] for key in wanted if key not in passages})
         ranked = [
-            _with_score(passages[key], total[key], _stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)))
+            with_score(passages[key], total[key], _stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)))
             for key in wanted
         ]
         ranked.sort(key=lambda passage: (-passage.score, passage.id))
@@ -319,7 +319,7 @@ def _within_a_name(query: str, words: Sequence[re.Match[str]], at: int) -> bool:
     return False
 
 
-def _with_score(passage: Passage, score: float, stages: tuple[tuple[str, float], ...]) -> Passage:
+def with_score(passage: Passage, score: float, stages: tuple[tuple[str, float], ...]) -> Passage:
     """Return the passage with another score; `dataclasses.replace` is slower."""
     where = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
     return Passage(passage.id, passage.title, passage.text, score, *where, stages)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hoptree.core.errors import ConfigError, CorpusError, closest
+from hoptree.core.errors import ConfigError, CorpusError, MissingModel, closest
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.remote import is_remote, open_remote
 from hoptree.retrieval.retriever import Retriever
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from hoptree.retrieval.index.folder import Index
 
 
+_LOG = logging.getLogger("hoptree.retrieval")
 KINDS = {
-    DEFAULT_RETRIEVER: "linked, or bm25 where there are no links to go along",
+    DEFAULT_RETRIEVER: "ranked, linked without hoptree-weights, or bm25 where there are no links to go along",
     "bm25": "the words of the query, weighed by how rare they are",
     "linked": "BM25, then along the names that passages mention",
+    "ranked": "linked, then by a trained ranker of chains (needs hoptree-weights)",
     "dense": "nearness in meaning (needs vectors: hoptree index encode)",
     "hybrid": "linked (bm25 where an index has no links) and dense together, four to one",
     "hippo": "along the facts that passages state (needs facts: hoptree index facts)",
@@ -89,6 +92,8 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
         return BM25(index)
     if kind == "linked":
         return Linked(index)
+    if kind == "ranked":
+        return _ranked(index)
     if kind == "hippo":
         from hoptree.retrieval.hippo_retriever import open_hippo
 
@@ -109,7 +114,24 @@ def _default_kind(index: Index, facts: bool) -> str:
 
         if (index.generation / FOLDER).exists():
             return "hippo"
-    return "linked" if index.manifest.settings.links else "bm25"
+    if not index.manifest.settings.links:
+        return "bm25"
+    from hoptree.retrieval.ranker import installed_ranker
+
+    try:
+        return "ranked" if installed_ranker() else "linked"
+    except ConfigError as error:
+        _LOG.warning("%s", error)
+        return "linked"
+
+
+def _ranked(index: Index) -> Retriever:
+    from hoptree.retrieval.ranker import Ranked, installed_ranker
+
+    ranker = installed_ranker()
+    if ranker is None:
+        raise MissingModel("There is no trained ranker here.", "Install it: pip install hoptree-weights numpy")
+    return Ranked(index, ranker)
 
 
 def _dense(index: Index) -> Retriever:

@@ -1,0 +1,396 @@
+"""Features of passages for a question: alone, and after passages that are already chosen.
+
+Words count by how rare they are in the index. Passages are read sentence by sentence: what tells is one sentence with
+both the name that leads on and the words of the question that are still open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from hoptree.core.values import Passage
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.links import Links, folded, names_of
+from hoptree.retrieval.index.text_index import Texts
+from hoptree.text.names import name_spans, sentences
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_VIEWS_KEPT = 2_000
+_MAX_SENTENCES = 24
+_SEEDS = 10
+"""Best passages by the first search: their links count among the features of a passage alone."""
+_CHOSEN = 9
+"""Best passages by their features alone: each is tried as the one already chosen."""
+_MAX_SHARERS = 20
+"""A name that more candidates mention tells nothing."""
+_MAX_NUMBERS = 40
+_DECIMALS = 6
+"""Of a feature: further ones depend on the processor."""
+_YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
+_DIGIT = re.compile(r"\d")
+_COMPARISON = re.compile(
+    r"\b(?:both|same|first|earlier|later|older|younger|more|longer|larger|bigger|higher|or|between|than|also|common)\b",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(r"\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|would|will|should)\b", re.IGNORECASE)
+_NESTED = re.compile(r"\b(?:of|that|which|who|whose|where|when|in|by)\b|'s\b", re.IGNORECASE)
+_TIME = re.compile(r"when|year|date", re.IGNORECASE)
+_QUANTITY = re.compile(r"how many|how much|number|population", re.IGNORECASE)
+_QUESTION_WORDS = ("who", "when", "where", "which", "what", "how")
+
+ALONE = (
+    *("score", "rank", "bm25", "bm25_rank", "named", "link", "expanded", "expanded_by"),
+    *("covered", "in_title", "in_text", "names", "relation", "adjacent", "first_sentence"),
+    *("sentence", "sentence_relation", "sentence_text", "relative", "title_known", "title_asked", "title_terms"),
+    *("terms", "sentences", "same_title", "same_title_rank", "mentioned", "mentioned_by", "mentions", "mentions_of"),
+    *("leading_sentence", "shared", "dates", "numbers"),
+    *("q_terms", "q_names", "q_titles", "q_comparison", "q_yes_no", "q_nested", "q_best"),
+    *(f"q_{word}" for word in _QUESTION_WORDS),
+)
+AFTER = (
+    *("new", "new_names", "new_relation", "new_sentence", "union", "both", "left"),
+    *("to", "to_sentence", "to_place", "to_rarity", "from", "from_new", "from_rarity"),
+    *("shared", "shared_count", "shared_new", "shared_sentence", "same_title", "alike", "title_terms", "expanded"),
+)
+_OPEN = 4
+"""The first features of AFTER say what is new: their least over the best chosen passages counts too."""
+CHAINED = (
+    *ALONE,
+    *("first", "first_gap", "first_rank"),
+    *(f"any_{name}" for name in AFTER),
+    *(f"least_{name}" for name in AFTER[:_OPEN]),
+    *(f"best_{name}" for name in (*AFTER, "gap")),
+    *(f"second_{name}" for name in (*AFTER, "gap")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PassageView:
+    """What features need of a passage, whatever the question."""
+
+    title_terms: frozenset[str]
+    terms: frozenset[str]
+    sentence_terms: tuple[frozenset[str], ...]
+    folded_sentences: tuple[str, ...]
+    folded_text: str
+    names: tuple[str, ...]
+    mentions: tuple[str, ...]
+    has_year: bool
+    digits: int
+
+
+class PassageReader:
+    """Reads passages of an index into views, and weighs words and names by how rare they are."""
+
+    def __init__(self, texts: Texts, links: Links) -> None:
+        self.texts = texts
+        # None of these refers to `self`: a cycle would keep the index open.
+        view: Callable[[str, str, str, tuple[str, ...]], PassageView] = lru_cache(_VIEWS_KEPT)(
+            lambda *passage: _view(texts, links, *passage)
+        )
+        self._view = view
+        self.rarity: Callable[[str], float] = lru_cache(10_000)(
+            lambda name: 1 / (1 + 0.5 * log(max(links.count(name), 1)))
+        )
+
+    def view(self, passage: Passage) -> PassageView:
+        """Return the view of a passage."""
+        return self._view(passage.id, passage.title, passage.text, passage.aliases)
+
+
+def _view(texts: Texts, links: Links, name: str, title: str, text: str, aliases: tuple[str, ...]) -> PassageView:
+    parts = sentences(text)[:_MAX_SENTENCES] or (text,)
+    title_terms = frozenset(texts.terms(title))
+    sentence_terms = tuple(frozenset(texts.terms(part)) for part in parts)
+    folded_sentences = tuple(f" {folded(part)} " for part in parts)
+    return PassageView(
+        title_terms,
+        title_terms.union(*sentence_terms),
+        sentence_terms,
+        folded_sentences,
+        "".join(folded_sentences),
+        tuple(dict.fromkeys(filter(None, map(folded, names_of(title, aliases))))),
+        links.mentions(key_of(name)),
+        _YEAR.search(text) is not None,
+        min(len(_DIGIT.findall(text)), _MAX_NUMBERS),
+    )
+
+
+class Features:
+    """The features of candidates for one question.
+
+    `expanded` has, for a passage, the places of others in a search for the question and the names in it.
+    """
+
+    def __init__(
+        self,
+        reader: PassageReader,
+        query: str,
+        candidates: Sequence[Passage],
+        expanded: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        import numpy as np
+
+        self._np, self._reader, self._query = np, reader, query
+        self.candidates, self._expanded = candidates, expanded
+        self._views = views = [reader.view(passage) for passage in candidates]
+        self._place = {passage.id: place for place, passage in enumerate(candidates)}
+        self._folded = f" {folded(query)} "
+        terms = reader.texts.sought(query)
+        rarity = reader.texts.rarity(terms)
+        self._total = sum(rarity.values()) or 1.0
+        self._weights = np.array([rarity[term] / self._total for term in terms])
+        in_names = {term for start, end in name_spans(query) for term in reader.texts.terms(query[start:end])}
+        if in_names.issuperset(terms):
+            in_names = set()
+        self._is_name = np.array([term in in_names for term in terms], dtype=bool)
+        self._in_title = self._matrix(terms, [view.title_terms for view in views])
+        self._in_sentence = self._matrix(terms, [held for view in views for held in view.sentence_terms])
+        counts = [len(view.sentence_terms) for view in views]
+        self._starts = np.cumsum([0, *counts])[:-1]
+        self._owners = np.repeat(np.arange(len(views)), counts)
+        self._in_text = np.logical_or.reduceat(self._in_sentence, self._starts, axis=0)
+        self._has = self._in_text | self._in_title
+        self._with_title = self._in_sentence | self._in_title[self._owners]
+        self._mentions: dict[tuple[int, int], int] = {}
+
+    def _matrix(self, terms: Sequence[str], held: Sequence[frozenset[str]]) -> NDArray[Any]:
+        rows = [[term in each for term in terms] for each in held]
+        return self._np.array(rows, dtype=bool).reshape(len(held), len(terms))
+
+    def _mention(self, source: int, to: int) -> int:
+        """Return the sentence of one candidate that names another; -1 if none does."""
+        if (source, to) not in self._mentions:
+            view, place = self._views[source], -1
+            for name in self._views[to].names if source != to else ():
+                spaced = f" {name} "
+                if spaced in view.folded_text:
+                    place = next((at for at, each in enumerate(view.folded_sentences) if spaced in each), -1)
+                    break
+            self._mentions[source, to] = place
+        return self._mentions[source, to]
+
+    def _links(self, chosen: Iterable[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return which sentence of a chosen passage names each candidate, and which of a candidate names it."""
+        places = range(len(self._views))
+        to = [[self._mention(source, place) for place in places] for source in chosen]
+        back = [[self._mention(place, source) for place in places] for source in chosen]
+        return self._np.array(to), self._np.array(back)
+
+    def alone(self) -> NDArray[Any]:
+        """Return a row of features for each candidate."""
+        np, weights, count = self._np, self._weights, len(self._views)
+        names, relation = np.where(self._is_name, weights, 0.0), np.where(self._is_name, 0.0, weights)
+        covered = self._has @ weights
+        in_sentence = self._with_title @ weights
+        adjacent = (self._in_sentence[:, :-1] & self._in_sentence[:, 1:]).sum(axis=1)
+        scores = np.array([passage.score for passage in self.candidates])
+        stages = [dict(passage.stages) for passage in self.candidates]
+        seeds = np.argsort(-scores, kind="stable")[:_SEEDS]
+        to, back = self._links(seeds)
+        sources = np.where(to >= 0, in_sentence[self._starts[seeds][:, None] + np.maximum(to, 0)], 0.0)
+        same_title, same_title_rank = self._same_titles(covered)
+        found = np.zeros((max(len(self._expanded), 1), count))
+        for row, places in enumerate(self._expanded.values()):
+            for name, place in places.items():
+                if name in self._place:
+                    found[row, self._place[name]] = 1 / (1 + place)
+        bm25 = np.array([stage.get("bm25", 0.0) for stage in stages])
+        bm25_rank = np.empty(count)
+        bm25_rank[np.argsort(-bm25, kind="stable")] = np.arange(count)
+        asked = np.array([any(f" {name} " in self._folded for name in view.names) for view in self._views], dtype=float)
+        columns = [
+            scores,
+            np.array([stage.get("rank", 0.0) for stage in stages]),
+            bm25,
+            1 / (1 + bm25_rank),
+            np.array([stage.get("named", 0.0) for stage in stages]),
+            np.array([stage.get("link", 0.0) for stage in stages]),
+            found.max(axis=0),
+            (found > 0).sum(axis=0),
+            covered,
+            self._in_title @ weights,
+            self._in_text @ weights,
+            self._has @ names / (names.sum() or 1.0),
+            self._has @ relation / (relation.sum() or 1.0),
+            self._best(adjacent),
+            in_sentence[self._starts],
+            self._best(in_sentence),
+            self._best(self._with_title @ relation) / (relation.sum() or 1.0),
+            self._best(self._in_sentence @ weights),
+            covered / (covered.max() or 1.0),
+            self._title_known(),
+            asked,
+            np.array([len(view.title_terms) for view in self._views]),
+            np.array([len(view.terms) for view in self._views]),
+            np.array([len(view.sentence_terms) for view in self._views]),
+            same_title,
+            same_title_rank,
+            (to >= 0).sum(axis=0),
+            ((to >= 0) * scores[seeds][:, None]).max(axis=0),
+            (back >= 0).sum(axis=0),
+            ((back >= 0) * scores[seeds][:, None]).max(axis=0),
+            sources.max(axis=0),
+            self._shared(seeds)[0].max(axis=0),
+            np.array([view.has_year for view in self._views]) * bool(_TIME.search(self._query)),
+            np.array([view.digits for view in self._views]) * bool(_QUANTITY.search(self._query)),
+            *(np.full(count, value, dtype=float) for value in self._question(asked.sum(), covered.max())),
+        ]
+        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
+
+    def _question(self, titles: float, best: float) -> list[float]:
+        """Return what features tell of the question itself."""
+        lowered = self._query.lower()
+        return [
+            len(self._weights),
+            len(name_spans(self._query)),
+            titles,
+            _COMPARISON.search(self._query) is not None,
+            _YES_NO.match(self._query) is not None,
+            len(_NESTED.findall(self._query)),
+            best,
+            *(word in lowered for word in _QUESTION_WORDS),
+        ]
+
+    def _best(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the highest value of each passage's sentences."""
+        best: NDArray[Any] = self._np.maximum.reduceat(values, self._starts)
+        return best
+
+    def _rounded(self, values: NDArray[Any]) -> NDArray[Any]:
+        rounded: NDArray[Any] = self._np.round(values, _DECIMALS)
+        return rounded
+
+    def _title_known(self) -> NDArray[Any]:
+        """Return the share of each title's words that the question has."""
+        known = (self._in_title * self._weights).sum(axis=1) * self._total
+        totals = [sum(self._reader.texts.rarity(sorted(view.title_terms)).values()) for view in self._views]
+        share: NDArray[Any] = known / self._np.maximum(totals, 1e-9)
+        return share
+
+    def _same_titles(self, covered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return how many candidates share a passage's title, and its place among them by coverage."""
+        np = self._np
+        groups: dict[str, list[int]] = defaultdict(list)
+        for place in np.argsort(-covered, kind="stable"):
+            groups[self.candidates[place].title].append(int(place))
+        sizes, ranks = np.zeros(len(covered)), np.zeros(len(covered))
+        for group in groups.values():
+            sizes[group], ranks[group] = len(group), range(len(group))
+        return sizes, ranks
+
+    def _shared(self, chosen: NDArray[Any]) -> NDArray[Any]:
+        """Return, for names that a chosen passage and a candidate mention and the question does not:
+
+        the rarest, how many, what is new in the candidate's sentence with it, what the chosen one's sentence covers.
+        """
+        np = self._np
+        rows = {int(place): row for row, place in enumerate(chosen)}
+        shared: NDArray[Any] = np.zeros((4, len(rows), len(self._views)))
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for place, view in enumerate(self._views):
+            for name in view.mentions:
+                by_name[name].append(place)
+        covered = self._in_sentence @ self._weights
+        new = np.where(self._has[chosen], 0.0, self._weights) @ self._in_sentence.T.astype(float)
+        for name, holders in by_name.items():
+            sources = [place for place in holders if place in rows]
+            if not sources or not 2 <= len(holders) <= _MAX_SHARERS or f" {name} " in self._folded:
+                continue
+            rarity = self._reader.rarity(name)
+            places = {holder: self._sentences_with(holder, f" {name} ") for holder in holders}
+            for source in sources:
+                row = rows[source]
+                here = rarity * max((covered[at] for at in places[source]), default=0.0)
+                for to in holders:
+                    if to != source:
+                        fresh = rarity * max((new[row, at] for at in places[to]), default=0.0)
+                        cell = shared[:, row, to]
+                        cell[:] = (max(cell[0], rarity), cell[1] + 1, max(cell[2], fresh), max(cell[3], here))
+        return shared
+
+    def _sentences_with(self, place: int, spaced: str) -> list[int]:
+        start = int(self._starts[place])
+        return [start + at for at, text in enumerate(self._views[place].folded_sentences) if spaced in text]
+
+    def after(self, chosen: NDArray[Any]) -> NDArray[Any]:
+        """Return a row of features for each candidate after each chosen passage."""
+        np, weights, count = self._np, self._weights, len(self._views)
+        has, open_terms = self._has.astype(float), np.where(self._has[chosen], 0.0, weights)
+        new, left = open_terms @ has.T, open_terms.sum(axis=1)
+        fresh = open_terms @ self._with_title.T.astype(float)
+        to, back = self._links(chosen)
+        covered = self._with_title @ weights
+        there, back_at = self._starts[chosen][:, None] + np.maximum(to, 0), self._starts + np.maximum(back, 0)
+        rarity = np.array([max(map(self._reader.rarity, view.names), default=0.0) for view in self._views])
+        views = [self._views[place] for place in chosen]
+        title_of = [passage.title for passage in self.candidates]
+        overlap = [[len(a.title_terms & b.title_terms) / (len(b.title_terms) or 1) for b in self._views] for a in views]
+        expanded = np.zeros((len(chosen), count))
+        for row, place in enumerate(chosen):
+            for name, rank in self._expanded.get(self.candidates[place].id, {}).items():
+                if name in self._place:
+                    expanded[row, self._place[name]] = 1 / (1 + rank)
+        columns = [
+            new,
+            np.where(self._is_name, open_terms, 0.0) @ has.T,
+            np.where(self._is_name, 0.0, open_terms) @ has.T,
+            np.maximum.reduceat(fresh, self._starts, axis=1),
+            1.0 - left[:, None] + new,
+            (has[chosen] * weights) @ has.T,
+            np.broadcast_to(left[:, None], new.shape),
+            to >= 0,
+            np.where(to >= 0, covered[there], 0.0),
+            np.where(to >= 0, 1 / (1 + np.maximum(to, 0)), 0.0),
+            (to >= 0) * rarity,
+            back >= 0,
+            np.where(back >= 0, np.take_along_axis(fresh, back_at, axis=1), 0.0),
+            (back >= 0) * rarity[chosen][:, None],
+            *self._shared(chosen),
+            np.array([[title_of[place] == title for title in title_of] for place in chosen]),
+            self._alike(chosen),
+            np.array(overlap),
+            expanded,
+        ]
+        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=2))
+
+    def _alike(self, chosen: NDArray[Any]) -> list[list[float]]:
+        """Return the cosine of each candidate's words with each chosen passage's words."""
+        terms = [view.terms for view in self._views]
+        squares = {term: value**2 for term, value in self._reader.texts.rarity(tuple(set().union(*terms))).items()}
+        norms = [sum(squares[term] for term in sorted(held)) ** 0.5 or 1.0 for held in terms]
+        return [
+            [
+                sum(squares[term] for term in sorted(terms[place] & held)) / norms[place] / norm
+                for held, norm in zip(terms, norms, strict=True)
+            ]
+            for place in chosen
+        ]
+
+    def chained(self, alone: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
+        """Return features of each candidate after the best others, by the scores that their features alone gave."""
+        np, count = self._np, len(first)
+        order = np.argsort(-first, kind="stable")
+        rank = np.empty(count)
+        rank[order] = np.arange(count)
+        chosen = order[:_CHOSEN]
+        after = self.after(chosen)
+        own = (np.arange(len(chosen)), chosen)
+        gap = first - first.max()
+        weighted = after * (2 / (1 + np.exp(-gap[chosen])))[:, None, None]
+        weighted[own] = 0.0
+        least = after[:3, :, :_OPEN].copy()
+        least[own[0][:3], own[1][:3]] = 1.0
+        columns = [alone, first[:, None], gap[:, None], rank[:, None], weighted.max(axis=0), least.min(axis=0)]
+        for place in range(2):  # the best and the second best other one
+            row = np.minimum(np.where(rank <= place, place + 1, place), len(chosen) - 1).astype(int)
+            columns += [after[row, np.arange(count)], (first[chosen[row]] - first)[:, None]]
+        return self._rounded(np.concatenate(columns, axis=1))

@@ -1,0 +1,219 @@
+"""Ranked retrieval: a trained head ranks what linked retrieval finds, each passage also after others of its chain.
+
+Trees score passages by their features alone; the best are tried as the passage already chosen, and other trees score
+every passage after them. Weights are plain numbers in a JSON file; nothing but numpy is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hoptree.core.errors import ConfigError
+from hoptree.core.lazy import import_optional
+from hoptree.core.values import Passage
+from hoptree.core.weights import find_weights
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.links import Links, folded
+from hoptree.retrieval.linked import Linked, with_score
+from hoptree.retrieval.rank_features import ALONE, CHAINED, Features, PassageReader
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "hoptree-ranker-1"
+FILE = "ranker.json"
+_REMEDY = "Install it anew (pip install --force-reinstall hoptree-weights), or search with --retriever linked."
+_FIRST = 30
+"""Passages of linked retrieval that are ranked."""
+_SEEDS, _PER_SEED = 5, 12
+"""Passages from which a further search starts, for the question and the names in them; and its passages."""
+_MAX_NAMES = 20
+_CANDIDATES = 60
+_MAX_BYTES = 8 * 2**20
+_MAX_DEPTH = 12
+LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7
+"""Precision of the numbers in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Symmetric trees: every level asks one thing of all its nodes; `leaves` has a value for each way to answer."""
+
+    features: NDArray[np.int64]
+    thresholds: NDArray[np.float64]
+    leaves: NDArray[np.float64]
+
+    def score(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the sum of all trees for each row."""
+        np = import_optional("numpy", "A ranker", "eval")
+        bits = 1 << np.arange(self.features.shape[1])
+        leaf = ((rows.astype(np.float32)[:, self.features] > self.thresholds) * bits).sum(axis=2)  # as in training
+        scores: NDArray[Any] = self.leaves[np.arange(len(self.leaves)), leaf].sum(axis=1)
+        return scores
+
+    def as_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the numbers of these trees and the names of their features."""
+        return {
+            "names": list(names),
+            "features": self.features.tolist(),
+            "thresholds": self.thresholds.tolist(),
+            "leaves": self.leaves.tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """Trained weights; `digest` identifies them."""
+
+    alone: Trees
+    chained: Trees
+    digest: str
+
+    def scores(self, features: Features) -> NDArray[np.float64]:
+        """Score every candidate."""
+        alone = features.alone()
+        return self.chained.score(features.chained(alone, self.alone.score(alone)))
+
+
+def read_ranker(path: Path) -> Ranker:
+    """Read weights; a file that is none of ours is refused."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"The ranker {path} cannot be read: {error.strerror or error}.", _REMEDY) from error
+    try:
+        if len(content) > _MAX_BYTES:
+            raise ValueError("it is too large")
+        data = json.loads(content)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"it is not of the format {FORMAT}")
+        alone, chained = (read_trees(data.get(name), names) for name, names in (("alone", ALONE), ("chained", CHAINED)))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ConfigError(f"{path} holds no ranker ({error}).", _REMEDY) from error
+    return Ranker(alone, chained, hashlib.sha256(content).hexdigest()[:12])
+
+
+def read_trees(data: Any, names: Sequence[str]) -> Trees:
+    """Read trees over features of these names; raises a ValueError, TypeError or KeyError if they are none."""
+    np = import_optional("numpy", "A ranker", "eval")
+    if not isinstance(data, dict) or data.get("names") != list(names):
+        raise ValueError("its features are those of another version")
+    features = np.array(data["features"], dtype=np.int64)
+    thresholds, leaves = (np.array(data[name], dtype=np.float64) for name in ("thresholds", "leaves"))
+    count, depth = features.shape if features.ndim == 2 else (0, 0)
+    if not count or not 0 < depth <= _MAX_DEPTH or thresholds.shape != (count, depth):
+        raise ValueError("its trees are cut off")
+    if leaves.shape != (count, 2**depth) or not (np.isfinite(leaves).all() and np.isfinite(thresholds).all()):
+        raise ValueError("its leaves are cut off")
+    if features.min() < 0 or features.max() >= len(names):
+        raise ValueError("it asks for features that there are not")
+    return Trees(features, thresholds, leaves)
+
+
+def read_installed() -> Ranker | None:
+    """Return the ranker of the package hoptree-weights; None if it, its file or numpy is not installed."""
+    weights = find_weights()
+    if weights is None or FILE not in weights.files or importlib.util.find_spec("numpy") is None:
+        return None
+    return read_ranker(weights.file(FILE))
+
+
+installed_ranker = cache(read_installed)
+
+
+class CandidateFinder:
+    """Finds the passages that are ranked for a query, with their features."""
+
+    def __init__(self, index: Index) -> None:
+        self._linked = Linked(index)
+        self._texts, self._links = index.texts, Links(index.links)
+        self._reader = PassageReader(self._texts, self._links)
+        self.identity = self._linked.identity
+
+    def find(
+        self, query: str, k: int, where: Mapping[str, str] | None = None
+    ) -> tuple[tuple[Passage, ...], Features | None]:
+        """Return at least k passages of linked retrieval, and the features of candidates if there are several.
+
+        Candidates are the first of those passages, and what a further search from the best of them finds.
+        """
+        linked = self._linked.search_now(query, max(k, _FIRST), where)
+        candidates = {
+            passage.id: with_score(passage, passage.score, (*passage.stages, ("rank", 1 / (1 + rank))))
+            for rank, passage in enumerate(linked[:_FIRST])
+        }
+        expanded = {passage.id: self._expand(query, passage, where) for passage in linked[:_SEEDS]}
+        further: dict[str, tuple[int, Passage]] = {}
+        for hits in expanded.values():
+            for place, hit in enumerate(hits):
+                if hit.id not in candidates and further.get(hit.id, (place + 1,))[0] > place:
+                    further[hit.id] = (place, hit)
+        best = sorted(further.values(), key=lambda entry: (entry[0], entry[1].id))[: _CANDIDATES - len(candidates)]
+        for hit, score in self._scored(query, [hit for _, hit in best]):
+            candidates[hit.id] = with_score(hit, score, (("bm25", score), ("rank", 0.0)))
+        if len(candidates) < 2:
+            return linked, None
+        places = {name: {hit.id: place for place, hit in enumerate(hits)} for name, hits in expanded.items()}
+        return linked, Features(self._reader, query, list(candidates.values()), places)
+
+    def _expand(self, query: str, passage: Passage, where: Mapping[str, str] | None) -> list[Passage]:
+        """Search for the question, a passage's title and the rarest names in it that the question has not."""
+        asked = f" {folded(query)} "
+        names = [name for name in self._links.mentions(key_of(passage.id)) if f" {name} " not in asked]
+        names.sort(key=lambda name: (self._links.count(name), name))
+        hits = self._texts.search(" ".join([query, passage.title, *names[:_MAX_NAMES]]), _PER_SEED, where)
+        return [hit for _, _, hit in hits]
+
+    def _scored(self, query: str, hits: Sequence[Passage]) -> list[tuple[Passage, float]]:
+        """Return passages with their BM25 scores, in units of the best one for this query."""
+        if not hits:
+            return []
+        highest = max((score for _, score, _ in self._texts.search(query, 1)), default=0.0) or 1.0
+        scores = self._texts.scored(query, [key_of(hit.id) for hit in hits])
+        return [(hit, round(scores[key_of(hit.id)][0] / highest, LEAF_DECIMALS)) for hit in hits]
+
+
+class Ranked:
+    """A retriever over an index with links, and a ranker."""
+
+    kind = "ranked"
+    remote = False
+
+    def __init__(self, index: Index, ranker: Ranker) -> None:
+        self._finder = CandidateFinder(index)
+        self._ranker = ranker
+        self.identity = f"{self.kind}:{ranker.digest}:{self._finder.identity}"
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return await asyncio.to_thread(self.search_now, query, k, where)
+
+    async def aclose(self) -> None:
+        return None
+
+    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Search in this thread."""
+        if k <= 0:
+            return ()
+        linked, features = self._finder.find(query, k, where)
+        if features is None:
+            return linked[:k]
+        scores = self._ranker.scores(features).round(LEAF_DECIMALS).tolist()
+        ranked = [
+            with_score(passage, score, (*passage.stages[:-1], ("ranked", score)))
+            for passage, score in zip(features.candidates, scores, strict=True)
+        ]
+        ranked.sort(key=lambda passage: (-passage.score, passage.id))
+        known, lowest = {passage.id for passage in ranked}, ranked[-1].score
+        rest = [passage for passage in linked if passage.id not in known]
+        ranked += [with_score(passage, lowest - place, passage.stages) for place, passage in enumerate(rest, 1)]
+        return tuple(ranked[:k])

@@ -1,0 +1,182 @@
+"""Fit the ranker of retrieval to questions with gold passages, on a CPU.
+
+First the trees that see each passage alone, once for each fold of the questions without it; then the trees that see it
+after others, on scores of trees that did not see the question. What is done is kept in OUT.part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hoptree import __version__
+from hoptree.core.errors import InputError
+from hoptree.core.files import atomic_write
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.rank_features import ALONE, CHAINED, Features
+from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Trees, read_trees
+from hoptree.training.boosting import Growth, Lists, grow
+from hoptree.training.leakage import Excluded, admit
+from hoptree.training.questions import TrainingQuestion, read_training_questions
+
+_FOLDS = 4
+_TREES_BETWEEN_SAVES = 25
+_ALONE, _CHAINED = Growth(trees=150), Growth(trees=250)
+_BALANCE = 0.5
+"""A question of a data set weighs by this power of how many fewer questions its set has than the largest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankerSpec:
+    """Questions with gold passages, the index of each data set ("" for all others), and what is measured on."""
+
+    data: tuple[Path, ...]
+    corpora: Mapping[str, str]
+    out: Path
+    exclude: tuple[Path, ...]
+
+
+OnProgress = Callable[[str, int, int], None]
+Extract = Callable[[Features, int], NDArray[Any]]
+
+
+def fit_ranker(spec: RankerSpec, on_progress: OnProgress = lambda stage, done, total: None) -> dict[str, Any]:
+    """Fit a ranker and write it; return what it was made from."""
+    questions = [each for each in read_training_questions(spec.data) if each.example.supporting_ids]
+    if not questions:
+        raise InputError("No question names its gold passages.", 'Give rows with a list "supporting_ids".')
+    admitted = admit(questions, Excluded(spec.exclude), any_split=True)
+    by_set: dict[str, list[TrainingQuestion]] = {}
+    for question in admitted.questions:
+        by_set.setdefault(question.example.dataset, []).append(question)
+    sources = [_Source(name, Index(_corpus(spec, name)), each) for name, each in by_set.items()]
+    made_from = {
+        "questions": {source.name: len(source.questions) for source in sources},
+        "ids": _digest([question.key for question in admitted.questions]),
+        "indexes": {source.name: source.index.manifest.digest for source in sources},
+        "left_out": admitted.left_out,
+        "excluded": [path.name for path in spec.exclude],
+        "alone": asdict(_ALONE),
+        "chained": asdict(_CHAINED),
+        "hoptree": __version__,
+    }
+    kept = _Kept(spec.out.with_name(f"{spec.out.name}.part"), _digest(made_from), on_progress)
+    alone = [kept.lists("alone", source, lambda features, _: features.alone()) for source in sources]
+    folds = [kept.trees(f"alone-without-{fold}", _join(alone, fold), ALONE, _ALONE) for fold in range(_FOLDS)]
+    first = kept.trees("alone", _join(alone), ALONE, _ALONE)
+
+    def chain(features: Features, fold: int) -> NDArray[Any]:
+        rows = features.alone()
+        return features.chained(rows, folds[fold].score(rows))
+
+    chained = [kept.lists("chained", source, chain) for source in sources]
+    second = kept.trees("chained", _join(chained), CHAINED, _CHAINED)
+    parts = {"alone": first.as_dict(ALONE), "chained": second.as_dict(CHAINED)}
+    atomic_write(spec.out, [json.dumps({"format": FORMAT, "made_from": made_from, **parts}, separators=(",", ":"))])
+    kept.remove()
+    return made_from
+
+
+def _corpus(spec: RankerSpec, name: str) -> Path:
+    folder = spec.corpora.get(name, spec.corpora.get(""))
+    if folder is None:
+        raise InputError(f"No index is given for the questions of '{name}'.", f"Add --corpus {name}=INDEX.")
+    return Path(folder)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A data set's index and its questions."""
+
+    name: str
+    index: Index
+    questions: Sequence[TrainingQuestion]
+
+
+def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None = None) -> Lists:
+    """Join the lists of all data sets, without those of a fold and those with nothing to tell apart."""
+    largest = max(len(each["lengths"]) for each in sets)
+    parts: list[Lists] = []
+    for each in sets:
+        lengths, relevant = each["lengths"], each["relevant"]
+        hits = np.add.reduceat(relevant.astype(np.int64), np.cumsum(lengths) - lengths)
+        chosen = (hits > 0) & (hits < lengths) & (np.arange(len(lengths)) % _FOLDS != without_fold)
+        rows = np.repeat(chosen, lengths)
+        weights = np.full(chosen.sum(), (largest / len(lengths)) ** _BALANCE)
+        parts.append(Lists(each["rows"][rows], relevant[rows], lengths[chosen], weights))
+    if not sum(len(part.lengths) for part in parts):
+        raise InputError("No gold passage is among the candidates of any question.", "Give the indexes that hold them.")
+    return Lists(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Lists)))
+
+
+class _Kept:
+    """What is done of a fit, in a folder beside its result; of another fit it is begun anew."""
+
+    def __init__(self, folder: Path, digest: str, on_progress: OnProgress) -> None:
+        self._folder, self._on_progress = folder, on_progress
+        marker = folder / "fit"
+        try:
+            if folder.exists() and (not marker.is_file() or marker.read_text(encoding="utf-8") != digest):
+                shutil.rmtree(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            atomic_write(marker, [digest])
+        except OSError as error:
+            cause = f"{folder} cannot be written: {error.strerror or error}."
+            raise InputError(cause, "Give --out a file that can.") from error
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder)
+
+    def lists(self, stage: str, source: _Source, extract: Extract) -> Mapping[str, NDArray[Any]]:
+        """Return the features of every question of a data set."""
+        path = self._folder / f"{stage}-{source.name}.npz"
+        if not path.is_file():
+            arrays = self._extracted(f"{stage}, {source.name}", source, extract)
+            fresh = path.with_suffix(".new.npz")
+            np.savez(fresh, allow_pickle=False, **arrays)
+            fresh.replace(path)
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _extracted(self, stage: str, source: _Source, extract: Extract) -> dict[str, NDArray[Any]]:
+        finder = CandidateFinder(source.index)
+        rows: list[NDArray[Any]] = []
+        relevant: list[list[bool]] = []
+        for count, question in enumerate(source.questions):
+            self._on_progress(stage, count, len(source.questions))
+            text, gold = question.example.question, set(question.example.supporting_ids)
+            _, features = finder.find(text, 0)
+            if features is None:
+                continue
+            rows.append(extract(features, count % _FOLDS))
+            relevant.append([passage.id in gold for passage in features.candidates])
+        lengths = np.array([len(each) for each in relevant])
+        return {
+            "rows": np.concatenate(rows).astype(np.float32),
+            "relevant": np.concatenate(relevant).astype(bool),
+            "lengths": lengths,
+        }
+
+    def trees(self, name: str, lists: Lists, names: Sequence[str], how: Growth) -> Trees:
+        """Return grown trees, going on with those that were saved."""
+        path = self._folder / f"{name}.json"
+        begun = read_trees(json.loads(path.read_text(encoding="utf-8")), names) if path.is_file() else None
+
+        def save(trees: Trees) -> None:
+            self._on_progress(name, len(trees.leaves), how.trees)
+            if len(trees.leaves) % _TREES_BETWEEN_SAVES == 0 or len(trees.leaves) == how.trees:
+                atomic_write(path, [json.dumps(trees.as_dict(names))])
+
+        return grow(lists, how, begun, save)
