@@ -15,13 +15,14 @@ import pytest
 from tests.retrieval.linked_films import QUESTION, films
 
 from hoptree.core.errors import ConfigError, MissingModel
+from hoptree.core.values import Passage
 from hoptree.core.weights import FORMAT as WEIGHTS_FORMAT
 from hoptree.core.weights import MANIFEST, TrainedWeights
 from hoptree.retrieval import opening, ranker
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.rank_features import AFTER, ALONE, CHAINED
+from hoptree.retrieval.rank_features import AFTER, ALONE, CHAINED, SENTENCE
 from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Ranked, Trees, read_ranker
 
 HEARD = "hoptree.retrieval"
@@ -36,7 +37,8 @@ def stumps(names: tuple[str, ...], **worth: float) -> dict[str, Any]:
 
 
 def weights(**chained: float) -> dict[str, Any]:
-    return {"format": FORMAT, "alone": stumps(ALONE, score=1.0), "chained": stumps(CHAINED, **chained)}
+    parts = {"alone": stumps(ALONE, score=1.0), "sentence": stumps(SENTENCE, names_other=2.0, relation=1.0)}
+    return {"format": FORMAT, "chained": stumps(CHAINED, **chained), **parts}
 
 
 @pytest.fixture
@@ -112,6 +114,16 @@ def test_passages_are_ranked_by_the_trees(folder: Path, written: Callable[[Any],
     assert dict(found[0].stages)["ranked"] == 2.0 and "rank" not in dict(found[0].stages)
     assert found == asyncio.run(retriever.search(QUESTION, k=5))
     assert read.digest in retriever.identity
+
+
+def test_sentences_are_scored_by_what_they_say_and_whom_they_name(folder: Path, written: Callable[[Any], Path]) -> None:
+    retriever = Ranked(Index(folder), read_ranker(written(weights(mentioned=1.0))))
+    kite = Passage("kite", "Red Kite", "It rained. Red Kite is a film by Ada Moor. Its director was born late. Ends.")
+    long = Passage("long", "Long", "Nothing. " * 30)
+    scores = retriever.sentence_scores(QUESTION, [kite, Passage("ada", "Ada Moor", "She lived."), long])
+    assert scores[:2] == [[0.0, 3.0, 1.0, 0.0], [0.0]] and scores[2] == [0.0] * 30
+    assert retriever.sentence_scores(QUESTION, []) == []
+    assert retriever.sentence_scores(QUESTION, [Passage("none", "", "")]) == [[]]
 
 
 def test_more_are_found_than_are_ranked(folder: Path, written: Callable[[Any], Path], monkeypatch: Any) -> None:

@@ -63,10 +63,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankerSpec:
     """Films and their directors, a question for each film, and two questions that are measured on."""
     monkeypatch.setattr(fitting, "_ALONE", SMALL)
     monkeypatch.setattr(fitting, "_CHAINED", SMALL)
+    monkeypatch.setattr(fitting, "_SENTENCE", SMALL)
     passages, rows = [], []
     for n in range(12):
-        passages.append(Passage(f"f{n}", f"Grey Gull{n}", f"Grey Gull{n} is a film by Eva Lund{n}, shot in a barn."))
-        passages.append(Passage(f"d{n}", f"Eva Lund{n}", f"Her childhood passed at Hamlet{n}."))
+        passages.append(
+            Passage(f"f{n}", f"Grey Gull{n}", f"Grey Gull{n} is a film by Eva Lund{n}, shot in a barn. It rained.")
+        )
+        passages.append(Passage(f"d{n}", f"Eva Lund{n}", f"She had a brother. Her childhood passed at Hamlet{n}."))
         question = f"Where was the director of the film Grey Gull{n} born?"
         rows.append({"id": str(n), "question": question, "answers": [f"Hamlet{n}"], "dataset": "films"})
         rows[-1]["supporting_ids"] = [f"f{n}", f"d{n}"]
@@ -85,10 +88,11 @@ def test_a_ranker_is_fitted_to_what_is_not_measured_on(world: RankerSpec) -> Non
     stages: list[str] = []
     made_from = fit_ranker(world, lambda stage, done, total: stages.append(stage))
     assert made_from["questions"] == {"films": 10} and sum(made_from["left_out"].values()) == 2
-    assert len(read_ranker(world.out).chained.leaves) == SMALL.trees
+    read = read_ranker(world.out)
+    assert len(read.chained.leaves) == len(read.sentence.leaves) == SMALL.trees
     assert json.loads(world.out.read_text())["made_from"]["ids"] == made_from["ids"]
     assert not world.out.with_name("r.json.part").exists()
-    assert {"alone, films", "alone", "chained, films", "chained"} <= set(stages)
+    assert {"alone, films", "alone", "chained, films", "chained", "sentence"} <= set(stages)
 
 
 def _stop(at: str, done: int) -> Callable[[str, int, int], None]:
@@ -112,6 +116,13 @@ def test_a_fit_that_was_cut_off_ends_the_same(world: RankerSpec, stage: str, don
     fit_ranker(world, lambda stage, done, total: again.append((stage, done)))
     assert ("alone, films", 1) not in again and ("alone-without-0", 1) not in again
     assert world.out.read_bytes() == at_once
+
+
+def test_sentences_are_scored_by_words_where_each_passage_has_one(world: RankerSpec, tmp_path: Path) -> None:
+    passages = [Passage(f"{kind}{n}", f"Title {kind}{n}", f"The film Gull{n}") for kind in "fd" for n in range(12)]
+    index_passages(passages, tmp_path / "short")
+    fit_ranker(RankerSpec(world.data, {"": str(tmp_path / "short")}, world.out, world.exclude))
+    assert len(read_ranker(world.out).sentence.leaves) == 1
 
 
 def test_another_fit_is_begun_anew(world: RankerSpec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,34 +8,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from math import log
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.links import Links, folded, names_of
-from hoptree.retrieval.index.text_index import Texts
-from hoptree.text.names import name_spans, sentences
+from hoptree.retrieval.index.links import folded
+from hoptree.retrieval.passage_views import DIGIT, YEAR, PassageReader
+from hoptree.text.names import name_spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_VIEWS_KEPT = 2_000
-_MAX_SENTENCES = 24
 _SEEDS = 10
 """Best passages by the first search: their links count among the features of a passage alone."""
 _CHOSEN = 9
 """Best passages by their features alone: each is tried as the one already chosen."""
 _MAX_SHARERS = 20
 """A name that more candidates mention tells nothing."""
-_MAX_NUMBERS = 40
 _DECIMALS = 6
 """Of a feature: further ones depend on the processor."""
-_YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
-_DIGIT = re.compile(r"\d")
 _COMPARISON = re.compile(
     r"\b(?:both|same|first|earlier|later|older|younger|more|longer|larger|bigger|higher|or|between|than|also|common)\b",
     re.IGNORECASE,
@@ -71,57 +62,22 @@ CHAINED = (
     *(f"second_{name}" for name in (*AFTER, "gap")),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class PassageView:
-    """What features need of a passage, whatever the question."""
-
-    title_terms: frozenset[str]
-    terms: frozenset[str]
-    sentence_terms: tuple[frozenset[str], ...]
-    folded_sentences: tuple[str, ...]
-    folded_text: str
-    names: tuple[str, ...]
-    mentions: tuple[str, ...]
-    has_year: bool
-    digits: int
-
-
-class PassageReader:
-    """Reads passages of an index into views, and weighs words and names by how rare they are."""
-
-    def __init__(self, texts: Texts, links: Links) -> None:
-        self.texts = texts
-        # None of these refers to `self`: a cycle would keep the index open.
-        view: Callable[[str, str, str, tuple[str, ...]], PassageView] = lru_cache(_VIEWS_KEPT)(
-            lambda *passage: _view(texts, links, *passage)
-        )
-        self._view = view
-        self.rarity: Callable[[str], float] = lru_cache(10_000)(
-            lambda name: 1 / (1 + 0.5 * log(max(links.count(name), 1)))
-        )
-
-    def view(self, passage: Passage) -> PassageView:
-        """Return the view of a passage."""
-        return self._view(passage.id, passage.title, passage.text, passage.aliases)
-
-
-def _view(texts: Texts, links: Links, name: str, title: str, text: str, aliases: tuple[str, ...]) -> PassageView:
-    parts = sentences(text)[:_MAX_SENTENCES] or (text,)
-    title_terms = frozenset(texts.terms(title))
-    sentence_terms = tuple(frozenset(texts.terms(part)) for part in parts)
-    folded_sentences = tuple(f" {folded(part)} " for part in parts)
-    return PassageView(
-        title_terms,
-        title_terms.union(*sentence_terms),
-        sentence_terms,
-        folded_sentences,
-        "".join(folded_sentences),
-        tuple(dict.fromkeys(filter(None, map(folded, names_of(title, aliases))))),
-        links.mentions(key_of(name)),
-        _YEAR.search(text) is not None,
-        min(len(_DIGIT.findall(text)), _MAX_NUMBERS),
-    )
+SENTENCE = (
+    *(
+        "covered",
+        "covered_text",
+        "relation",
+        "beyond_title",
+        "relative",
+        "before",
+        "behind",
+        "place",
+        "from_end",
+        "terms",
+    ),
+    *("names_other", "named_by", "asked_name", "new_names", "dates", "numbers", "title_asked", "passage_covered"),
+    *("q_terms", "q_comparison", "q_yes_no"),
+)
 
 
 class Features:
@@ -154,9 +110,9 @@ class Features:
         self._is_name = np.array([term in in_names for term in terms], dtype=bool)
         self._in_title = self._matrix(terms, [view.title_terms for view in views])
         self._in_sentence = self._matrix(terms, [held for view in views for held in view.sentence_terms])
-        counts = [len(view.sentence_terms) for view in views]
-        self._starts = np.cumsum([0, *counts])[:-1]
-        self._owners = np.repeat(np.arange(len(views)), counts)
+        self._counts = np.array([len(view.sentence_terms) for view in views])
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._owners = np.repeat(np.arange(len(views)), self._counts)
         self._in_text = np.logical_or.reduceat(self._in_sentence, self._starts, axis=0)
         self._has = self._in_text | self._in_title
         self._with_title = self._in_sentence | self._in_title[self._owners]
@@ -206,7 +162,7 @@ class Features:
         bm25 = np.array([stage.get("bm25", 0.0) for stage in stages])
         bm25_rank = np.empty(count)
         bm25_rank[np.argsort(-bm25, kind="stable")] = np.arange(count)
-        asked = np.array([any(f" {name} " in self._folded for name in view.names) for view in self._views], dtype=float)
+        asked = self._titles_asked()
         columns = [
             scores,
             np.array([stage.get("rank", 0.0) for stage in stages]),
@@ -246,15 +202,26 @@ class Features:
         ]
         return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
 
+    def _titles_asked(self) -> NDArray[Any]:
+        """Return 1 for each candidate whose name is in the question."""
+        asked = [any(f" {name} " in self._folded for name in view.names) for view in self._views]
+        return self._np.array(asked, dtype=float)
+
+    def _asked_kind(self) -> tuple[float, bool, bool]:
+        """Return how many words the question has, and if it compares or asks for yes or no."""
+        query = self._query
+        return len(self._weights), _COMPARISON.search(query) is not None, _YES_NO.match(query) is not None
+
     def _question(self, titles: float, best: float) -> list[float]:
         """Return what features tell of the question itself."""
         lowered = self._query.lower()
+        count, compares, yes_no = self._asked_kind()
         return [
-            len(self._weights),
+            count,
             len(name_spans(self._query)),
             titles,
-            _COMPARISON.search(self._query) is not None,
-            _YES_NO.match(self._query) is not None,
+            compares,
+            yes_no,
             len(_NESTED.findall(self._query)),
             best,
             *(word in lowered for word in _QUESTION_WORDS),
@@ -394,3 +361,62 @@ class Features:
             row = np.minimum(np.where(rank <= place, place + 1, place), len(chosen) - 1).astype(int)
             columns += [after[row, np.arange(count)], (first[chosen[row]] - first)[:, None]]
         return self._rounded(np.concatenate(columns, axis=1))
+
+    def of_sentences(self) -> NDArray[Any]:
+        """Return a row of features for each sentence of each candidate, the candidates being read together."""
+        np, weights = self._np, self._weights
+        relation = np.where(self._is_name, 0.0, weights)
+        covered, in_text = self._with_title @ weights, self._in_sentence @ weights
+        count = self._counts[self._owners]
+        place = np.arange(len(covered)) - self._starts[self._owners]
+        beside = np.concatenate([[0.0], in_text, [0.0]])
+        texts = [text for view in self._views for text in view.folded_sentences]
+        names = [[f" {name} " for name in view.names] for view in self._views]
+        others = [
+            sum(owner != at and any(name in text for name in each) for at, each in enumerate(names))
+            for text, owner in zip(texts, self._owners, strict=True)
+        ]
+        mentions = [[f" {name} " for name in view.mentions] for view in self._views]
+        inside = [
+            [name in self._folded for name in mentions[owner] if name in text]
+            for text, owner in zip(texts, self._owners, strict=True)
+        ]
+        named_by = np.array([sum(name in text for text in texts for name in each) for each in names])
+        columns = [
+            covered,
+            in_text,
+            self._in_sentence @ relation / (relation.sum() or 1.0),
+            (self._in_sentence & ~self._in_title[self._owners]) @ weights,
+            in_text / np.maximum(self._best(in_text)[self._owners], 1e-9),
+            np.where(place > 0, beside[:-2], 0.0),
+            np.where(place < count - 1, beside[2:], 0.0),
+            place,
+            count - 1 - place,
+            np.array([len(held) for view in self._views for held in view.sentence_terms]),
+            np.array(others),
+            named_by[self._owners],
+            np.array([sum(asked) for asked in inside]),
+            np.array([len(asked) - sum(asked) for asked in inside]),
+            np.array([bool(YEAR.search(text)) for text in texts]) * bool(_TIME.search(self._query)),
+            np.array([bool(DIGIT.search(text)) for text in texts]) * bool(_QUANTITY.search(self._query)),
+            self._titles_asked()[self._owners],
+            (self._has @ weights)[self._owners],
+            *(np.full(len(texts), value, dtype=float) for value in self._asked_kind()),
+        ]
+        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
+
+    def by_passage(self, values: NDArray[Any]) -> list[list[float]]:
+        """Split values of sentences into lists, one for each candidate."""
+        return [part.tolist() for part in self._np.split(values, self._starts[1:])]
+
+    def of(self, passages: Sequence[Passage]) -> Features:
+        """Return the features of other passages for the same question."""
+        return Features(self._reader, self._query, passages, {})
+
+    def sentences_with(self, texts: Iterable[str]) -> NDArray[Any]:
+        """Tell of each sentence of each candidate whether it has any of these texts, or the name of another one."""
+        sought = [f" {folded(text)} " for text in texts]
+        names = [[f" {name} " for name in view.names] for view in self._views]
+        others = [sum((each for at, each in enumerate(names) if at != owner), sought) for owner in range(len(names))]
+        pairs = [(text, others[owner]) for owner, view in enumerate(self._views) for text in view.folded_sentences]
+        return self._np.array([any(name in text for name in each) for text, each in pairs], dtype=bool)

@@ -24,7 +24,9 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, folded
 from hoptree.retrieval.linked import Linked, with_score
-from hoptree.retrieval.rank_features import ALONE, CHAINED, Features, PassageReader
+from hoptree.retrieval.passage_views import PassageReader
+from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Features
+from hoptree.text.names import sentences
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "hoptree-ranker-1"
 FILE = "ranker.json"
+PARTS = {"alone": ALONE, "chained": CHAINED, "sentence": SENTENCE}
+"""The trees of a ranker, and the features they are over."""
 _REMEDY = "Install it anew (pip install --force-reinstall hoptree-weights), or search with --retriever linked."
 _FIRST = 30
 """Passages of linked retrieval that are ranked."""
@@ -77,12 +81,17 @@ class Ranker:
 
     alone: Trees
     chained: Trees
+    sentence: Trees
     digest: str
 
     def scores(self, features: Features) -> NDArray[np.float64]:
         """Score every candidate."""
         alone = features.alone()
         return self.chained.score(features.chained(alone, self.alone.score(alone)))
+
+    def sentence_scores(self, features: Features) -> list[list[float]]:
+        """Score every sentence of each candidate by whether it says what the question asks for or leads there."""
+        return features.by_passage(self.sentence.score(features.of_sentences()).round(LEAF_DECIMALS))
 
 
 def read_ranker(path: Path) -> Ranker:
@@ -97,10 +106,10 @@ def read_ranker(path: Path) -> Ranker:
         data = json.loads(content)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"it is not of the format {FORMAT}")
-        alone, chained = (read_trees(data.get(name), names) for name, names in (("alone", ALONE), ("chained", CHAINED)))
+        alone, chained, sentence = (read_trees(data.get(name), names) for name, names in PARTS.items())
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path} holds no ranker ({error}).", _REMEDY) from error
-    return Ranker(alone, chained, hashlib.sha256(content).hexdigest()[:12])
+    return Ranker(alone, chained, sentence, hashlib.sha256(content).hexdigest()[:12])
 
 
 def read_trees(data: Any, names: Sequence[str]) -> Trees:
@@ -166,6 +175,10 @@ class CandidateFinder:
         places = {name: {hit.id: place for place, hit in enumerate(hits)} for name, hits in expanded.items()}
         return linked, Features(self._reader, query, list(candidates.values()), places)
 
+    def read(self, query: str, passages: Sequence[Passage]) -> Features:
+        """Return the features of given passages."""
+        return Features(self._reader, query, passages, {})
+
     def _expand(self, query: str, passage: Passage, where: Mapping[str, str] | None) -> list[Passage]:
         """Search for the question, a passage's title and the rarest names in it that the question has not."""
         asked = f" {folded(query)} "
@@ -217,3 +230,12 @@ class Ranked:
         rest = [passage for passage in linked if passage.id not in known]
         ranked += [with_score(passage, lowest - place, passage.stages) for place, passage in enumerate(rest, 1)]
         return tuple(ranked[:k])
+
+    def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
+        """Score the sentences of passages that are read together, in the order of `hoptree.text.names.sentences`.
+
+        Those beyond the first 24 of a passage score as its lowest.
+        """
+        scores = self._ranker.sentence_scores(self._finder.read(query, passages)) if passages else []
+        counts = [len(sentences(passage.text)) for passage in passages]
+        return [each[:count] + [min(each)] * (count - len(each)) for each, count in zip(scores, counts, strict=True)]

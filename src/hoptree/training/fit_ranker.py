@@ -1,7 +1,7 @@
 """Fit the ranker of retrieval to questions with gold passages, on a CPU.
 
-First the trees that see each passage alone, once for each fold of the questions without it; then the trees that see it
-after others, on scores of trees that did not see the question. What is done is kept in OUT.part.
+First the trees that see each passage alone, also without each fold of the questions; then those that see it after
+others, by the scores of trees that did not see the question; last those of sentences. What is done is in OUT.part.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from numpy.typing import NDArray
 from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.rank_features import ALONE, CHAINED, Features
-from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Trees, read_trees
+from hoptree.retrieval.index.links import folded
+from hoptree.retrieval.rank_features import ALONE, SENTENCE, Features
+from hoptree.retrieval.ranker import FORMAT, PARTS, CandidateFinder, Trees, read_trees
 from hoptree.training.boosting import Growth, Lists, grow
 from hoptree.training.leakage import Excluded, admit
 from hoptree.training.questions import TrainingQuestion, read_training_questions
 
 _FOLDS = 4
 _TREES_BETWEEN_SAVES = 25
-_ALONE, _CHAINED = Growth(trees=150), Growth(trees=250)
+_ALONE, _CHAINED, _SENTENCE = Growth(trees=150), Growth(trees=250), Growth(trees=80, depth=4)
 _BALANCE = 0.5
 """A question of a data set weighs by this power of how many fewer questions its set has than the largest one."""
 
@@ -44,8 +46,13 @@ class RankerSpec:
     exclude: tuple[Path, ...]
 
 
+_BY_WORDS = Trees(np.array([[SENTENCE.index("covered")]]), np.array([[0.0]]), np.array([[0.0, 1.0]]))
+"""Scores of sentences where there is nothing to learn them from."""
+_NO_TEXT = frozenset(("", "yes", "no", "noanswer"))
 OnProgress = Callable[[str, int, int], None]
-Extract = Callable[[Features, int], NDArray[Any]]
+Rows = tuple[NDArray[Any], Sequence[bool], Sequence[int]]
+"""Features, whether each row is relevant, and the lengths of the lists that they are of."""
+Extract = Callable[[Features, Example, int], Rows]
 
 
 def fit_ranker(spec: RankerSpec, on_progress: OnProgress = lambda stage, done, total: None) -> dict[str, Any]:
@@ -66,23 +73,46 @@ def fit_ranker(spec: RankerSpec, on_progress: OnProgress = lambda stage, done, t
         "excluded": [path.name for path in spec.exclude],
         "alone": asdict(_ALONE),
         "chained": asdict(_CHAINED),
+        "sentence": asdict(_SENTENCE),
         "hoptree": __version__,
     }
-    kept = _Kept(spec.out.with_name(f"{spec.out.name}.part"), _digest(made_from), on_progress)
-    alone = [kept.lists("alone", source, lambda features, _: features.alone()) for source in sources]
+    kept = _Kept(spec.out.with_name(f"{spec.out.name}.part"), _digest([made_from, PARTS]), on_progress)
+    alone = [kept.lists("alone", source, _alone_rows) for source in sources]
     folds = [kept.trees(f"alone-without-{fold}", _join(alone, fold), ALONE, _ALONE) for fold in range(_FOLDS)]
-    first = kept.trees("alone", _join(alone), ALONE, _ALONE)
 
-    def chain(features: Features, fold: int) -> NDArray[Any]:
-        rows = features.alone()
-        return features.chained(rows, folds[fold].score(rows))
+    def chained_rows(features: Features, example: Example, fold: int) -> Rows:
+        rows, relevant, lengths = _alone_rows(features, example, fold)
+        return features.chained(rows, folds[fold].score(rows)), relevant, lengths
 
-    chained = [kept.lists("chained", source, chain) for source in sources]
-    second = kept.trees("chained", _join(chained), CHAINED, _CHAINED)
-    parts = {"alone": first.as_dict(ALONE), "chained": second.as_dict(CHAINED)}
-    atomic_write(spec.out, [json.dumps({"format": FORMAT, "made_from": made_from, **parts}, separators=(",", ":"))])
+    chained = [kept.lists("chained", source, chained_rows) for source in sources]
+    sentence = [kept.lists("sentence", source, _sentence_rows) for source in sources]
+    grown = {
+        name: kept.trees(name, _join(sets), PARTS[name], how).as_dict(PARTS[name])
+        for name, sets, how in (
+            ("alone", alone, _ALONE),
+            ("chained", chained, _CHAINED),
+            ("sentence", sentence, _SENTENCE),
+        )
+    }
+    atomic_write(spec.out, [json.dumps({"format": FORMAT, "made_from": made_from, **grown}, separators=(",", ":"))])
     kept.remove()
     return made_from
+
+
+def _alone_rows(features: Features, example: Example, fold: int) -> Rows:
+    relevant = [passage.id in example.supporting_ids for passage in features.candidates]
+    return features.alone(), relevant, [len(relevant)]
+
+
+def _sentence_rows(features: Features, example: Example, fold: int) -> Rows:
+    """Return the sentences of gold passages; relevant is what has an answer, or the name of another gold passage."""
+    gold = [passage for passage in features.candidates if passage.id in example.supporting_ids]
+    answers = {folded(answer) for answer in (*example.answers, *example.decomposition_answers)} - _NO_TEXT
+    if not gold:
+        return np.zeros((0, len(SENTENCE))), [], []
+    read = features.of(gold)
+    relevant = read.sentences_with(answers)
+    return read.of_sentences(), relevant.tolist(), [len(part) for part in read.by_passage(relevant)]
 
 
 def _corpus(spec: RankerSpec, name: str) -> Path:
@@ -112,12 +142,10 @@ def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None =
     for each in sets:
         lengths, relevant = each["lengths"], each["relevant"]
         hits = np.add.reduceat(relevant.astype(np.int64), np.cumsum(lengths) - lengths)
-        chosen = (hits > 0) & (hits < lengths) & (np.arange(len(lengths)) % _FOLDS != without_fold)
+        chosen = (hits > 0) & (hits < lengths) & (each["folds"] != without_fold)
         rows = np.repeat(chosen, lengths)
         weights = np.full(chosen.sum(), (largest / len(lengths)) ** _BALANCE)
         parts.append(Lists(each["rows"][rows], relevant[rows], lengths[chosen], weights))
-    if not sum(len(part.lengths) for part in parts):
-        raise InputError("No gold passage is among the candidates of any question.", "Give the indexes that hold them.")
     return Lists(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Lists)))
 
 
@@ -152,25 +180,26 @@ class _Kept:
 
     def _extracted(self, stage: str, source: _Source, extract: Extract) -> dict[str, NDArray[Any]]:
         finder = CandidateFinder(source.index)
-        rows: list[NDArray[Any]] = []
-        relevant: list[list[bool]] = []
+        parts: list[tuple[NDArray[Any], Sequence[bool], Sequence[int], Sequence[int]]] = []
         for count, question in enumerate(source.questions):
             self._on_progress(stage, count, len(source.questions))
-            text, gold = question.example.question, set(question.example.supporting_ids)
-            _, features = finder.find(text, 0)
+            _, features = finder.find(question.example.question, 0)
             if features is None:
                 continue
-            rows.append(extract(features, count % _FOLDS))
-            relevant.append([passage.id in gold for passage in features.candidates])
-        lengths = np.array([len(each) for each in relevant])
+            rows, relevant, lengths = extract(features, question.example, count % _FOLDS)
+            parts.append((rows, relevant, lengths, [count % _FOLDS] * len(lengths)))
+        kinds = {"rows": np.float32, "relevant": np.bool_, "lengths": np.int64, "folds": np.int64}
         return {
-            "rows": np.concatenate(rows).astype(np.float32),
-            "relevant": np.concatenate(relevant).astype(bool),
-            "lengths": lengths,
+            name: np.concatenate([part[at] for part in parts]).astype(kind)
+            for at, (name, kind) in enumerate(kinds.items())
         }
 
     def trees(self, name: str, lists: Lists, names: Sequence[str], how: Growth) -> Trees:
         """Return grown trees, going on with those that were saved."""
+        if not len(lists.lengths):
+            if name == "sentence":  # every passage is one sentence
+                return _BY_WORDS
+            raise InputError("No gold passage is among the candidates of any question.", "Give indexes that hold them.")
         path = self._folder / f"{name}.json"
         begun = read_trees(json.loads(path.read_text(encoding="utf-8")), names) if path.is_file() else None
 
