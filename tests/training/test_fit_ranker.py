@@ -28,7 +28,7 @@ def lists(seed: int = 0, count: int = 60, size: int = 8) -> Lists:
     rows[:, 2] = rows[:, 2] > 0.5
     worth = (rows[:, 1] - rows[:, 2]).reshape(count, size)
     relevant = (worth == worth.max(axis=1, keepdims=True)).reshape(-1)
-    return Lists(rows, relevant, np.full(count, size), np.ones(count))
+    return Lists(rows, relevant, np.full(count, size))
 
 
 def found(trees: Trees, asked: Lists) -> float:
@@ -54,7 +54,7 @@ def test_growing_goes_on_where_it_was_cut_off() -> None:
 
 def test_features_that_never_differ_are_not_asked() -> None:
     asked = lists()
-    flat = Lists(np.column_stack([np.ones(len(asked.rows)), asked.rows]), asked.relevant, asked.lengths, asked.weights)
+    flat = Lists(np.column_stack([np.ones(len(asked.rows)), asked.rows]), asked.relevant, asked.lengths)
     assert 0 not in grow(flat, SMALL).features
 
 
@@ -146,3 +146,15 @@ def test_what_cannot_be_fitted_is_said(world: RankerSpec, tmp_path: Path) -> Non
     index_passages([Passage("a", "Goat", "A goat and a film."), Passage("b", "Cow", "A film.")], tmp_path / "other")
     with pytest.raises(InputError, match="No gold passage"):
         fit_ranker(RankerSpec(world.data, {"": str(tmp_path / "other")}, world.out, world.exclude))
+    index_passages([Passage("a", "Goat", "A goat.")], tmp_path / "one")
+    with pytest.raises(InputError, match="No gold passage"):
+        fit_ranker(RankerSpec(world.data, {"": str(tmp_path / "one")}, world.out, world.exclude))
+
+
+def test_a_folder_of_somebody_else_is_not_touched(world: RankerSpec) -> None:
+    theirs = world.out.with_name("r.json.part") / "notes.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="in the way"):
+        fit_ranker(world)
+    assert theirs.read_text(encoding="utf-8") == "mine"

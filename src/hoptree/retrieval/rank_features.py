@@ -25,6 +25,8 @@ _CHOSEN = 9
 """Best passages by their features alone: each is tried as the one already chosen."""
 _MAX_SHARERS = 20
 """A name that more candidates mention tells nothing."""
+_ANY = 0.2
+"""What a shared name is worth where the sentence with it has no further word of the question."""
 _DECIMALS = 6
 """Of a feature: further ones depend on the processor."""
 _COMPARISON = re.compile(
@@ -42,16 +44,17 @@ ALONE = (
     *("covered", "in_title", "in_text", "names", "relation", "adjacent", "first_sentence"),
     *("sentence", "sentence_relation", "sentence_text", "relative", "title_known", "title_asked", "title_terms"),
     *("terms", "sentences", "same_title", "same_title_rank", "mentioned", "mentioned_by", "mentions", "mentions_of"),
-    *("leading_sentence", "shared", "dates", "numbers"),
+    *("leading_sentence", "shared", "dates", "numbers", "meant", "meant_sentence", "meant_relation", "meant_text"),
     *("q_terms", "q_names", "q_titles", "q_comparison", "q_yes_no", "q_nested", "q_best"),
     *(f"q_{word}" for word in _QUESTION_WORDS),
 )
 AFTER = (
-    *("new", "new_names", "new_relation", "new_sentence", "union", "both", "left"),
+    *("new", "new_names", "new_relation", "new_sentence", "meant_new", "meant_new_sentence", "union", "both", "left"),
     *("to", "to_sentence", "to_place", "to_rarity", "from", "from_new", "from_rarity"),
-    *("shared", "shared_count", "shared_new", "shared_sentence", "same_title", "alike", "title_terms", "expanded"),
+    *("shared", "shared_count", "shared_new", "shared_sentence", "bridge", "bridge_title", "bridge_first"),
+    *("same_title", "alike", "title_terms", "expanded"),
 )
-_OPEN = 4
+_OPEN = 6
 """The first features of AFTER say what is new: their least over the best chosen passages counts too."""
 CHAINED = (
     *ALONE,
@@ -116,6 +119,11 @@ class Features:
         self._in_text = np.logical_or.reduceat(self._in_sentence, self._starts, axis=0)
         self._has = self._in_text | self._in_title
         self._with_title = self._in_sentence | self._in_title[self._owners]
+        near = [reader.related.get(term, frozenset()) for term in terms]
+        held = [each for view in views for each in view.sentence_terms]
+        rows = [[bool(each & meant) for meant in near] for each in held]
+        self._meant_sentence = self._with_title | np.array(rows, dtype=bool).reshape(self._with_title.shape)
+        self._meant = np.logical_or.reduceat(self._meant_sentence, self._starts, axis=0)
         self._mentions: dict[tuple[int, int], int] = {}
 
     def _matrix(self, terms: Sequence[str], held: Sequence[frozenset[str]]) -> NDArray[Any]:
@@ -198,6 +206,10 @@ class Features:
             self._shared(seeds)[0].max(axis=0),
             np.array([view.has_year for view in self._views]) * bool(_TIME.search(self._query)),
             np.array([view.digits for view in self._views]) * bool(_QUANTITY.search(self._query)),
+            self._meant @ weights,
+            self._best(self._meant_sentence @ weights),
+            self._best(self._meant_sentence @ relation) / (relation.sum() or 1.0),
+            self._best((self._meant_sentence & ~self._in_title[self._owners]) @ weights),
             *(np.full(count, value, dtype=float) for value in self._question(asked.sum(), covered.max())),
         ]
         return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
@@ -257,31 +269,39 @@ class Features:
     def _shared(self, chosen: NDArray[Any]) -> NDArray[Any]:
         """Return, for names that a chosen passage and a candidate mention and the question does not:
 
-        the rarest, how many, what is new in the candidate's sentence with it, what the chosen one's sentence covers.
+        the rarest; how many; what is new in the candidate's sentence with one; what the chosen one's sentence covers;
+        both together; and the latter for names in the candidate's title, and in its first sentence.
         """
         np = self._np
         rows = {int(place): row for row, place in enumerate(chosen)}
-        shared: NDArray[Any] = np.zeros((4, len(rows), len(self._views)))
+        shared: NDArray[Any] = np.zeros((7, len(rows), len(self._views)))
         by_name: dict[str, list[int]] = defaultdict(list)
         for place, view in enumerate(self._views):
             for name in view.mentions:
                 by_name[name].append(place)
-        covered = self._in_sentence @ self._weights
-        new = np.where(self._has[chosen], 0.0, self._weights) @ self._in_sentence.T.astype(float)
+        covered = self._meant_sentence @ self._weights
+        new = np.where(self._meant[chosen], 0.0, self._weights) @ self._meant_sentence.T.astype(float)
+        titles = [f" {' '.join(view.names)} " for view in self._views]
         for name, holders in by_name.items():
+            spaced = f" {name} "
             sources = [place for place in holders if place in rows]
-            if not sources or not 2 <= len(holders) <= _MAX_SHARERS or f" {name} " in self._folded:
+            if not sources or not 2 <= len(holders) <= _MAX_SHARERS or spaced in self._folded:
                 continue
             rarity = self._reader.rarity(name)
-            places = {holder: self._sentences_with(holder, f" {name} ") for holder in holders}
+            places = {holder: self._sentences_with(holder, spaced) for holder in holders}
             for source in sources:
                 row = rows[source]
                 here = rarity * max((covered[at] for at in places[source]), default=0.0)
                 for to in holders:
-                    if to != source:
-                        fresh = rarity * max((new[row, at] for at in places[to]), default=0.0)
-                        cell = shared[:, row, to]
-                        cell[:] = (max(cell[0], rarity), cell[1] + 1, max(cell[2], fresh), max(cell[3], here))
+                    if to == source:
+                        continue
+                    fresh = max((new[row, at] for at in places[to]), default=0.0)
+                    found = (rarity, 0.0, rarity * fresh, here, here * (_ANY + fresh))
+                    first = here if self._starts[to] in places[to] else 0.0
+                    cell = shared[:, row, to]
+                    count = cell[1] + 1
+                    np.maximum(cell, (*found, here if spaced in titles[to] else 0.0, first), out=cell)
+                    cell[1] = count
         return shared
 
     def _sentences_with(self, place: int, spaced: str) -> list[int]:
@@ -294,6 +314,7 @@ class Features:
         has, open_terms = self._has.astype(float), np.where(self._has[chosen], 0.0, weights)
         new, left = open_terms @ has.T, open_terms.sum(axis=1)
         fresh = open_terms @ self._with_title.T.astype(float)
+        meant_open = np.where(self._meant[chosen], 0.0, weights)
         to, back = self._links(chosen)
         covered = self._with_title @ weights
         there, back_at = self._starts[chosen][:, None] + np.maximum(to, 0), self._starts + np.maximum(back, 0)
@@ -311,6 +332,8 @@ class Features:
             np.where(self._is_name, open_terms, 0.0) @ has.T,
             np.where(self._is_name, 0.0, open_terms) @ has.T,
             np.maximum.reduceat(fresh, self._starts, axis=1),
+            meant_open @ self._meant.T.astype(float),
+            np.maximum.reduceat(meant_open @ self._meant_sentence.T.astype(float), self._starts, axis=1),
             1.0 - left[:, None] + new,
             (has[chosen] * weights) @ has.T,
             np.broadcast_to(left[:, None], new.shape),

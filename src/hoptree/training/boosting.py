@@ -22,12 +22,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Rows of features, list after list; `lengths` and `weights` have one number a list."""
+    """Rows of features, list after list; `lengths` has one number a list."""
 
     rows: NDArray[np.float32]
     relevant: NDArray[np.bool_]
     lengths: NDArray[np.int64]
-    weights: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,7 @@ def _derivatives(scores: Floats, lists: Lists, of_list: NDArray[np.int64]) -> tu
     chance = raised / (raised + irrelevant)
     gradient = np.where(lists.relevant, chance - 1, raised * first)
     curvature = np.where(lists.relevant, chance * (1 - chance), raised * first - raised**2 * second)
-    weights = lists.weights[of_list]
-    return gradient * weights, np.maximum(curvature * weights, _MIN_CURVATURE)
+    return gradient, np.maximum(curvature, _MIN_CURVATURE)
 
 
 def _levels(
@@ -122,9 +120,9 @@ def _levels(
     asked: list[int] = []
     cuts: list[int] = []
     for level in range(how.depth):
-        nodes, best = 1 << level, (-np.inf, 0, 0)
+        nodes, best, begins = 1 << level, (-np.inf, 0, 0), place * width
         for feature, column in columns.items():
-            where = place * width + column
+            where = begins + column
             left = np.bincount(where, gradient, nodes * width).reshape(nodes, width).cumsum(axis=1)
             bend = np.bincount(where, curvature, nodes * width).reshape(nodes, width).cumsum(axis=1)
             right, right_bend = left[:, -1:] - left, bend[:, -1:] - bend

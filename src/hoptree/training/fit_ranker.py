@@ -32,8 +32,6 @@ from hoptree.training.questions import TrainingQuestion, read_training_questions
 _FOLDS = 4
 _TREES_BETWEEN_SAVES = 25
 _ALONE, _CHAINED, _SENTENCE = Growth(trees=150), Growth(trees=250), Growth(trees=80, depth=4)
-_BALANCE = 0.5
-"""A question of a data set weighs by this power of how many fewer questions its set has than the largest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,7 @@ class RankerSpec:
 
 _BY_WORDS = Trees(np.array([[SENTENCE.index("covered")]]), np.array([[0.0]]), np.array([[0.0, 1.0]]))
 """Scores of sentences where there is nothing to learn them from."""
+_NO_GOLD = InputError("No gold passage is among the candidates of any question.", "Give the indexes that hold them.")
 _NO_TEXT = frozenset(("", "yes", "no", "noanswer"))
 OnProgress = Callable[[str, int, int], None]
 Rows = tuple[NDArray[Any], Sequence[bool], Sequence[int]]
@@ -137,15 +136,13 @@ class _Source:
 
 def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None = None) -> Lists:
     """Join the lists of all data sets, without those of a fold and those with nothing to tell apart."""
-    largest = max(len(each["lengths"]) for each in sets)
     parts: list[Lists] = []
     for each in sets:
         lengths, relevant = each["lengths"], each["relevant"]
         hits = np.add.reduceat(relevant.astype(np.int64), np.cumsum(lengths) - lengths)
         chosen = (hits > 0) & (hits < lengths) & (each["folds"] != without_fold)
         rows = np.repeat(chosen, lengths)
-        weights = np.full(chosen.sum(), (largest / len(lengths)) ** _BALANCE)
-        parts.append(Lists(each["rows"][rows], relevant[rows], lengths[chosen], weights))
+        parts.append(Lists(each["rows"][rows], relevant[rows], lengths[chosen]))
     return Lists(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Lists)))
 
 
@@ -156,8 +153,10 @@ class _Kept:
         self._folder, self._on_progress = folder, on_progress
         marker = folder / "fit"
         try:
-            if folder.exists() and (not marker.is_file() or marker.read_text(encoding="utf-8") != digest):
+            if marker.is_file() and marker.read_text(encoding="utf-8") != digest:
                 shutil.rmtree(folder)
+            elif not marker.is_file() and folder.exists() and any(folder.iterdir()):
+                raise InputError(f"{folder} is in the way, and not of a fit.", "Give another --out, or move it.")
             folder.mkdir(parents=True, exist_ok=True)
             atomic_write(marker, [digest])
         except OSError as error:
@@ -188,6 +187,8 @@ class _Kept:
                 continue
             rows, relevant, lengths = extract(features, question.example, count % _FOLDS)
             parts.append((rows, relevant, lengths, [count % _FOLDS] * len(lengths)))
+        if not parts:
+            raise _NO_GOLD
         kinds = {"rows": np.float32, "relevant": np.bool_, "lengths": np.int64, "folds": np.int64}
         return {
             name: np.concatenate([part[at] for part in parts]).astype(kind)
@@ -199,7 +200,7 @@ class _Kept:
         if not len(lists.lengths):
             if name == "sentence":  # every passage is one sentence
                 return _BY_WORDS
-            raise InputError("No gold passage is among the candidates of any question.", "Give indexes that hold them.")
+            raise _NO_GOLD
         path = self._folder / f"{name}.json"
         begun = read_trees(json.loads(path.read_text(encoding="utf-8")), names) if path.is_file() else None
 
