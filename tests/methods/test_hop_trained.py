@@ -1,4 +1,4 @@
-"""hop with a model that was trained on its short prompts: which are sent, and which chooser weighs the answers."""
+"""hop with a model that was trained on its short prompts: which are sent."""
 
 from __future__ import annotations
 

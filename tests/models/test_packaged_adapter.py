@@ -46,7 +46,8 @@ def opened(settings: str = "") -> LocalModel:
 def reply(model: LocalModel) -> str:
     async def ask() -> str:
         try:
-            return (await model.generate(Request((Message("user", "Name a colour."),), max_tokens=4), step="test")).text
+            request = Request((Message("user", "Name a colour."),), max_tokens=4, template=TEMPLATES[0])
+            return (await model.generate(request, step="test")).text
         finally:
             await model.aclose()
 

@@ -94,6 +94,7 @@ class LocalModel:
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
     in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
     by default the one of hoptree-weights, where it is installed and belongs to the model, and with `none` no adapter.
+    Prompts that an adapter was not trained on are answered without it.
     With `states`, what a prompt's template fixes at its beginning is read once and its state kept on disk.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
@@ -163,7 +164,7 @@ class LocalModel:
         stop = threading.Event()
         opening = find_opening(request, f"{self.identity};{_PROMPT_BATCH_TOKENS}") if self._settings.states else None
         bodies = [
-            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact}
+            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact, **self._adapted(request)}
             for sample in range(request.n)
         ]
         try:
@@ -174,6 +175,12 @@ class LocalModel:
             # Cancelled or failed: what still runs stops at its next token.
             stop.set()
         return build_reply(completions, request.prefix)
+
+    def _adapted(self, request: Request) -> dict[str, Any]:
+        """Use the adapter for the prompts it was trained on; one that does not name them is used for all."""
+        if self._settings.adapter is None:
+            return {}
+        return {"lora": [{"id": 0, "scale": float(not self.trained_on or request.template in self.trained_on)}]}
 
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
@@ -224,7 +231,7 @@ class _Engine:
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
-            read = self._prepare(server, lane, opening, stop)
+            read = self._prepare(server, lane, opening, body.get("lora"), stop)
             completion = _stream(server, {**body, "id_slot": lane.number}, stop)
         finally:
             self._lanes.give_back(lane)
@@ -233,7 +240,7 @@ class _Engine:
         completion.usage = replace(usage, cached=max(0, usage.cached - read))
         return completion
 
-    def _prepare(self, server: Any, lane: Slot, opening: Opening | None, stop: threading.Event) -> int:
+    def _prepare(self, server: Any, lane: Slot, opening: Opening | None, lora: Any, stop: threading.Event) -> int:
         """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
 
         Without a file it is read by itself all the same, so that the reply does not depend on whether there was one.
@@ -244,6 +251,8 @@ class _Engine:
         if self._states.restore(server, lane.number, opening.key):
             return 0
         body = {**request_body(Request(opening.messages, max_tokens=1), 0), "id_slot": lane.number}
+        if lora:
+            body["lora"] = lora
         try:
             usage = _stream(server, body, stop).usage
         except ModelError:
