@@ -14,6 +14,7 @@ done
 for set in 2wikimultihopqa musique popqa triviaqa bamboogle advhotpotqa iirc; do
     excluded+=(--exclude "$data/$set/dev.jsonl")
 done
+excluded+=(--exclude experiments/treeqa/lists.jsonl)
 for ids in experiments/hop/fit/*.txt; do excluded+=(--exclude "$(basename "$ids" .txt)=$ids"); done
 
 sources=()

@@ -131,8 +131,10 @@ def test_of_a_long_passage_the_beginning_the_end_and_the_nearest_are_read() -> N
     shown = shorten("Which prize did Ana Rama win in Lima?", page).text
     assert "She won a prize in Lima." in shown and shown.endswith("She painted. She was married to Amado Cruz.")
     assert shown.startswith(" ".join(filler[:27])) and len(shown.split()) <= MAX_WORDS
-    short, endless = Passage("q", "", "She won a prize."), Passage("r", "", "word " * 500)
-    assert shorten("Who won?", short) is short and shorten("Who won?", endless) is endless
+    short, endless = Passage("q", "", "She won a prize."), Passage("r", "", f"{'word ' * 400}. {'table ' * 400}.")
+    assert shorten("Who won?", short) is short
+    kept = shorten("Who won?", endless).text.split()
+    assert 250 <= len(kept) <= MAX_WORDS and kept[0] == "word" and "table" in kept
     trace = Trace("test")
     ctx = Context(method="hop", model=ScriptedModel(rules=[Rule("Lima")]), calls=Calls(None), trace=trace)
     reading = asyncio.run(read_passages(ctx, "Where did she win a prize?", [page], prompt="read"))

@@ -252,7 +252,7 @@ def test_an_adapter_answers_the_prompts_it_was_trained_on_and_no_others(model: L
     plain = ask(model, asking(max_tokens=4))
     trained, other, again = (
         ask(adapted, replace(asking(max_tokens=4), template=template))
-        for template in ("hop/trained_read@1", "taikc/decompose@1", "hop/trained_read@1")
+        for template in ("hop/trained_read@1", "taikc/decompose@1", "hop/trained_read@1+again")
     )
     asyncio.run(adapted.aclose())
     assert other.text == plain.text != trained.text == again.text

@@ -27,6 +27,10 @@ class Message:
     content: str
 
 
+FOLLOW_UP = "+again"
+"""The end of the name of a prompt that asks once more, after a reply that could not be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Everything the caller decides about a reply.

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,6 +27,7 @@ Trained = Literal["auto", "on", "off"]
 _MAX_TOKENS = 128
 _WHOLE_PASSAGES = 2
 """The first passages, of which no sentence is left out."""
+_MAX_PIECE_WORDS = 60
 _BEGINNING_WORDS = 250
 """Words at the beginning of a long passage that are kept whatever the question."""
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
@@ -68,7 +69,7 @@ async def read_passages(
         return Reading(Answer("", "", "unknown", source))
     wanted = " ".join([question, *chains])
     shown = cut_passages(wanted, passages, cut) if cut else passages
-    shown = [_shortened(ctx, wanted, passage) for passage in shown]
+    shown = [shorten_for(ctx, wanted, passage) for passage in shown]
     documents = "\n".join([*chains, show_passages(ctx, shown, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     model = ctx.model_for("answer")
@@ -115,7 +116,7 @@ def cut_passages(question: str, passages: Sequence[Passage], cut: float) -> list
     return shown
 
 
-def _shortened(ctx: Context, question: str, passage: Passage) -> Passage:
+def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
     """Shorten a passage, and say so."""
     shown = shorten(question, passage)
     if shown is not passage:
@@ -131,9 +132,10 @@ def shorten(question: str, passage: Passage) -> Passage:
 
     The first words alone lack what comes last on a page: whom somebody married, where they died.
     """
-    text = [(sentence, stems(sentence), len(sentence.split())) for sentence in sentences(passage.text)]
-    if len(passage.text.split()) <= MAX_WORDS or len(text) < 2:
+    if len(passage.text.split()) <= MAX_WORDS:
         return passage
+    pieces = [piece for sentence in sentences(passage.text) for piece in _pieces(sentence.split())]
+    text = [(piece, stems(piece), len(piece.split())) for piece in pieces]
     found = Counter(word for _, words, _ in text for word in words)
     rarity = {word: math.log(1 + len(text) / (1 + found[word])) for word in stems(question)}
     title = stems(passage.title)
@@ -146,6 +148,12 @@ def shorten(question: str, passage: Passage) -> Passage:
             kept.add(place)
             left -= text[place][2]
     return replace(passage, text=" ".join(text[place][0] for place in sorted(kept)))
+
+
+def _pieces(words: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence, or pieces of one that is too long to be one."""
+    for at in range(0, len(words), _MAX_PIECE_WORDS):
+        yield " ".join(words[at : at + _MAX_PIECE_WORDS])
 
 
 def _shared(rarity: Mapping[str, float], words: frozenset[str], title: frozenset[str]) -> float:
