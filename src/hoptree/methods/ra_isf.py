@@ -17,9 +17,10 @@ from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, toge
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.methods.steps.evidence import number_lines, show_texts
-from hoptree.text.parse import SelfKnowledge, question_key, read_self_knowledge, says_unknown
+from hoptree.text.parse import question_key, says_unknown
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
+from hoptree.text.self_knowledge import SelfKnowledge, read_self_knowledge
 
 DepthRule = Literal["faithful", "prune"]
 
