@@ -103,8 +103,9 @@ _MISSING = lazy_re(
 # These are said of the world too ("He was not found guilty", "It does not contain gluten").
 _LACKING = lazy_re(r"\b(?:found|find|contain(?:s|ed|ing)?|includ(?:e[sd]?|ing)|given|available|answer(?:s|ed|able)?)\b")
 _OF_THE_SEARCH = lazy_re(
-    rf"\b(?:{_SOURCES}|[Ii]|we|information|question|answer)\b"
-    r"|\A\W{0,9}(?:it\s+(?:does|is)(?:\s+not|n['’]t)|(?:could|can|did|do)(?:\s+not|n['’]t|not)\s+find)\b"
+    rf"\b(?:{_SOURCES}|[Ii]|we|information|(?:the|this|that|an|no)\s+(?:answer|question))\b"
+    r"|\A\W{0,9}it\s+(?:does|is)(?:\s+not|n['’]t)\s+[a-z]+(?=\W*\Z|\s+(?:the|any|this|that|an?|here|in)\b)"
+    r"|\A\W{0,9}(?:could|can|did|do)(?:\s+not|n['’]t|not)\s+find\b"
     r"|\A\W{0,9}not\s+(?:[a-z]+ly\s+)?(?:found|given|available|included|contained)\b(?!\s+guilty)"
     r"|\b(?:cannot|can['’]?t|can\s+not|could\s+not|couldn['’]t)\s+be\s+(?:answered|found)\b"
     r"|\b(?:found|given|available|answered)\W{0,9}\Z"
@@ -174,7 +175,7 @@ def find_refusal(text: str) -> str:
     if is_title(text):
         if not _IN_TITLE.search(text):
             return ""
-        text = text.lower()
+        text = text.strip(' .*_"“”«»').lower()
     for sentence in _SENTENCE.split(text) if len(text.split()) > 2 else ():
         if words := _refusal_in(_uncapitalised(_QUOTED_SPAN.sub('""', sentence))):
             return words
@@ -335,7 +336,8 @@ def read_questions(text: str) -> tuple[str, ...]:
 
 def _demands_answer(line: str) -> bool:
     """Whether a line without a question mark asks for something, in the form of a question or of an order."""
-    return bool(_ASKS.match(line)) or (bool(_DEMANDS.match(line)) and not _OF_THE_TASK.search(line))
+    demands = _DEMANDS.match(line) and not _OF_THE_TASK.search(line) and not is_title(line)  # "Find Me Guilty"
+    return bool(_ASKS.match(line) or demands)
 
 
 def _strings(value: Any) -> list[str]:
@@ -359,10 +361,10 @@ def question_key(question: str) -> str:
 # "the answer is not clear", "… is Unknown."; but "The answer is Not Fade Away".
 _NO_ANSWER = (
     r"\W{0,9}(?:(?:still|also|therefore|currently|simply)\s+)?\W{0,4}(?-i:"
-    r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
+    r"not\b(?!\s+guilty\b)|(?:unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b(?!\s+origin)"
     r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
 )
-_ANSWER_PHRASE = lazy_re(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
+_ANSWER_PHRASE = lazy_re(rf"\b(?:[Aa]nswer\s+is|ANSWER\s+IS)\b(?!(?i:{_NO_ANSWER}))[\s:]*+(?=\W*+\w)")
 _BOXED = lazy_re(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # as models trained on arithmetic write it
 _ASKS_FOR_VERDICT = lazy_re(
     r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
@@ -398,7 +400,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
     rest = ""
     for phrase in _ANSWER_PHRASE.finditer(text):
         rest = text[phrase.end() :]
-    rest = _BOXED.sub(r"\1", rest.replace("**", "")).strip()
+    rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("**"))).strip()
     spans = sentence_spans(rest)
     answer = clean_answer(clean_answer(rest[: spans[0][1]]).strip("{} ")) if spans else ""
     if _ASKS_FOR_VERDICT.match(question) and (short := _YES_NO.match(answer)):

@@ -122,7 +122,7 @@ _IRRELEVANT = lazy_re(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
     r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
-    r"(?!\s+(?:further|more|other|additional|explanation))"
+    r"(?!\s+(?:further|more|other|additional|explanation)|[ \t]+(?-i:[A-Z](?!he\b|his\b|hat\b|t\b)))"
     rf"|{_LOW}|\A\W*(?:no|not|none|false)\b",
     re.IGNORECASE,
 )

@@ -81,7 +81,7 @@ def _answer_after_yes(text: str) -> str:
     rest = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
     while not is_title(rest) and (ability := _ABILITY.match(rest)):  # "I Know What You Did Last Summer"
         rest = rest[ability.end() :].lstrip(_LOOSE)
-    if not any(char.isalnum() for char in rest) or _TAKEN_BACK.match(rest):
+    if not any(char.isalnum() for char in rest) or (_TAKEN_BACK.match(rest) and not is_title(rest)):
         return ""
     answer = clean_answer(" ".join(rest.split()))
     return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
