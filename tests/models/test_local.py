@@ -248,7 +248,7 @@ def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Pa
 
 def test_an_adapter_answers_the_prompts_it_was_trained_on_and_no_others(model: LocalModel, tmp_path: Path) -> None:
     made = lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": ["hop/trained_read@1"]})
-    adapted = open_model(f"local/smollm?n_ctx=512&adapter={made}")
+    adapted = LocalModel("smollm", n_ctx=512, adapter=str(made))
     plain = ask(model, asking(max_tokens=4))
     trained, other, again = (
         ask(adapted, replace(asking(max_tokens=4), template=template))
