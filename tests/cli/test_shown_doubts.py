@@ -63,7 +63,7 @@ def test_a_doubt_is_told_from_the_word_to_what_was_written_instead() -> None:
     assert line(text, "asked") == f"“{CHARLES} father”" and line(text, "found") == f"p1 {CHARLES}, p2 {JEAN}"
     assert line(text, "learnt") == f"{CHARLES} | father | {JEAN}  confidence 0.95  p1 {CHARLES}"
     assert line(text, "⇒") == f"The father of {CHARLES} is {JEAN}.  S 0.10"
-    assert line(text, "3.") == f"{LAST}  S 0.10 ≤ θ 0.35"
+    assert line(text, "3.") == f"{LAST}  S 0.10 ≤ θ 0.19"
     assert line(text, "end") == "it gives an answer"
 
 
