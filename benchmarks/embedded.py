@@ -88,13 +88,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=DEFAULT_MODEL, help="the model as it is by default")
     parser.add_argument("--plain", help="the model of the plain path (default: the same, without adapter and states)")
-    parser.add_argument("--cut", type=float, default=0.7, help="hop's option `cut` on the default path")
     parser.add_argument("--quick", action="store_true", help="two questions")
     chosen = parser.parse_args()
     plain = chosen.plain or f"{chosen.model}{'&' if '?' in chosen.model else '?'}adapter=none&states=0"
     setups = [
         Setup("plain", plain, {"trained": "off"}),
-        Setup("default", chosen.model, {"trained": "on", "cut": chosen.cut}),
+        Setup("default", chosen.model, {}),
     ]
     os.environ["HOPTREE_MODELS"] = str(models_folder())
     with tempfile.TemporaryDirectory() as scratch:

@@ -15,15 +15,19 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import typer.main
 import typer.testing
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 # A disk makes an index wait for it several times over; the tests leave some tens of megabytes.
 MEMORY = Path("/dev/shm")
 ROOM = 2**30
+
+PAGE = "tests/server/page/"
 
 # Files whose few tests take long, the longest first.
 LONG = (
@@ -77,6 +81,17 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return cores * 3 // 2
 
 
+class ByFile(LoadFileScheduling):  # type: ignore[misc]
+    """Give each worker whole files, and one of them all that are about the page: Chromium is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return PAGE if nodeid.startswith(PAGE) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
+    return ByFile(config, log) if config.option.dist == "loadfile" else None
+
+
 def has_room(folder: Path) -> bool:
     """Whether files can be kept there: a container's memory disk is often too small."""
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
@@ -85,7 +100,7 @@ def has_room(folder: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that no worker is busy with one of them when the others have finished."""
     places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
+    items.sort(key=lambda item: -1 if item.nodeid.startswith(PAGE) else places.get(item.path.name, len(LONG)))
 
 
 def pytest_collection_finish() -> None:

@@ -8,13 +8,13 @@ mkdir -p "$work"
 
 # No question that a table measures, that the chooser is fitted to, or that shares a step with a held-out one.
 excluded=(--exclude "$data/not_for_training.json")
-for set in hotpotqa nq strategyqa webquestions simplequestions; do
-    file=dev; [ -f "$data/$set/dev.jsonl" ] || file=dev_open
-    excluded+=(--exclude "$data/$set/$file.jsonl:300")
+for file in hotpotqa/dev nq/dev strategyqa/dev webquestions/dev_open simplequestions/dev_open; do
+    excluded+=(--exclude "$data/$file.jsonl:300")
 done
 for set in 2wikimultihopqa musique popqa triviaqa bamboogle advhotpotqa iirc; do
     excluded+=(--exclude "$data/$set/dev.jsonl")
 done
+excluded+=(--exclude experiments/treeqa/lists.jsonl)
 for ids in experiments/hop/fit/*.txt; do excluded+=(--exclude "$(basename "$ids" .txt)=$ids"); done
 
 sources=()

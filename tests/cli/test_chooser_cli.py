@@ -117,7 +117,12 @@ def test_a_run_is_replayed_without_each_move(home: Path) -> None:
 
 def test_the_packaged_one_is_shown(home: Path) -> None:
     shown = hoptree(home, "methods", "chooser", "show").stdout
-    assert "made from:\n" in shown and "questions of every move on musique" in shown and "{" not in shown
+    assert (
+        "made from:\n" in shown
+        and "questions of adapter on musique" in shown
+        and "questions of base on musique" in shown
+        and "{" not in shown
+    )
     assert "models without log-probabilities" in shown
     assert set(json.loads(hoptree(home, "methods", "chooser", "show", "--json").stdout)) == {
         "format",

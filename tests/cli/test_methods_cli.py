@@ -137,7 +137,7 @@ def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home
     for name, why in (("cok", "the paper chooses among domains"), ("tog", "be it extracted from passages")):
         assert told[name]["fidelity"] == {model: "approx"}
         assert f"{why}" in unwrapped(home, "show", name).partition("approx: ")[2]
-    assert "approx with fall_back=reading, which goes beyond the paper" in unwrapped(home, "show", "tog2")
+    assert "approx with fall_back=reading: the paper drops what was found" in unwrapped(home, "show", "tog2")
 
 
 def test_a_signal_is_told_of_where_it_changes_something(home: Path) -> None:

@@ -219,7 +219,7 @@ def test_the_golden_tree_of_the_third_landing_holds_what_is_right_and_what_says_
     endpoint: Endpoint, world: Path, tmp_path: Path
 ) -> None:
     script_moon(endpoint)
-    golden = ask(MOON, world, tmp_path / "trace.jsonl").golden()
+    golden = ask(MOON, world, tmp_path / "trace.jsonl", "whole_corpus=on").golden()
     nixon = {
         "sub_question": PRESIDENT,
         "hypothesis_answer": "Richard Nixon",
@@ -247,7 +247,7 @@ def test_the_tree_is_shown_with_verdicts_and_what_was_struck_out(
     endpoint: Endpoint, world: Path, tmp_path: Path
 ) -> None:
     script_moon(endpoint)
-    shown = " ".join(ask(MOON, world, tmp_path / "trace.jsonl").shown().split())
+    shown = " ".join(ask(MOON, world, tmp_path / "trace.jsonl", "whole_corpus=on").shown().split())
     first = "In December 1968, with Apollo 8. ⇒ On 5 February 1971, with Apollo 14. [refuted, and corrected: Apollo"
     assert first in shown and "Apollo 8 did not land" in shown
     assert "Lyndon Baines Johnson ⇒ Richard Nixon [refuted, and corrected: Richard Nixon_0_0" in shown

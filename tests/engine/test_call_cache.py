@@ -92,7 +92,7 @@ def test_a_failure_is_not_remembered(tmp_path: Path, no_backoff: None) -> None:
     assert not asyncio.run(run()).cached
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Request)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Request) if field.name not in ("opening", "template")])
 def test_the_key_changes_with_every_field_of_a_request(name: str) -> None:
     other: dict[str, Any] = {
         "messages": (Message("user", "Who? "),),
@@ -111,6 +111,14 @@ def test_the_key_changes_with_every_field_of_a_request(name: str) -> None:
     }
     model = ScriptedModel(rules=[])
     assert call_key(model, replace(REQUEST, **{name: other[name]})) != call_key(model, REQUEST)
+
+
+def test_the_name_of_a_prompt_counts_for_models_with_an_adapter_alone() -> None:
+    named = replace(REQUEST, template="hop/trained_read@1", opening=REQUEST.messages)
+    plain, adapted = ScriptedModel(rules=[]), ScriptedModel(rules=[])
+    adapted.trained_on = frozenset({"hop/trained_read@1"})  # type: ignore[attr-defined]
+    assert call_key(plain, named) == call_key(plain, REQUEST)
+    assert call_key(adapted, named) != call_key(adapted, REQUEST)
 
 
 def test_replies_that_were_remembered_before_a_field_was_added_are_still_found() -> None:

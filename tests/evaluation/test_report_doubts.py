@@ -62,7 +62,7 @@ def test_words_come_with_their_level_mark_and_numbers() -> None:
     part = shown(from_memory())["parts"][0]
     assert part["said"][:3] == [["The", 0, 2, 0.1, 1.0, 0.0], " ", ["father", 0, 0, 0.1, 1.0, 0.1]]
     assert part["said"][-2:] == [["Louis", 4, 1, 3.0, 1.0, 3.0], "."]
-    assert (part["doubted"], part["compared"]) == (True, "S 3.00 > θ 0.89")
+    assert (part["doubted"], part["compared"]) == (True, "S 3.00 > θ 0.73")
     assert shown(asked_flare())["parts"][0]["said"][-2:] == [["Bretagne", 1, 1, 0.6], "."]
     assert [piece for piece in shown(by_samples())["parts"][0]["said"] if piece[0] == "Louis"] == [["Louis", 0, 1]]
 
@@ -147,7 +147,7 @@ def test_a_browser_shows_doubts_searches_and_memory(tmp_path: Path) -> None:
     tip = "entropy 3.00, attention share 1.00, score 3.00: most unsure, in doubt"
     assert re.search(rf'<span class="u4 hit" title="{tip}">Louis</span>', article)
     assert "entropy 0.10, attention share 1.00, score 0.00: sure, carries no content: does not count" in article
-    assert "S 3.00 > θ 0.89: Louis (entropy 3.00, attention share 1.00, score 3.00)" in words
+    assert "S 3.00 > θ 0.73: Louis (entropy 3.00, attention share 1.00, score 3.00)" in words
     assert "It has that already, so nothing was searched for." in words and "read at 1, spared the search at 2" in words
     assert f"Sources differ: {CHARLES} | father | {JEAN} [p1] ↔ " in words
     assert "stays as it is: what was written again is no surer" in words and 'class="said struck"' in article

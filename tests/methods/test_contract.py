@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.contract_world import ASKED, BAD, FOUND, Voice, World, always, by_chance
+from tests.methods.contract_world import ASKED, BAD, FOUND, Say, Voice, World, always, by_chance
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.traced import as_dicts
 
@@ -86,12 +86,37 @@ def test_replies_that_belong_elsewhere_are_no_bad_end(name: str) -> None:
             check(world, world.ask(f"{ASKED} {number}"))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "taikc"])  # as its paper has it
+@every
 def test_that_nothing_is_told_is_no_answer(name: str) -> None:
-    for said in ("The documents do not mention it.", "Unknown.", "I do not know."):
+    for said in (
+        "The documents do not mention it.",
+        "The documents do not mention the year, but the song is X.",
+        "Providence, though no document mentions it.",
+        "So the answer is: not mentioned in the passages.",
+        "Unknown.",
+        "So the answer is: unknown.",
+        "It is unclear.",
+        "I do not know.",
+        "I'm not sure.",
+        "I am not familiar with this film.",
+        "RAG_REQUIRED",
+    ):
         with told_of(said):
             world = World(name, Voice(always(said)))
             assert world.ask().abstained
+
+
+def knowing(reply: str) -> Say:
+    """The same in every step, but for whether the model knows."""
+    return lambda step, chance: "Yes" if step.endswith("know") else reply
+
+
+@every
+def test_a_title_that_sounds_like_a_refusal_is_an_answer(name: str) -> None:
+    for title in ("I Still Haven't Found What I'm Looking For", "Can't Find My Way Home", "Not Given Lightly"):
+        for said in (title, f"So the answer is: {title}."):
+            with told_of(said):
+                assert World(name, Voice(knowing(said))).ask().answer == title
 
 
 _NOT_READ = {
@@ -217,8 +242,8 @@ def test_two_runs_are_equal_whichever_reply_comes_first(name: str) -> None:
 
 
 @every
-def test_fifty_questions_at_once_are_fifty_questions(name: str) -> None:
-    questions = [f"{ASKED[:-1]}, number {number}?" for number in range(50)]
+def test_twenty_questions_at_once_are_twenty_questions(name: str) -> None:
+    questions = [f"{ASKED[:-1]}, number {number}?" for number in range(20)]
 
     async def all_at_once() -> list[Result]:
         async with World(name, Voice(by_chance, unsteady=True, most=50_000)).engine() as engine:
@@ -227,7 +252,7 @@ def test_fifty_questions_at_once_are_fifty_questions(name: str) -> None:
     together = asyncio.run(all_at_once())
     assert [result.question for result in together] == questions
     assert {result.error for result in together} == {""}
-    for number in (0, 17, 49):
+    for number in (0, 7, 19):
         alone = World(name, Voice(by_chance)).ask(questions[number])
         said = together[number]
         assert (said.answer, said.usage.llm_calls) == (alone.answer, alone.usage.llm_calls)

@@ -264,14 +264,30 @@ def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: 
     run = asked(script, **EVERY, trained=True)
     templates = [event["template"].split("@")[0] for event in run.of("llm")]
     assert templates[:3] == ["hop/trained_read", "hop/trained_plan", "hop/trained_read"]
-    assert "hop/trained_replan" in templates and templates[-1] == "shared/read", "the guess may not say NOT FOUND"
+    assert "hop/trained_replan" in templates and templates[-1] == "hop/trained_guess", "it may not say NOT FOUND"
     short = {"hop/trained_read", "hop/trained_plan", "hop/trained_replan"}
-    assert set(templates[:-1]) == {*short, "shared/read"}, "a part that was not found is read once more without choice"
+    assert set(templates[:-1]) == {*short, "hop/trained_guess"}, "for a part that was not found"
     assert run.node(1)["answer"] == "Damien Chazelle" and run.node(1)["supported"] is True
     by_way = {tuple(row["ways"]): row for row in standings(run)[-1]}
     assert by_way[("split",)]["quoted"] == {"passage": "c", "text": born}
     assert by_way[("split",)]["features"]["confidence"] == pytest.approx(0.99, abs=0.01), "of its own words alone"
     assert (by_way[("guess",)]["answer"], by_way[("guess",)]["features"]["guess"]) == ("Boston", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"), [("Providence", "Providence"), ("Boston", ""), ("yes", "")], ids=["stated", "not stated", "yes"]
+)
+def test_what_a_trained_model_overlooked_counts_where_a_sentence_states_it(asked: Ask, said: str, answer: str) -> None:
+    script = [
+        plan(),
+        *reads(In_which="NOT FOUND", Who_directed="Damien Chazelle"),
+        Rule(["NOT FOUND", said, "NOT FOUND"], step="read", regex="Question: Where was"),
+        Rule("NOT FOUND", step="final"),
+    ]
+    run = asked(script, trained="on")
+    read = [event["template"].split("@")[0] for event in run.of("llm", node=2, step="read")]
+    assert read[:2] == ["hop/trained_read", "hop/trained_guess"]
+    assert (run.node(2)["answer"], run.node(2)["supported"]) == (answer, bool(answer))
 
 
 def test_without_trained_there_is_no_guess(asked: Ask) -> None:

@@ -14,8 +14,10 @@ from tests.patience import patience
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
+from hoptree.engine.events import Warned
 from hoptree.engine.trace import Trace
-from hoptree.methods.hop.reading import Reading, cut_passages, parse_reading, read_passages
+from hoptree.methods.hop.reading import Reading, cut_passages, parse_reading, read_passages, shorten
+from hoptree.methods.steps.evidence import MAX_WORDS
 from hoptree.models.scripted import Rule, ScriptedModel
 
 
@@ -120,3 +122,21 @@ def test_nothing_to_cut(passages: list[Passage]) -> None:
 
 def test_no_share_leaves_nothing_out() -> None:
     assert cut_passages(BORN, CUT, 0.0) == list(CUT)
+
+
+def test_of_a_long_passage_the_beginning_the_end_and_the_nearest_are_read() -> None:
+    filler = [f"Sentence number {number} tells of the weather in towns." for number in range(80)]
+    text = [*filler, "She won a prize in Lima.", *filler, "She painted.", "She was married to Amado Cruz."]
+    page = Passage("p", "Ana Rama", " ".join(text))
+    shown = shorten("Which prize did Ana Rama win in Lima?", page).text
+    assert "She won a prize in Lima." in shown and shown.endswith("She painted. She was married to Amado Cruz.")
+    assert shown.startswith(" ".join(filler[:27])) and len(shown.split()) <= MAX_WORDS
+    short, endless = Passage("q", "", "She won a prize."), Passage("r", "", f"{'word ' * 400}. {'table ' * 400}.")
+    assert shorten("Who won?", short) is short
+    kept = shorten("Who won?", endless).text.split()
+    assert 250 <= len(kept) <= MAX_WORDS and kept[0] == "word" and "table" in kept
+    trace = Trace("test")
+    ctx = Context(method="hop", model=ScriptedModel(rules=[Rule("Lima")]), calls=Calls(None), trace=trace)
+    reading = asyncio.run(read_passages(ctx, "Where did she win a prize?", [page], prompt="read"))
+    assert reading.answer.text == "Lima"
+    assert [event.kind for event in trace.events if isinstance(event, Warned)] == ["truncated"]

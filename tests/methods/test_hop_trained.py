@@ -1,4 +1,4 @@
-"""hop with a model that was trained on its short prompts: which are sent, and which chooser weighs the answers."""
+"""hop with a model that was trained on its short prompts: which are sent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sent(kind: type[Asked], **options: Any) -> set[str]:
 
 def test_a_trained_model_is_asked_by_the_prompts_that_it_knows() -> None:
     short = {f"hop/{name}" for name in PROMPTS}
-    guesses = {"shared/read"}
+    guesses = {"hop/trained_guess"}
     assert sent(Trained) == sent(Asked, trained="on") == short | guesses
     for plain in (sent(Asked), sent(Trained, trained="off")):
         assert not plain & short and "hop/decompose_seen" in plain

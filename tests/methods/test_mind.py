@@ -84,7 +84,7 @@ def test_options_that_another_leaves_without_effect_are_refused(
     assert cause in run.result.error_message and remedy in run.result.error_message
 
 
-@pytest.mark.parametrize("options", [{}, {"robust": True}, {"over": "history"}])
+@pytest.mark.parametrize("options", [{}, {"robust": True}, {"over": "history"}, {"attention": "scaled"}])
 def test_a_run_has_one_fidelity(options: dict[str, Any]) -> None:
     run = ask(figure(needed=NEEDED), **options)
     assert run.values("fidelity") == [run.result.fidelity] == ["approx" if options else "exact"]
@@ -102,7 +102,7 @@ def test_a_sentence_that_stays_though_it_is_in_doubt_counts_in_the_history() -> 
             finish="length",
         ),
     ]
-    run = ask(script, question="Who?", over="history", alpha=0.1, filters="none")
+    run = ask(script, question="Who?", over="history", alpha=0.1, filters="none", attention="scaled")
     first, second, *_ = run.of("decision", kind="sentence")
     assert (first["value"], run.values("sub_query"), second["value"]) == (True, [""], False)
     assert second["theta"] == pytest.approx(0.1 * (9.0 + 0.0 + 0.0) / 3 + 0.2), "red, came and end"
@@ -140,11 +140,13 @@ def said(script: list[Rule], **options: Any) -> list[dict[str, Any]]:
 
 
 def test_the_dynamic_threshold_is_of_the_sentence() -> None:
-    """Equation 3: content words are father, Jean, Louis; a has a mean of 1."""
+    """Equation 3: content words are father, Jean, Louis; each word is paid an attention of 0.2."""
     draft = Rule("His father Jean is Louis.", step="draft", entropy=[9.0, 0.2, 0.4, 9.0, 0.9], attention=0.2)
     script = [Rule("{}", step="extract"), draft, Rule(": Louis.", step="conclude")]
     (event,) = said(script, filters="none", alpha=2.0, beta=0.3)
-    assert event["theta"] == pytest.approx(2.0 * (0.2 + 0.4 + 0.9) / 3 + 0.3, abs=1e-4)
+    assert event["theta"] == pytest.approx(2.0 * (0.2 + 0.4 + 0.9) / 3 + 0.3 * 0.2, abs=1e-4)
+    (scaled,) = said(script, filters="none", alpha=2.0, beta=0.3, attention="scaled")
+    assert scaled["theta"] == pytest.approx(2.0 * (0.2 + 0.4 + 0.9) / 3 + 0.3, abs=1e-4), "of a mean of 1"
     assert (event["value"], event["highest"]) == (False, 0.9)
     assert event["words"][0] == ["His", 9.0, 1.0, 0.0, False]
 
@@ -193,11 +195,11 @@ def test_without_a_filter_all_names_and_relations_are_searched_for() -> None:
 
 
 def test_the_confidence_filter_keeps_the_surest() -> None:
-    """Equation 4: 1 / (1 + 0.1) + 0.2 x 1 where the text has the name, 1 / (1 + 3) + 0.2 for Louis.
+    """Equation 4, scaled: 1 / (1 + 0.1) + 0.2 x 1 where the text has the name, 1 / (1 + 3) + 0.2 for Louis.
 
     The relation is only in the question, which the model is read to: 1 / (1 + 1) + 0.2 x 1.
     """
-    event = filtered(figure(), filters="confidence", top_k=1)
+    event = filtered(figure(), filters="confidence", top_k=1, attention="scaled")
     assert event["candidates"] == [
         [CHARLES, "entity", "question", 1.1091, None],
         ["paternal grandfather", "relation", "question", 0.7, "confidence"],
@@ -207,7 +209,7 @@ def test_the_confidence_filter_keeps_the_surest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "kept"), [(0.4, [CHARLES, "paternal grandfather", "Louis"]), (0.9, [CHARLES]), (7.0, [CHARLES])]
+    ("cut", "kept"), [(0.2, [CHARLES, "paternal grandfather", "Louis"]), (0.9, [CHARLES]), (7.0, [CHARLES])]
 )
 def test_a_cut_takes_the_place_of_the_number_of_names(cut: float, kept: list[str]) -> None:
     assert filtered(figure(), filters="confidence", cut=cut)["value"] == kept
@@ -215,6 +217,8 @@ def test_a_cut_takes_the_place_of_the_number_of_names(cut: float, kept: list[str
 
 def test_gamma_and_delta_weigh_certainty_and_attention() -> None:
     event = filtered(figure(), filters="confidence", gamma=0.5, delta=0.1)
+    assert event["candidates"][0][3] == pytest.approx(0.5 / 1.1 + 0.1 * 0.2, abs=1e-4), "0.2 is what is paid to it"
+    event = filtered(figure(), filters="confidence", gamma=0.5, delta=0.1, attention="scaled")
     assert event["candidates"][0][3] == pytest.approx(0.5 / 1.1 + 0.1, abs=1e-4)
 
 

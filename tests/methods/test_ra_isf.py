@@ -155,11 +155,15 @@ def test_what_cannot_be_split_is_unknown(reply: str) -> None:
     assert run.root.why.endswith("no new sub-question")
 
 
-def test_more_than_four_sub_questions_are_not_asked() -> None:
-    run = Run(
-        rules(know="Yes", decompose=listed(*(f"Who is number {n}?" for n in range(6)))), no_self_knowledge=True, depth=1
-    )
-    assert [node.question for node in run.root.children] == [f"Who is number {n}?" for n in range(4)]
+def test_all_sub_questions_are_asked_unless_there_is_a_cap() -> None:
+    numbered = [f"Who is number {n}?" for n in range(6)]
+    script = rules(know="Yes", decompose=listed(*numbered))
+    run = Run(script, no_self_knowledge=True, depth=1)
+    assert [node.question for node in run.root.children] == numbered
+    assert (run.result.fidelity, run.of("decision", kind="split", node=0)[0]["beyond"]) == ("exact", [])
+    run = Run(script, no_self_knowledge=True, depth=1, max_sub_questions=4)
+    assert [node.question for node in run.root.children] == numbered[:4]
+    assert run.result.fidelity == "approx"
     assert run.of("decision", kind="split", node=0)[0]["beyond"] == ["Who is number 4?", "Who is number 5?"]
 
 

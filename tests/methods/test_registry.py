@@ -86,7 +86,7 @@ def test_a_registered_method_is_found_and_still_callable(chosen: Method) -> None
 def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
     options: dict[str, Any], capabilities: list[str], fidelity: str
 ) -> None:
-    trained = Method("m", "M", sample, (), beyond=("robust",), signals=("entropy",), trained=True)
+    trained = Method("m", "M", sample, (), beyond={"robust": "more"}, signals=("entropy",), trained=True)
     assert trained.fidelity(options, capabilities) == fidelity
 
 
@@ -104,7 +104,7 @@ def test_a_value_that_goes_beyond_the_paper_counts_also_where_it_is_the_default(
     options: dict[str, Any], fidelity: str
 ) -> None:
     mode = Option("mode", Literal["fast", "slow"], "fast")
-    assert Method("m", "M", sample, (mode,), beyond=("mode=fast",)).fidelity(options, []) == fidelity
+    assert Method("m", "M", sample, (mode,), beyond={"mode=fast": "less"}).fidelity(options, []) == fidelity
 
 
 def test_what_was_trained_is_approximate_where_it_is_asked_in_other_words() -> None:
@@ -332,7 +332,7 @@ def test_a_baseline_fits_on_a_page() -> None:
     assert not {name: count for name, count in lines.items() if count > TWO_FORMS.get(name, 150)}
 
 
-PAPER_LINES = {"treeqa": 830, "mind": 850}
+PAPER_LINES = {"treeqa": 850, "mind": 870}
 """Papers whose published form is still longer than 700 lines: what it has now."""
 
 

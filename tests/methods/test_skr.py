@@ -14,7 +14,7 @@ from tests.methods.continuation_asked import GRANDFATHER, Run
 import hoptree.methods.baselines.skr as module
 from hoptree.engine.context import Budget
 from hoptree.engine.registry import find_method
-from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.models.scripted import Rule
 
 LAST = "So the answer is: Charles Armand."
 
@@ -125,10 +125,10 @@ def test_what_cannot_be_decided_is_refused(labels: Path, file: str | None, neigh
 
 
 def test_a_run_rests_on_its_labels(tmp_path: Path) -> None:
-    uses, model = find_method("skr").uses, ScriptedModel(rules=[])
-    assert uses({"how": "prompt", "labels": ""}, model) == {}
+    uses = find_method("skr").uses
+    assert uses({"how": "prompt", "labels": ""}) == {}
     file = tmp_path / "labels.jsonl"
     file.write_text('{"question": "Who?", "label": "better"}\n')
-    first = uses({"how": "knn", "labels": str(file)}, model)["labels"]
+    first = uses({"how": "knn", "labels": str(file)})["labels"]
     file.write_text('{"question": "Who?", "label": "worse"}\n')
-    assert first and uses({"how": "knn", "labels": str(file)}, model)["labels"] != first
+    assert first and uses({"how": "knn", "labels": str(file)})["labels"] != first

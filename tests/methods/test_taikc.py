@@ -32,7 +32,8 @@ from hoptree.models.scripted import ScriptedModel
     ],
 )
 def test_every_form_of_the_identifier_leads_to_retrieval(reply: str, hit: str) -> None:
-    run = Run(rules(confident=reply))
+    run = Run(rules(confident=reply), strict=hit == "hard")
+    assert run.result.fidelity == ("exact" if hit == "hard" else "approx")
     assert run.shelf.asked == [("Who directed the film Whiplash?", 5), ("Where was read answer born?", 5)]
     assert run.node(1)["identifier_hit"] == hit
     assert (run.node(1)["source"], run.node(1)["iterations"]) == ("external", 2)

@@ -41,7 +41,7 @@ def test_supported_hypotheses_stay_and_children_are_validated_after_them() -> No
 
 
 def test_a_rebuilt_node_is_not_validated_again_and_its_new_children_are() -> None:
-    run = Run(rules(refutes(LANDING)))
+    run = Run(rules(refutes(LANDING)), whole_corpus=True)
     assert run.steps == ["build", "mentions", "validate", "rebuild", "mentions", "validate", "final"]
     validated = [text.rpartition("Question: ")[2].splitlines()[0] for text in run.texts("validate")]
     assert validated == [LANDING, PRESIDENT], "neither the rebuilt node again, nor the old child"
@@ -120,16 +120,29 @@ def test_attempts_are_counted_and_not_retries(attempts: int) -> None:
 
 def test_the_clue_itself_is_searched_for_and_not_its_json() -> None:
     said = [verdict("unknown"), verdict(True, "T1")]
-    run = Run(rules(validate=said, build=tree(node("Who was it?", "an American")), clue='{"new_clue": "Apollo 14"}'))
+    run = Run(
+        rules(validate=said, build=tree(node("Who was it?", "an American")), clue='{"new_clue": "Apollo 14"}'),
+        whole_corpus=True,
+    )
     assert run.shelf.asked[-1] == ("Apollo 14", "Apollo 14")
     assert run.verdicts(1) == ["unknown", "supported"]
 
 
-def test_evidence_adds_up_with_the_newest_first() -> None:
-    said = [verdict("unknown"), verdict(True, "T1")]
-    run = Run(rules(validate=said, build=tree(node("Who was Richard Nixon?", "a President"))))
+def test_a_clue_replaces_the_evidence_unless_that_is_to_add_up_with_the_newest_first() -> None:
+    """Algorithm 3: (G, T) is what the clue finds."""
+
+    def script() -> list[Rule]:
+        said = [verdict("unknown"), verdict(True, "T1")]
+        return rules(validate=said, build=tree(node("Who was Richard Nixon?", "a President")))
+
+    run = Run(script())
     first, second = run.texts("validate")
     assert "[T1] Richard Nixon" in first and "Apollo 14" not in first
+    assert "[T1] Apollo 14" in second and "[T2]" not in second
+    assert run.result.fidelity == "exact"
+    run = Run(script(), accumulate=True)
+    assert run.result.fidelity == "approx"
+    _, second = run.texts("validate")
     assert "[T1] Apollo 14" in second and "[T2] Richard Nixon" in second
     assert run.tops[0].evidence == ("Apollo 14_0_0",)
 

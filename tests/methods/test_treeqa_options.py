@@ -81,15 +81,19 @@ def test_the_hypothesis_is_searched_for_too_unless_the_question_alone_is_wanted(
     dual = Run(rules(build=build))
     assert dual.node(1)["attempts"][0]["query"] == "Who was it? Richard Nixon"
     assert dual.shelf.asked[-1] == ("Who was it? Richard Nixon", "Richard Nixon")
-    alone = Run(rules(build=build), query="question")
+    alone = Run(rules(build=build), query="question", whole_corpus=True)
     assert alone.shelf.asked == [("Who was it?", "")]
 
 
-def test_pages_of_the_entities_come_first_and_the_whole_corpus_only_without_them() -> None:
-    run = Run(rules(build=tree(node("Who was Richard Nixon?", "a President"))))
+def test_pages_of_the_entities_are_read_and_the_whole_corpus_only_without_them_where_it_may_be() -> None:
+    run = Run(rules(build=tree(node("Who was Richard Nixon?", "a President"))), whole_corpus=True)
     assert "" not in {title for _, title in run.shelf.asked}
     assert run.shelf.asked[-1] == ("Who was Richard Nixon? a President", "Richard Nixon")
-    run = Run(rules(build=tree(node("What is the Moon?", "a rock"))))
+    moon = rules(build=tree(node("What is the Moon?", "a rock")))
+    run = Run(moon)
+    assert ("What is the Moon? a rock", "") not in run.shelf.asked and run.result.fidelity == "exact"
+    run = Run(moon, whole_corpus=True)
+    assert run.result.fidelity == "approx"
     assert {title for _, title in run.shelf.asked[:-1]} >= {"Moon"}
     assert run.shelf.asked[-1] == ("What is the Moon? a rock", "")
 
@@ -130,7 +134,7 @@ def test_where_no_name_is_a_title_the_corpus_is_searched_beside_the_pages_that_t
     script = rules(build=tree(node("Which films were made about Warsaw?", "Wajda")))
     shown = {}
     for evidence in ("text", "hybrid"):
-        run = Run(script, graph=graph, pages=Pages(*FILMS), evidence=evidence)
+        run = Run(script, graph=graph, pages=Pages(*FILMS), evidence=evidence, whole_corpus=True)
         shown[evidence] = run.node(1)["attempts"][0]["passages"]
     assert "kk" in shown["text"] and shown["hybrid"][0] == "aw" and set(shown["text"]) <= set(shown["hybrid"])
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from hoptree.core.weights import ADAPTER, CHOOSER, FORMAT, MANIFEST, PACKAGE, find_weights
-from hoptree.methods.hop.chooser import trained_chooser
+from hoptree.core.weights import ADAPTER, FORMAT, MANIFEST, PACKAGE, find_weights
 
 _ALIGNMENT = 32
 _STRING, _FLOAT32 = 8, 6
@@ -61,13 +60,11 @@ Install = Callable[..., Path]
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Return what makes a package of weights that can be imported, for bases with these digests."""
 
-    def installed(bases: Mapping[str, str], templates: Sequence[str] = (), chooser: str = "") -> Path:
+    def installed(bases: Mapping[str, str], templates: Sequence[str] = ()) -> Path:
         folder = tmp_path / "site" / PACKAGE
         folder.mkdir(parents=True)
         (folder / "__init__.py").touch()
         lora_file(folder / ADAPTER, {"bases": dict(bases), "templates": list(templates)})
-        if chooser:
-            (folder / CHOOSER).write_text(chooser, encoding="utf-8")
         files = {
             file.name: {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
             for file in folder.iterdir()
@@ -87,4 +84,3 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def forget() -> None:
     """Have the package looked for and read anew."""
     find_weights.cache_clear()
-    trained_chooser.cache_clear()

@@ -8,10 +8,12 @@ import json
 import math
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.held import PATIENCE
+from tests.models.small_adapters import lora_file
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.models import local, open_model
@@ -242,6 +244,18 @@ def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Pa
     plain, other = ask(model, asking(max_tokens=4)), ask(adapted, asking(max_tokens=4))
     asyncio.run(adapted.aclose())
     assert plain.text != other.text and adapted.identity != model.identity
+
+
+def test_an_adapter_answers_the_prompts_it_was_trained_on_and_no_others(model: LocalModel, tmp_path: Path) -> None:
+    made = lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": ["hop/trained_read@1"]})
+    adapted = LocalModel("smollm", n_ctx=512, adapter=str(made))
+    plain = ask(model, asking(max_tokens=4))
+    trained, other, again = (
+        ask(adapted, replace(asking(max_tokens=4), template=template))
+        for template in ("hop/trained_read@1", "taikc/decompose@1", "hop/trained_read@1+again")
+    )
+    asyncio.run(adapted.aclose())
+    assert other.text == plain.text != trained.text == again.text
 
 
 def test_adapters_that_are_none(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def opened(settings: str = "") -> LocalModel:
 def reply(model: LocalModel) -> str:
     async def ask() -> str:
         try:
-            return (await model.generate(Request((Message("user", "Name a colour."),), max_tokens=4), step="test")).text
+            request = Request((Message("user", "Name a colour."),), max_tokens=4, template=TEMPLATES[0])
+            return (await model.generate(request, step="test")).text
         finally:
             await model.aclose()
 
@@ -105,7 +106,7 @@ class TestEmbedded:
             with pytest.raises(ConfigError, match=r"adapter\.gguf of hoptree-weights is damaged") as refused:
                 opened()
             assert "pip install --force-reinstall hoptree-weights" in refused.value.remedy
-            assert "'local/qwen?adapter=none'" in refused.value.remedy and refused.value.exit_code == 2
+            assert "'local/NAME?adapter=none'" in refused.value.remedy and refused.value.exit_code == 2
         assert reply(opened("&adapter=none"))
 
     def test_hop_asks_it_by_its_prompts_and_results_name_it(

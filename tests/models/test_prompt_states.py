@@ -8,10 +8,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.held import PATIENCE
+from tests.models.small_adapters import lora_file
 
 import hoptree
 from hoptree.engine.prompts import Filled, read_prompt
@@ -46,14 +48,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "states"
 
 
-def ask(prompt: Filled = FILLED, *, then: Filled | None = None, states: bool = True, exact: bool = False) -> Reply:
+def ask(
+    prompt: Filled = FILLED,
+    *,
+    then: Filled | None = None,
+    states: bool = True,
+    exact: bool = False,
+    adapter: str = "none",
+) -> Reply:
     """Ask a freshly loaded model, and once more for the prompt `then`."""
-    model = LocalModel("smollm", n_ctx=512, threads=1, states=states, exact=exact)
+    model = LocalModel("smollm", n_ctx=512, threads=1, states=states, exact=exact, adapter=adapter)
 
     async def asked() -> Reply:
         try:
             for filled in (prompt, then or prompt):
-                request = Request(filled.messages, 6, top_logprobs=2, opening=filled.opening)
+                request = Request(filled.messages, 6, top_logprobs=2, opening=filled.opening, template=filled.template)
                 reply = await model.generate(request, step="test")
                 if then is None:
                     break
@@ -90,6 +99,16 @@ def test_the_next_load_reads_only_what_follows_the_opening(folder: Path) -> None
     other = ask(OTHER)
     assert evaluated(other) < 30
     assert [path.suffix for path in folder.iterdir()] == [".state"]
+
+
+def test_with_an_adapter_too(folder: Path, tmp_path: Path) -> None:
+    adapter = str(lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": [FILLED.template]}))
+    untrained = replace(FILLED, template="other@1")
+    first, second, base = ask(adapter=adapter), ask(adapter=adapter), ask(untrained, adapter=adapter)
+    assert evaluated(second) < 30 < second.usage.cached and second.choices == first.choices
+    assert base.text == ask(states=False).text != first.text, "a state of the adapter is none of the base"
+    mixed = ask(untrained, then=FILLED, adapter=adapter)
+    assert mixed.choices == first.choices
 
 
 def test_replies_are_those_of_a_model_without_states(folder: Path) -> None:

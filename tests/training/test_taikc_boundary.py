@@ -75,8 +75,8 @@ def test_what_was_not_judged_is_left_out_and_told(here: Path) -> None:
 
 
 def test_a_right_answer_that_reads_like_a_refusal_is_left_out(here: Path) -> None:
-    make_world(here, [{"step": "direct", "contains": "Alpha", "reply": "The song is I'm Not Sure"}, *REPLIES])
-    asked = {"id": "q9", "question": "Which song is in Alpha?", "answers": ["The song is I'm Not Sure"]}
+    make_world(here, [{"step": "direct", "contains": "Alpha", "reply": "The song is I'm not sure"}, *REPLIES])
+    asked = {"id": "q9", "question": "Which song is in Alpha?", "answers": ["The song is I'm not sure"]}
     other = {"id": "q8", "question": "Which song is in Beta?", "answers": ["None"]}
     (here / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (asked, other)), encoding="utf-8")
     told, rows = built(here, "taikc-kbae")

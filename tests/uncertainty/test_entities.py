@@ -46,10 +46,12 @@ TOKENS = [
 def test_a_name_counts_where_it_first_stands() -> None:
     # The words of the second sentence get 0.1, 0.1, 0.1 and 0.2 (the last is not known), so that a is 0.8 for both of
     # the first mention; their entropies are 3 and the mean of 1 and 0.25.
-    assert entity_confidence("Jean Bretagne", TEXT, TOKENS) == pytest.approx(1 / 1.625 + 0.2 * 0.8)
-    assert entity_confidence("jean bretagne", TEXT, TOKENS, delta=1.0) == pytest.approx(1 / 1.625 + 0.8)
-    assert entity_confidence("Jean", TEXT, TOKENS) == pytest.approx(1 / 4 + 0.2 * 0.8)
-    assert entity_confidence("Rome", TEXT, TOKENS) == pytest.approx(1 / 2 + 0.2)
+    assert entity_confidence("Jean Bretagne", TEXT, TOKENS, scaled=True) == pytest.approx(1 / 1.625 + 0.2 * 0.8)
+    assert entity_confidence("jean bretagne", TEXT, TOKENS, delta=1.0, scaled=True) == pytest.approx(1 / 1.625 + 0.8)
+    assert entity_confidence("Jean", TEXT, TOKENS, scaled=True) == pytest.approx(1 / 4 + 0.2 * 0.8)
+    assert entity_confidence("Rome", TEXT, TOKENS, scaled=True) == pytest.approx(1 / 2 + 0.2)
+    assert entity_confidence("Jean Bretagne", TEXT, TOKENS) == pytest.approx(1 / 1.625 + 0.2 * 0.1), "as it is paid"
+    assert entity_confidence("Bretagne", "Bretagne", TOKENS[-1:]) == pytest.approx(1 + 0.2), "no attention is known"
     assert entity_confidence("Berlin", TEXT, TOKENS) is None
     assert entity_confidence("Rome", "Rome", [Token("Rome", -1.0)]) is None
     assert entity_confidence("Rome", "Rome", []) is None

@@ -58,10 +58,25 @@ def test_what_is_unknown_weighs_as_much_as_the_mean() -> None:
 
 
 def test_a_dynamic_threshold_over_the_sentence() -> None:
-    (judged,) = judge_sentences(text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(alpha=1.5, beta=0.2))
+    (judged,) = judge_sentences(
+        text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(alpha=1.5, beta=0.2, scaled=True)
+    )
     assert judged.theta == pytest.approx(1.5 * (1.0 + 2.0) / 2 + 0.2 * 1)  # 2.45
     assert judged.highest == pytest.approx(4.0) and judged.triggers
     assert [word.word.text for word in judged.hit_words] == ["Paris"]
+
+
+def test_a_dynamic_threshold_has_the_attention_that_is_paid() -> None:
+    """Equation 3 with Equation 2: the more a later token attends to, the higher; scaled, it is always the same."""
+
+    def theta(attention: float | None, *, scaled: bool = False) -> float:
+        tokens = [token("Rome", 0.5, attention), token(" lost", 0.1, attention)]
+        (judged,) = judge_sentences("Rome lost", tokens, LexiconTagger(), DynamicThreshold(1.5, 0.2, scaled=scaled))
+        return judged.theta
+
+    assert [theta(paid) for paid in (0.9, 0.001)] == pytest.approx([0.45 + 0.18, 0.45 + 0.0002])
+    assert [theta(paid, scaled=True) for paid in (0.9, 0.001)] == pytest.approx([0.65, 0.65])
+    assert theta(None) == pytest.approx(0.65), "as where no attention is known"
 
 
 @pytest.mark.parametrize("over", ["sentence", "history"])
@@ -70,18 +85,18 @@ def test_the_words_that_lead_to_an_answer_do_not_lower_a_dynamic_threshold(
 ) -> None:
     """They are always sure: of an answer of one word they would halve the mean."""
     tokens = [token(text, 0.0, 0.2) for text in ("So", " the", " answer", " is", ":")] + [token(" Spain", 2.0, 0.2)]
-    (judged,) = judge_sentences(text_of(tokens), tokens, LexiconTagger(), DynamicThreshold(1.5, 0.2, over))
+    (judged,) = judge_sentences(text_of(tokens), tokens, LexiconTagger(), DynamicThreshold(1.5, 0.2, over, scaled=True))
     assert judged.theta == pytest.approx(1.5 * 2.0 + 0.2) and not judged.triggers
 
 
 def test_a_dynamic_threshold_over_the_history() -> None:
     tokens = [*ROME, *PARIS]
     text = text_of(ROME) + " " + text_of(PARIS)
-    first, second = judge_sentences(text, tokens, LexiconTagger(), DynamicThreshold(alpha=2, beta=0.2, over="history"))
+    first, second = judge_sentences(text, tokens, LexiconTagger(), DynamicThreshold(2, 0.2, "history", scaled=True))
     assert first.theta == pytest.approx(2 * (0.5 + 0.1) / 2 + 0.2) and not first.triggers
     assert second.theta == pytest.approx(2 * (0.5 + 0.1 + 1.0 + 2.0) / 4 + 0.2) and second.triggers
     (alone,) = judge_sentences(
-        text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(2, 0.2, "history"), before=first.words
+        text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(2, 0.2, "history", scaled=True), before=first.words
     )
     assert alone.theta == second.theta
 
@@ -148,6 +163,6 @@ def test_a_ceiling_lets_a_sentence_that_is_unsure_everywhere_trigger() -> None:
         (sentence,) = judge_sentences(text_of(LOST), LOST, LexiconTagger(), threshold)
         return round(sentence.theta, 6), len(sentence.hits)
 
-    assert judged(DynamicThreshold(1.5, 0.2)) == (7.7, 0), "the paper's is above whatever it is made of"
+    assert judged(DynamicThreshold(1.5, 0.2, scaled=True)) == (7.7, 0), "the paper's is above whatever it is made of"
     assert judged(DynamicThreshold(1.5, 0.2, ceiling=1.5)) == (1.5, 5)
-    assert judged(DynamicThreshold(0.1, 0.2, ceiling=1.5)) == (0.7, 5), "it is no floor"
+    assert judged(DynamicThreshold(0.1, 0.2, ceiling=1.5, scaled=True)) == (0.7, 5), "it is no floor"

@@ -30,7 +30,10 @@ def list_models(as_json: AsJson = False) -> None:
     """List the models Hoptree knows by name, and which of them are on this machine."""
     from hoptree.models.catalogue import CATALOGUE, is_complete, models_folder
 
-    weights = find_weights()
+    try:
+        weights, damaged = find_weights(), ""
+    except ConfigError as error:
+        weights, damaged = None, str(error)
     rows: list[dict[str, Any]] = [
         {
             "name": f"local/{entry.name}",
@@ -57,6 +60,8 @@ def list_models(as_json: AsJson = False) -> None:
         if row["adapter"]:
             adapter = f"the adapter of hoptree-weights ({row['adapter'][:8]})"
             echo(f"    with {adapter}; without: {row['alias']}?adapter=none")
+    if damaged:
+        echo(damaged)
     inside = " and ".join(str(row["whitebox"]) for row in rows)
     echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
     echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")

@@ -171,9 +171,9 @@ def notes_of(method: Method) -> tuple[str, ...]:
         notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
     if held := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
-    if method.beyond:
-        switches = ", ".join(option if "=" in option else f"{option}=on" for option in method.beyond)
-        notes.append(f"approx with {switches}, which goes beyond the paper")
+    switches = {option.name for option in method.options if option.type is bool}
+    for option, reason in method.beyond.items():
+        notes.append(f"approx with {f'{option}=on' if option in switches else option}: {reason}")
     if method.trained:
         asked = ", but asked in other words than its training's: approx" if method.reworded else ""
         notes.append(f"prompted with any model; what the paper trained is used with {trained}{asked}")

@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 ADAPTER = "adapter.gguf"
 FORMAT = 1
 _REMEDY = (
-    "Install it anew (pip install --force-reinstall hoptree-weights), or ask without it: -m 'local/qwen?adapter=none'"
+    "Install it anew (pip install --force-reinstall hoptree-weights), or ask without it: -m 'local/NAME?adapter=none'"
 )
 
 
@@ -55,7 +55,10 @@ def _read_manifest(path: Path) -> TrainedWeights:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
-            raise ConfigError("hoptree-weights is of another version than Hoptree.", _REMEDY)
+            raise ConfigError(
+                "hoptree-weights is of another version than Hoptree.",
+                "Upgrade both: pip install -U hoptree hoptree-weights; or ask without it: -m 'local/NAME?adapter=none'",
+            )
         files = {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}
         bases = {str(digest): str(name) for digest, name in manifest["bases"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

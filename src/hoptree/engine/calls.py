@@ -28,7 +28,7 @@ from hoptree.engine.cache import (
 )
 from hoptree.engine.schedule import SingleFlight
 from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
-from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable
+from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 
@@ -322,6 +322,8 @@ def call_key(model: Model, request: Request) -> tuple[str, ...]:
         settings += (sorted(request.signals), request.attention_of)
     if request.top_p < 1 or request.top_k:
         settings += (f"top_p={request.top_p}", f"top_k={request.top_k}")
+    if trained_on(model):  # its adapter is on for some prompts and off for others
+        settings += (f"template={request.template}",)
     parts = [model.identity, repr(settings), request.json_schema, request.prefix]
     for message in request.messages:
         parts += (message.role, message.content)

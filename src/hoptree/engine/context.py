@@ -197,6 +197,7 @@ class Context:
             top_p,
             top_k,
             prompt.opening,
+            prompt.template,
         )
         issued = self.trace.now()
         call = await self._calls.generate(

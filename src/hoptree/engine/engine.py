@@ -29,6 +29,7 @@ from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.retriever import Retriever, signals_of
+from hoptree.text.parse import looks_unanswered
 
 if TYPE_CHECKING:
     from hoptree.engine.telemetry import SpanListener
@@ -161,7 +162,7 @@ class Engine:
         self._begin(trace, asked)
         answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
-            answer = ctx.best
+            answer = settle(ctx.best) if ctx.best else None
             ctx.warn(
                 "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_told or _found_until_then(answer)}."
             )
@@ -192,7 +193,7 @@ class Engine:
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
                 answer = await self.method.run(asked, ctx, **self.options)
-                return answer if answer.known else replace(answer, text=""), "", None
+                return settle(answer), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None
         except HoptreeError as error:
@@ -217,6 +218,15 @@ class Engine:
                 error_message=str(failure) if failure else "",
             )
         )
+
+
+def settle(answer: Answer) -> Answer:
+    """Return an answer without its text where it is none: the one rule on refusals for all methods.
+
+    Methods read replies by the same rule to decide what to do next; what they return is held against it here, whatever
+    they call it. So the same reply is scored alike for all of them.
+    """
+    return answer if answer.known and not looks_unanswered(answer.text) else replace(answer, text="")
 
 
 async def aask(

@@ -259,7 +259,7 @@ class TextQuarantined(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageTruncated(Event):
-    """Only the first `kept` of a passage's words were shown."""
+    """Only `kept` of a passage's words were shown."""
 
     event: ClassVar[str] = "truncated"
     passage: str = ""

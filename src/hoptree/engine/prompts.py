@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import lazy_re
-from hoptree.models.model import Message
+from hoptree.models.model import FOLLOW_UP, Message
 
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
 _SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
@@ -34,7 +34,7 @@ class Filled:
     def follow_up(self, reply: str, correction: str) -> Filled:
         """The same conversation after a reply that could not be used, and what was wrong with it."""
         turns = (Message("assistant", plain(reply)), Message("user", plain(correction)))
-        return Filled(self.messages + turns, self.template + "+again", self.opening)
+        return Filled(self.messages + turns, self.template + FOLLOW_UP, self.opening)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,9 @@ class Option:
 class Method:
     """A registered method.
 
-    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper, or an
-    option with the value that does (`fall_back=reading`). `roles` are the parts that can each be played by a model of
+    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` has the options that leave the paper, with the
+    reason why they are there: a switch or count that is set, or an option with a value (`fall_back=reading`,
+    `strict=off`). `roles` are the parts that can each be played by a model of
     their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
     one of them a run is `approx`. `prefix` among them says that texts are continued, which a model without it is asked
     to do in words. `trained` says that the paper trained something for the method, and `trained_by` which value of
@@ -119,7 +120,7 @@ class Method:
     dynamic: bool = False
     strategy: str = ""
     query: str = ""
-    beyond: tuple[str, ...] = ()
+    beyond: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("answer",)
     signals: tuple[str, ...] = ()
     trained: bool = False
@@ -142,16 +143,17 @@ class Method:
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
         missing = [one for one in self.signals if one not in given]
-        if (
-            self.differs
-            or any(_leaves(one, chosen) for one in self.beyond)
-            or any(one != _CONTINUES for one in missing)
-        ):
+        if self.differs or self.deviations(chosen) or any(one != _CONTINUES for one in missing):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:
             return "prompted"
         return "approx" if self.reworded or missing else "exact"
+
+    def deviations(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return which of the options leave the paper, each with its reason."""
+        chosen = {**{option.name: option.default for option in self.options}, **options}
+        return {name: reason for name, reason in self.beyond.items() if _leaves(name, chosen)}
 
     @property
     def goes_by_facts(self) -> bool:
@@ -181,9 +183,12 @@ class Method:
 
 
 def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether options have a switch on, or the value, that leaves the paper."""
+    """Whether options have a switch on, a count set, or the value, that leaves the paper."""
     name, named, value = beyond.partition("=")
-    return chosen.get(name) == value if named else bool(chosen.get(name))
+    given = chosen.get(name)
+    if not named:
+        return bool(given)
+    return value == (given if not isinstance(given, bool) else "on" if given else "off")
 
 
 def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,11 +16,12 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import Decisions, Explanation, method
 from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
-from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
 from hoptree.methods.steps.evidence import number_lines, show_texts
-from hoptree.text.parse import SelfKnowledge, question_key, read_self_knowledge, says_unknown
+from hoptree.text.parse import question_key, says_unknown
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
+from hoptree.text.self_knowledge import SelfKnowledge, read_self_knowledge
 
 DepthRule = Literal["faithful", "prune"]
 
@@ -61,7 +63,15 @@ class _RaIsfExplanation(Explanation):
     dynamic=True,
     strategy="Self-knowledge and passage relevance",
     query="The question, then sub-questions decomposed from it",
-    beyond=("robust", "link_siblings", "fallthrough", "unfiltered"),
+    beyond={
+        "max_sub_questions": "small models list many, and each may be split again: calls grow with its power",
+        "depth_rule=prune": "sub-questions below the last level are unknown whatever they are",
+        "link_siblings": "sub-questions refer to answers before them, which Algorithm 1 does not pass on",
+        "fallthrough": "relevant passages need not hold the answer",
+        "unfiltered": "it tells what judging relevance brings",
+        "robust": "it goes beyond the paper where that is known to fail",
+    },
+    bounds={"max_sub_questions": (1, math.inf)},
     roles=("know", "relevance", "decompose", "answer"),
     explain=_RaIsfExplanation(),
 )
@@ -73,6 +83,7 @@ async def ra_isf(
     depth_rule: DepthRule = "faithful",
     k: int = 5,
     relevance: Literal["each", "listwise"] = "each",
+    max_sub_questions: int | None = None,
     link_siblings: bool = False,
     fallthrough: bool = False,
     no_self_knowledge: bool = False,
@@ -86,14 +97,16 @@ async def ra_isf(
 
     `depth` is the paper's D_th. Under the `faithful` rule a question at that depth is still decomposed, into
     sub-questions that are unknown; `prune` does not decompose it. `relevance=listwise` judges all passages in one call,
-    and whether they suffice. `link_siblings` asks sub-questions one after another, each with the answers before it;
-    `fallthrough` decomposes a question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance`
-    (nothing is looked up) and `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles`
-    shows passages with their titles to those who judge and read them.
+    and whether they suffice. All sub-questions of a reply are asked, unless `max_sub_questions` caps them.
+    `link_siblings` asks sub-questions one after another, each with the answers before it; `fallthrough` decomposes a
+    question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and
+    `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles` shows passages with their
+    titles to those who judge and read them.
 
     `robust` goes beyond the paper: memory counts only where nothing that was read stands in the passages. What stands
     there settles a sub-question, and the main question only if the relevant passages name all that it names; these go
-    down with its sub-questions. Titles are always shown, and `fallthrough` changes nothing.
+    down with its sub-questions. Titles are always shown, at most four sub-questions are asked unless
+    `max_sub_questions` is set, and `fallthrough` changes nothing.
     """
     if no_relevance and unfiltered:
         raise ConfigError(
@@ -117,7 +130,8 @@ async def ra_isf(
         modules = RobustModules(ctx, setting)
     if no_decomposition:
         depth, depth_rule = 0, "prune"
-    algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
+    most = max_sub_questions or (MAX_SUB_QUESTIONS if robust else None)
+    algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=most)
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
@@ -310,8 +324,10 @@ class _Algorithm1:
     not depend on which of its places in the tree was reached first.
     """
 
-    def __init__(self, ctx: Context, modules: PaperModules, *, depth: int, prune: bool, linked: bool) -> None:
-        self._ctx, self._modules = ctx, modules
+    def __init__(
+        self, ctx: Context, modules: PaperModules, *, depth: int, prune: bool, linked: bool, most: int | None
+    ) -> None:
+        self._ctx, self._modules, self._most = ctx, modules, most
         self._depth, self._prune, self._linked = depth, prune, linked
         self._once = SingleFlight()
 
@@ -350,7 +366,12 @@ class _Algorithm1:
         questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
         asked_above = set(map(question_key, above))
         return drop_asked(
-            ctx, questions, asked_above, again=lambda question: self._modules.asks_again(question, above), node=node
+            ctx,
+            questions,
+            asked_above,
+            most=self._most,
+            again=lambda question: self._modules.asks_again(question, above),
+            node=node,
         )
 
     async def _conclude(self, asked: str, node: Node, lookup: Lookup, pairs: Pairs) -> tuple[Answer, int]:

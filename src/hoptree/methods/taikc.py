@@ -57,7 +57,10 @@ class _Unanswered(Exception):
     dynamic=True,
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
-    beyond=("robust",),
+    beyond={
+        "strict=off": "a model that says it does not know, without the identifier, is not sure either",
+        "robust": "it goes beyond the paper where that is known to fail",
+    },
     roles=("decompose", "know", "answer", "summarise"),
 )
 async def taikc(
@@ -69,7 +72,7 @@ async def taikc(
     order: Literal["parallel", "preorder"] = "parallel",
     k: int = 5,
     tau: float = 0.5,
-    strict: bool = False,
+    strict: bool = True,
     titles: bool = False,
     robust: bool = False,
 ) -> Answer:
@@ -77,13 +80,15 @@ async def taikc(
 
     `source` is the paper's ablation: internal answers every node from memory, external always retrieves, probability
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
-    that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
+    that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal, as the
+    paper does; with it off, "I don't know" is one too.
 
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
     their answers checked against them, chains kept word for word, and comparisons made in code. A question about both
     of two things is checked for each alone. The answer is the surest of four last readings: three of what the question
     itself finds, one of the chains with all that was cited. With `continuation` off, `robust` gives no answer rather
-    than one that rests on a guess; it then makes neither that check nor those readings. `titles` has no effect on it.
+    than one that rests on a guess; it then makes neither that check nor those readings. `titles` and `strict` have no
+    effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -96,7 +101,7 @@ async def taikc(
         if source == "external":
             return Answer("", status="refused")
         if source == "unified":
-            return await confident_answer(ctx, asked, node=node, strict=strict)
+            return await confident_answer(ctx, asked, node=node, strict=strict and not robust)
         answer = await direct_answer(ctx, asked, node=node, logprobs=source == "probability")
         if source == "internal":
             return answer
@@ -127,8 +132,7 @@ async def taikc(
     except _Unanswered:
         return Answer("", status="unknown")
     chains = await together(summarise_chain(ctx, path) for path in chain_paths(plan, solved))
-    answer = await synthesise(ctx, question.text, record_chains(ctx, chains))
-    return replace(answer, status="answered")  # the paper scores the final reply even where it denies an answer
+    return await synthesise(ctx, question.text, record_chains(ctx, chains))
 
 
 async def fill_tree(

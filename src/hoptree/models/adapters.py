@@ -49,8 +49,7 @@ class Adapter:
 
 def default_adapter(entry: Entry | Path) -> Adapter | None:
     """Return the adapter of hoptree-weights for a model of the catalogue, if there is one."""
-    weights = find_weights()
-    if weights is None or not isinstance(entry, Entry) or entry.sha256 not in weights.bases:
+    if not isinstance(entry, Entry) or (weights := find_weights()) is None or entry.sha256 not in weights.bases:
         return None
     return packaged_adapter()
 

@@ -26,7 +26,9 @@ _ENCODER_DECODER_TYPES = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blen
 # The first metadata of a GGUF file: key, type "string", length, value.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
 _HUB_TIMEOUT_S = 5.0
+_LORA_NAME = re.compile(r"blk\.(?P<block>\d+)\.(?P<layer>\w+)\.weight\.lora_(?P<side>[ab])")
 _SAME_ROWS = ("qwen2",)
+"""Kinds of models whose matrices have their rows in the same order in GGUF files and in transformers."""
 _LAYERS = {
     **{f"attn_{name}": f"self_attn.{name}_proj" for name in ("q", "k", "v")},
     "attn_output": "self_attn.o_proj",
@@ -310,11 +312,15 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
         )
     state: dict[str, Any] = {}
     for tensor in reader.tensors:
-        _, block, layer, _, side = str(tensor.name).split(".")
-        module = f"model.layers.{block}.{_LAYERS[layer]}"
+        match = _LORA_NAME.fullmatch(str(tensor.name))
+        if match is None or match["layer"] not in _LAYERS or tensor.data.dtype.kind != "f":
+            raise _foreign_lora(adapter, f"it changes {tensor.name}, or is quantised")
+        module = f"model.layers.{match['block']}.{_LAYERS[match['layer']]}"
         weight = torch.from_numpy(tensor.data.astype("float32"))
-        state[f"base_model.model.{module}.lora_{side[-1].upper()}.weight"] = weight
+        state[f"base_model.model.{module}.lora_{match['side'].upper()}.weight"] = weight
     ranks = {weight.shape[0] for name, weight in state.items() if ".lora_A." in name}
+    if len(ranks) != 1:
+        raise _foreign_lora(adapter, "its layers have several ranks")
     config = peft.LoraConfig(
         r=ranks.pop(),
         lora_alpha=float(reader.fields["adapter.lora.alpha"].contents()),
@@ -323,6 +329,13 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
     wrapped = peft.PeftModel(model, config)
     peft.set_peft_model_state_dict(wrapped, state)
     return wrapped
+
+
+def _foreign_lora(adapter: Path, why: str) -> ConfigError:
+    return ConfigError(
+        f"{adapter.name} cannot be put on a model of transformers: {why}.",
+        "Give the folder that it was made from: adapter=FOLDER",
+    )
 
 
 def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:

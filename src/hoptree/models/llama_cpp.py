@@ -126,7 +126,7 @@ def _choice(done: Completion, prefix: str) -> Choice:
 
 @dataclass(slots=True)
 class Slot:
-    """One KV slot of llama.cpp, the prompt it read last, and the key of the opening it holds."""
+    """One KV slot of llama.cpp: the prompt it read last, the key of the opening it holds, and how far it is adapted."""
 
     number: int
     step: str = ""
@@ -134,6 +134,7 @@ class Slot:
     used: int = 0
     busy: bool = False
     opening: str = ""
+    adapted: float | None = None
 
 
 class SlotPool:

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import secrets
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from hoptree.models.llama_cpp import (
     request_body,
     sampling,
 )
-from hoptree.models.model import Capability, Reply, Request
+from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request
 from hoptree.models.prompt_states import Opening, PromptStates, find_opening, states_folder
 
 
@@ -94,6 +95,7 @@ class LocalModel:
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
     in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
     by default the one of hoptree-weights, where it is installed and belongs to the model, and with `none` no adapter.
+    Prompts that an adapter was not trained on are answered without it.
     With `states`, what a prompt's template fixes at its beginning is read once and its state kept on disk.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
@@ -161,9 +163,10 @@ class LocalModel:
             raise EndpointError(f"{self.name} was closed.", "Open the model again before calling it.")
         loop = asyncio.get_running_loop()
         stop = threading.Event()
-        opening = find_opening(request, f"{self.identity};{_PROMPT_BATCH_TOKENS}") if self._settings.states else None
+        depends = f"{self.identity};{_PROMPT_BATCH_TOKENS};{self._adapted(request)}"
+        opening = find_opening(request, depends) if self._settings.states else None
         bodies = [
-            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact}
+            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact, **self._adapted(request)}
             for sample in range(request.n)
         ]
         try:
@@ -174,6 +177,13 @@ class LocalModel:
             # Cancelled or failed: what still runs stops at its next token.
             stop.set()
         return build_reply(completions, request.prefix)
+
+    def _adapted(self, request: Request) -> dict[str, Any]:
+        """Use the adapter for the prompts it was trained on; one that does not name them is used for all."""
+        if self._settings.adapter is None:
+            return {}
+        template = request.template.removesuffix(FOLLOW_UP)
+        return {"lora": [{"id": 0, "scale": float(not self.trained_on or template in self.trained_on)}]}
 
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
@@ -224,7 +234,7 @@ class _Engine:
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
-            read = self._prepare(server, lane, opening, stop)
+            read = self._prepare(server, lane, opening, body, stop)
             completion = _stream(server, {**body, "id_slot": lane.number}, stop)
         finally:
             self._lanes.give_back(lane)
@@ -233,17 +243,26 @@ class _Engine:
         completion.usage = replace(usage, cached=max(0, usage.cached - read))
         return completion
 
-    def _prepare(self, server: Any, lane: Slot, opening: Opening | None, stop: threading.Event) -> int:
+    def _prepare(
+        self, server: Any, lane: Slot, opening: Opening | None, asked: Mapping[str, Any], stop: threading.Event
+    ) -> int:
         """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
 
         Without a file it is read by itself all the same, so that the reply does not depend on whether there was one.
         """
         held, lane.opening = lane.opening, opening.key if opening else ""
+        lora = {"lora": asked["lora"]} if "lora" in asked else {}
+        scale = lora["lora"][0]["scale"] if lora else None
+        changed, lane.adapted = lane.adapted != scale, scale
         if self._states is None or opening is None or opening.key == held:
             return 0
+        slot = {"id_slot": lane.number, **lora}
+        if changed and self._states.has(opening.key):
+            # A slot forgets what it holds when the adapter changes: that must be before its state comes back.
+            _stream(server, {**request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
         if self._states.restore(server, lane.number, opening.key):
             return 0
-        body = {**request_body(Request(opening.messages, max_tokens=1), 0), "id_slot": lane.number}
+        body = {**request_body(Request(opening.messages, max_tokens=1), 0), **slot}
         try:
             usage = _stream(server, body, stop).usage
         except ModelError:

@@ -27,6 +27,10 @@ class Message:
     content: str
 
 
+FOLLOW_UP = "+again"
+"""The end of the name of a prompt that asks once more, after a reply that could not be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Everything the caller decides about a reply.
@@ -41,8 +45,8 @@ class Request:
     written, and the reply's tokens are those of the prefix with their signals. `attention_of` then names character
     spans of the prefix whose attention to all before them is wanted.
 
-    `opening` is the beginning of the messages that their template fixes; a model may keep its state. It changes no
-    reply.
+    `opening` is the beginning of the messages that their template fixes; a model may keep its state. `template` names
+    the prompt, for models with an adapter that was trained on some.
     """
 
     messages: tuple[Message, ...]
@@ -59,6 +63,7 @@ class Request:
     top_p: float = 1.0
     top_k: int = 0
     opening: tuple[Message, ...] = ()
+    template: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:

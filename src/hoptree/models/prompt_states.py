@@ -58,6 +58,10 @@ class PromptStates:
     def __init__(self, folder: Path, api_key: str, *, max_bytes: int = MAX_FOLDER_BYTES) -> None:
         self._folder, self._api_key, self._max_bytes = folder, api_key, max_bytes
 
+    def has(self, key: str) -> bool:
+        """Return whether there is a file for a state, sound or not."""
+        return (self._folder / (key + _SUFFIX)).is_file()
+
     def restore(self, server: Any, slot: int, key: str) -> bool:
         """Load a state into a slot; False where there is no file for it, or a damaged or foreign one."""
         path = self._folder / (key + _SUFFIX)

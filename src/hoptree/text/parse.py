@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from hoptree.core.lazy import lazy_re
@@ -12,14 +11,18 @@ from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span
 
-_LEAD = lazy_re(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
+# "The Answer Is You" is a title: the verb is in small letters, or all is in capitals.
+_LEAD = lazy_re(r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))[\s:*]*")
 _ABBREVIATED = lazy_re(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
-# A list begins at 1; "12. May 1950" is a date.
-_BULLET = lazy_re(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
+# A list begins at 1; "12. May 1950" is a date, and "1. FC Köln" and "1. Bundesliga" are names.
+_BULLET = lazy_re(
+    r"^(?:[-*•]\s+|1\)\s+|1\.\s+(?!(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|\d"
+    r"|[A-ZÄÖÜ]{2,4}[a-z]?[A-Z]?\b|(?i:(?:bundes)?liga?|divis\w+|deild|klasse)\b))"
+)
+_ANY_BULLET = lazy_re(r"^(?:[-*•]|1[.)])\s+")
+_NEXT_IN_LIST = lazy_re(r"\n[ \t]{0,9}2[.)]\s")
 _QUOTES = "\"'“”‘’«»`*"
 _BOLD = lazy_re(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
-_LOOSE = " \t\r\n.,:;!?)]–—-*"
-"""Characters between a yes and what follows it."""
 _MAX_LIST_ITEMS = 8
 MAX_ANSWER_CHARS = 1_000
 """Characters of an answer that are kept."""
@@ -41,7 +44,8 @@ def clean_answer(text: str) -> str:
         return listed
     lines = extract_conclusion(text).splitlines()
     line = lines[0].strip()[:MAX_ANSWER_CHARS] if lines else ""
-    line = _BOLD.sub("", _BULLET.sub("", line)).strip()
+    bullet = _ANY_BULLET if _NEXT_IN_LIST.search(text) else _BULLET
+    line = _BOLD.sub("", bullet.sub("", line)).strip()
     previous = None
     while line != previous:
         previous = line
@@ -65,52 +69,66 @@ def _listed(text: str) -> str:
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
 
 
-_IDENTIFIER = lazy_re(r"rag[\s\\_-]*required", re.IGNORECASE)
+_IDENTIFIER = lazy_re(r"\brag[\s\\_-]*required", re.IGNORECASE)
+# As a sentence has it: "I Don't Know How to Love Him" and "I Don't Have the Heart" are songs.
 _SOFT_REFUSAL = lazy_re(
-    r"\bi(?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
-    r"|\bi(?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
-    r"\b(?:know|sure|certain|able|answer|aware|familiar|have|provide)",
-    re.IGNORECASE,
+    r"\b[Ii](?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
+    r"|\b[Ii](?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
+    r"\b(?:know|sure|certain|able|answer|aware|familiar|have|provide)"
 )
 
 
-_BARE_REFUSAL = lazy_re(r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|don['’]t know|i have no idea)")
+_BARE_REFUSAL = lazy_re(
+    r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|(?:i )?(?:don['’]t|do not) know|i have no idea)"
+)
 
 
 def retrieval_trigger(reply: str) -> str:
     """Return why a Confident QA reply asks for retrieval: "hard" (identifier or empty), "soft" (refusal) or ""."""
     if not reply.strip() or _IDENTIFIER.search(reply):
         return "hard"
-    bare = reply.strip(" .!\"'“”`*\n").casefold()
-    return "soft" if bare in _UNKNOWN or _BARE_REFUSAL.fullmatch(bare) or _SOFT_REFUSAL.search(reply) else ""
-
-
-_NEGATION = lazy_re(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
-_MISSING = lazy_re(
-    r"\b(?:found|find|mention\w*|provid\w*|contain\w*|specif\w*|includ\w*|indicat\w*|given|available|information|"
-    r"answer\w*|determin\w*)\b",
-    re.IGNORECASE,
-)
-# "United States" is a place: only the verb counts.
-_STATED = lazy_re(r"\bstat(?:e|ed|es)\b")
-_SENTENCE = lazy_re(r"(?<=[.!?;])\s+|\n+")
-# "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away".
-_NO_CONCLUSION = lazy_re(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
-_UNKNOWN = frozenset(("unknown", "n/a", "na", "none given", "unanswerable"))
-_UNKNOWN |= {f"not {verb}" for verb in ("found", "available", "mentioned", "specified", "provided")}
-_UNKNOWN |= {f"not {verb}" for verb in ("stated", "given", "known", "told")}
-
-
-# What assistants are trained to say; but "I'm Sorry" is a song.
-_DECLINED = lazy_re(
-    r"\bsorry,?\s+(?:but\s+)?I\s*(?:can|am|['’]m|do|won)\w*|"
-    r"\bI\s*(?:can(?:no|['’])t|am\s+(?:un|not\s+)able\s+to|['’]m\s+(?:un|not\s+)able\s+to|won['’]t)\s+"
-    r"(?:assist|comply|fulfil|answer|help\s+(?:you\s+)?with)",
-    re.IGNORECASE,
-)
+    bare = reply.strip(" .!\"'“”`*\n")
+    soft = _is_unknown(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _SOFT_REFUSAL.search(_uncapitalised(reply))
+    return "soft" if soft else ""
 
 
 _SOURCES = r"(?:documents?|passages?|texts?|context|sources?|articles?|excerpts?|paragraphs?|evidence)"
+_NEGATION = lazy_re(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|\b[a-z]+n['’]t\b")
+# Nobody says these of the world: "provide", but "Providence"; "specify", but "a specific gravity"; "the state".
+_MISSING = lazy_re(
+    r"\bmention\w*|\bprovid(?:e[sd]?|ing)\b|\bspecif(?:y|ied|ies|ying)\b|\bindicat(?:e[sd]?|ion|ing)\b|\binformation\b"
+    r"|\bdetermin(?:e[sd]?|able)\b|\bstated\b|(?:\bnot|n['’]t)\s+(?:[a-z]+ly\s+)?state\b|"
+    rf"\b{_SOURCES}\s+states?\b|\bspecific\s+(?:answer|details?|mention)\b"
+)
+# These are said of the world too ("He was not found guilty", "It does not contain gluten").
+_LACKING = lazy_re(r"\b(?:found|find|contain(?:s|ed|ing)?|includ(?:e[sd]?|ing)|given|available|answer(?:s|ed|able)?)\b")
+_OF_THE_SEARCH = lazy_re(
+    rf"\b(?:{_SOURCES}|[Ii]|we|information|(?:the|this|that|an|no)\s+(?:answer|question))\b"
+    r"|\A\W{0,9}it\s+(?:does|is)(?:\s+not|n['’]t)\s+[a-z]+(?=\W*\Z|\s+(?:the|any|this|that|an?|here|in)\b)"
+    r"|\A\W{0,9}(?:could|can|did|do)(?:\s+not|n['’]t|not)\s+find\b"
+    r"|\A\W{0,9}not\s+(?:[a-z]+ly\s+)?(?:found|given|available|included|contained)\b(?!\s+guilty)"
+    r"|\b(?:cannot|can['’]?t|can\s+not|could\s+not|couldn['’]t)\s+be\s+(?:answered|found)\b"
+    r"|\b(?:found|given|available|answered)\W{0,9}\Z"
+)
+_SENTENCE = lazy_re(r"(?<=[.!?;])\s+|\n+")
+_QUOTED_SPAN = lazy_re(r"\"[^\"\n]{2,}\"|“[^”\n]{2,}”|«[^»\n]{2,}»")
+# "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away", "The answer is not Rome".
+_NO_CONCLUSION = lazy_re(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b(?=\s+[a-z]|\W*\Z)")
+_UNKNOWN = frozenset(("unknown", "n/a", "na", "none given", "unanswerable"))
+_UNKNOWN |= {f"not {verb}" for verb in ("found", "available", "mentioned", "specified", "provided")}
+_UNKNOWN |= {f"not {verb}" for verb in ("stated", "given", "known", "told")}
+_SYMBOL = "Na"  # sodium
+
+
+# What assistants are trained to say; but "I'm Sorry" and "Sorry, I'm a Lady" are songs.
+_DECLINED = lazy_re(
+    r"\b[Ss]orry,?\s+(?:but\s+)?I\s*(?:can(?:not|['’]t|\s+not)|(?:a|['’])m\s+(?:un|not\b)|(?:do|could)(?:\s+not|n['’]t)|won['’]t"
+    r"|have\s+no)|"
+    r"\bI\s*(?:can(?:no|['’])t|am\s+(?:un|not\s+)able\s+to|['’]m\s+(?:un|not\s+)able\s+to|won['’]t)\s+"
+    r"(?:assist|comply|fulfil|answer|help\s+(?:you\s+)?with)"
+)
+
+
 _TELLS = (
     r"(?:say|says|tell|tells|told|name|names|list|lists|give|gives|show|shows|reveal|reveals|explain|explains|describe|"
     r"describes|discuss|discusses|address|identify|identifies|confirm|confirms|know|cover|covers)"
@@ -125,14 +143,20 @@ _OWN_WORDS = lazy_re(
     r"\bI(?:\s+a|['’])m\s+not\s+(?:sure|certain)\b|"
     r"\A\W*(?:[Cc]annot|[Cc]an['’]t)\s+(?:tell|say)\b\W*\Z|\A\W*[Ii]t\s+is\s+not\s+known\b\W*\Z"
 )
+_SMALL_WORD = lazy_re(r"an?|and|as|at|but|by|for|from|if|in|into|nor|of|off|on|or|over|the|to|up|with")
+_IN_TITLE = lazy_re(rf"\b{_SOURCES}\b|\binformation\b|\b(?:mention|provid|specif)\w*", re.IGNORECASE)
+_ANSWER_LINE = lazy_re(r"\W*(?!(?:yes|no|none|not|unknown|answer|sorry)\b)[^\W_][^\n]*[^\s:,]", re.IGNORECASE)
+_MAX_ANSWER_LINE_WORDS = 6
+_MAX_TITLE_CHARS = 200
 
 
 def find_refusal(text: str) -> str:
     """Return the words by which a reply says that there is no answer, or "".
 
     A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word such as "found" must stand in
-    one sentence of three words or more, or the sources be said not to tell. After "the answer is …" only the rest
-    counts.
+    one sentence of three words or more, or the sources be said not to tell. Words count as a sentence writes them:
+    "Can't Find My Way Home" is a title, and so is what stands in quotation marks. After "the answer is …" only the rest
+    counts, and of several lines only a first one that is a short answer.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
@@ -142,15 +166,56 @@ def find_refusal(text: str) -> str:
     if refusal := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
         return refusal[0]
     text = extract_conclusion(text)
-    bare = text.strip(" .!\"'“”`*").casefold()
-    if bare in _UNKNOWN:
-        return bare
+    first, *others = text.splitlines()
+    if others and len(first.split()) <= _MAX_ANSWER_LINE_WORDS and _ANSWER_LINE.fullmatch(first.strip()):
+        text = first
+    bare = text.strip(" .!\"'“”`*")
+    if _is_unknown(bare) or _BARE_REFUSAL.fullmatch(_uncapitalised(bare)) or _says_not_known(bare):
+        return bare.casefold()
+    if is_title(text):
+        if not _IN_TITLE.search(text):
+            return ""
+        text = text.strip(' .*_"“”«»').lower()
     for sentence in _SENTENCE.split(text) if len(text.split()) > 2 else ():
-        negation = _NEGATION.search(sentence)
-        if negation and (missing := _MISSING.search(sentence) or _STATED.search(sentence)):
-            return f"{negation[0]} … {missing[0]}"
-    own = _OWN_WORDS.search(text)
+        if words := _refusal_in(_uncapitalised(_QUOTED_SPAN.sub('""', sentence))):
+            return words
+    own = _OWN_WORDS.search(text) or _SOFT_REFUSAL.search(_uncapitalised(text))
     return own[0] if own else ""
+
+
+def _refusal_in(sentence: str) -> str:
+    """Return the negation of a sentence and what is missing by it, or ""."""
+    negation = _NEGATION.search(sentence)
+    if not negation:
+        return ""
+    missing = _MISSING.search(sentence)
+    if missing is None and _OF_THE_SEARCH.search(sentence):
+        missing = _LACKING.search(sentence)
+    return f"{negation[0]} … {missing[0]}" if missing else ""
+
+
+def _is_unknown(bare: str) -> bool:
+    return bare.casefold() in _UNKNOWN and bare != _SYMBOL
+
+
+def _uncapitalised(text: str) -> str:
+    """Return a text whose first word begins small, so that what is in capitals is a name; SHOUTING becomes small."""
+    return text.lower() if text.isupper() else text[:1].lower() + text[1:]
+
+
+def is_title(text: str) -> bool:
+    """Whether a text is written as a title: in quotation marks, or its words in capitals but for small ones."""
+    text = text[: _MAX_TITLE_CHARS + 1].strip(" .*_")
+    if len(text) > _MAX_TITLE_CHARS:
+        return False
+    if _QUOTED_SPAN.fullmatch(text):
+        return True
+    words = re.findall(r"[^\W_][\w'’.-]*", text)
+    return (
+        len(words) > 1
+        and not text.isupper()
+        and all(not word[0].islower() or _SMALL_WORD.fullmatch(word) for word in words)
+    )
 
 
 def looks_unanswered(text: str) -> bool:
@@ -174,6 +239,12 @@ _OF_WHAT_WAS_GIVEN = lazy_re(
 )
 
 
+def _says_not_known(bare: str) -> bool:
+    """Whether a text says that something is not known, and nothing else."""
+    match = _NOT_KNOWN.match(_uncapitalised(bare))
+    return match is not None and not any(char.isalnum() for char in bare[match.end() :])
+
+
 def says_unknown(text: str) -> bool:
     """Whether an answer says that none is known; longer ones must say so of what they were given.
 
@@ -186,8 +257,16 @@ def says_unknown(text: str) -> bool:
     return bool(text) and looks_unanswered(text) and (len(text.split()) < 4 or bool(_OF_WHAT_WAS_GIVEN.search(text)))
 
 
-_YES = lazy_re(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
-_NO = lazy_re(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
+# "No Time to Die", "True Grit" and "False widow spider" are names: a capital or a noun follows.
+_GOES_ON = (
+    r"(?=\W*\Z|\s*[^\w\s(]|\s+(?:\((?!album|song|film)|[a-z]|(?:He|She|It|They|The|This|That|There|Both|Neither|I)\b))"
+)
+_THEN_STOPS = lazy_re(r"\W*\w+\s*[,.;:!–—-]")
+_YES = lazy_re(rf"^\W*(?:(?i:yes|yeah|yep|indeed|correct)|(?i:true)(?!\s+[a-z]+\W*\Z))\b{_GOES_ON}")
+_NO = lazy_re(
+    r"^\W*(?:(?i:no)(?!\s*\.?\s*\d)(?!\s+(?:more|less|fewer)\s+than\b)|(?i:incorrect|not|nope)(?!\s*\.?\s*\d)"
+    rf"|(?i:false)(?!\s+[a-z]+))\b{_GOES_ON}"
+)
 UNSURE = lazy_re(
     r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
 )
@@ -196,69 +275,14 @@ UNSURE = lazy_re(
 
 def read_yes_no(text: str) -> bool | None:
     """Return whether a text begins with yes or no; None if it says neither or both."""
-    if UNSURE.search(text):
+    if UNSURE.search(text) or (is_title(text) and not _THEN_STOPS.match(text)):
         return None
     if _YES.match(text):
         return None if re.search(r"\byes\b.{0,12}\bno\b", text[:40], re.IGNORECASE) else True
     return False if _NO.match(text) else None
 
 
-_KNOW = frozenset(("yes", "know", "known"))
-_FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
-_EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
-# What says no more than yes: "I can answer that from my own knowledge.", "sure", "I know that" before what is known.
-_ABILITY = lazy_re(
-    r"(?:and\s+)?(?:"
-    r"i\s+(?:do\s+)?(?:know|think|believe|recall|remember)\s+(?:that\s+)?"
-    r"(?=(?:it|he|she|they|there)\s+(?:is|was|are|were|has|had)\b|(?<=that\s)(?-i:[A-ZÀ-ÞĀ-Ž\d]))"
-    r"|(?:using|based\s+on|from|with|to)\s+my\b[^.!?:,\n]*(?:[.!?:,\n]+\s*|\Z)"
-    r"|(?:sure|certainly|definitely|absolutely|of\s+course|indeed|i\s+(?:do|am|can|think\s+so|believe\s+so)"
-    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:known|correct|right))"
-    r"(?:[.!?:,\n]+\s*|\Z)"
-    r"|(?:i\s+(?:do\s+)?(?:know|recall|remember|can|could|have|need|am\s+(?:able|aware|certain|confident|familiar|sure))\b"
-    r"|i['’](?:m\s+(?:able|aware|certain|confident|familiar|sure)|ve)\b"
-    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:possible|something\s+i)\b"
-    r"|(?:it|that|(?:this|the)(?:\s+question)?)\s+can\s+be\s+answered\b)"
-    r"[^.!?:\n]*?(?:[.!?:\n]+\s*|,\s*(?=(?:it|he|she|they)\s+(?:is|was|are|were)\b)|\Z)"
-    r")",
-    re.IGNORECASE,
-)
 _NEXT_QUESTION = lazy_re(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECASE)
-_TAKEN_BACK = lazy_re(r"(?:but|however|although|though)\b", re.IGNORECASE)
-_DOUBTFUL = lazy_re(r"\b(?:not|no|never|neither|only|different|but|however|although)\b|n['’]t\b", re.IGNORECASE)
-_ASKS_YES_NO = lazy_re(
-    r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SelfKnowledge:
-    """Whether a model says it knows, its answer, and its least token probability."""
-
-    known: bool
-    answer: str = ""
-    confidence: float | None = None
-
-
-def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model: a first word "yes" or "know" means known.
-
-    For a yes-no question the yes is part of the answer. If what follows makes it doubtful that more was meant than
-    "yes, I know", no answer is taken, so that it is asked for again.
-    """
-    text = text[:MAX_REPLY_CHARS].strip()
-    first = _FIRST_WORD.match(text)
-    if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
-        return SelfKnowledge(False)
-    answer = _answer_after_yes(text[first.end() :])
-    key = question_key(answer)
-    if not _ASKS_YES_NO.match(question):
-        return SelfKnowledge(True, "" if key in ("yes", "no") else answer)
-    if not key or key.split()[0] in ("yes", "no"):
-        return SelfKnowledge(True, answer)
-    if first[1].casefold() != "yes" or _DOUBTFUL.search(answer):
-        return SelfKnowledge(True)
-    return SelfKnowledge(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
 
 
 def cut_at_next_question(text: str) -> str:
@@ -267,23 +291,20 @@ def cut_at_next_question(text: str) -> str:
     return text[: following.start()] if following else text
 
 
-def _answer_after_yes(text: str) -> str:
-    """Return the answer that follows a yes, or ""."""
-    rest = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
-    while ability := _ABILITY.match(rest):
-        rest = rest[ability.end() :].lstrip(_LOOSE)
-    if not any(char.isalnum() for char in rest) or _TAKEN_BACK.match(rest):
-        return ""
-    answer = clean_answer(" ".join(rest.split()))
-    return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
-
-
 _MAX_LINES = 100
 _ASKING = (
     r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
     r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b"
 )
 _ASKS = lazy_re(_ASKING, re.IGNORECASE)
+# "Identify the director of Jaws."; but "List of questions", "Find the answers to these:".
+_DEMANDS = lazy_re(
+    r"(?:(?:first|second|third|then|next|finally|lastly)\b[,:]?\s+)?"
+    r"(?i:identify|find(?:\s+out)?|determine|name|list|give|state|specify|establish|locate|look\s+up|check|verify|confirm|compare"
+    r"|calculate|count|describe|explain|recall|search\s+for)\s+"
+    r"(?:(?:the|all|each|both|any|an?|his|her|its|their|whether|if|who|whom|whose|what|which|when|where|why|how)\b|[A-Z\d\"“'#])"
+)
+_OF_THE_TASK = lazy_re(r"\b(?:sub-?questions?|answers?\s+to\s+(?:the|these|each|all))\b", re.IGNORECASE)
 # "C. S. Lewis" is a name: a letter with a full stop marks an item only before the words of a question.
 _ITEM = lazy_re(
     r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*|step\s*)?\d{1,2}\s*[.):]\s*"
@@ -308,9 +329,15 @@ def read_questions(text: str) -> tuple[str, ...]:
     questions: dict[str, str] = {}
     for line in lines:
         question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
-        if question.endswith("?") or (_ASKS.match(question) and not question.endswith(":")):
+        if question.endswith("?") or (_demands_answer(question) and not question.endswith(":")):
             questions.setdefault(question_key(question), question[:MAX_ANSWER_CHARS])
     return tuple(question for key, question in questions.items() if key)
+
+
+def _demands_answer(line: str) -> bool:
+    """Whether a line without a question mark asks for something, in the form of a question or of an order."""
+    demands = _DEMANDS.match(line) and not _OF_THE_TASK.search(line) and not is_title(line)  # "Find Me Guilty"
+    return bool(_ASKS.match(line) or demands)
 
 
 def _strings(value: Any) -> list[str]:
@@ -334,10 +361,10 @@ def question_key(question: str) -> str:
 # "the answer is not clear", "… is Unknown."; but "The answer is Not Fade Away".
 _NO_ANSWER = (
     r"\W{0,9}(?:(?:still|also|therefore|currently|simply)\s+)?\W{0,4}(?-i:"
-    r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
+    r"not\b(?!\s+guilty\b)|(?:unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b(?!\s+origin)"
     r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
 )
-_ANSWER_PHRASE = lazy_re(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
+_ANSWER_PHRASE = lazy_re(rf"\b(?:[Aa]nswer\s+is|ANSWER\s+IS)\b(?!(?i:{_NO_ANSWER}))[\s:]*+(?=\W*+\w)")
 _BOXED = lazy_re(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # as models trained on arithmetic write it
 _ASKS_FOR_VERDICT = lazy_re(
     r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
@@ -373,7 +400,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
     rest = ""
     for phrase in _ANSWER_PHRASE.finditer(text):
         rest = text[phrase.end() :]
-    rest = _BOXED.sub(r"\1", rest.replace("**", "")).strip()
+    rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("**"))).strip()
     spans = sentence_spans(rest)
     answer = clean_answer(clean_answer(rest[: spans[0][1]]).strip("{} ")) if spans else ""
     if _ASKS_FOR_VERDICT.match(question) and (short := _YES_NO.match(answer)):

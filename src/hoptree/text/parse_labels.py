@@ -122,16 +122,32 @@ _IRRELEVANT = lazy_re(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
     r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
-    r"(?!\s+(?:further|more|other|additional|explanation))"
+    r"(?!\s+(?:further|more|other|additional|explanation)|[ \t]+(?-i:[A-Z](?!he\b|his\b|hat\b|t\b)))"
     rf"|{_LOW}|\A\W*(?:no|not|none|false)\b",
     re.IGNORECASE,
 )
 _RELEVANT_WORD = lazy_re(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
 
 
+_DOUBLE_NEGATION = lazy_re(
+    r"(?:\b(?:not|never|hardly|cannot\s+be\s+called)|n['’]t)\s+(?:(?!relevan)\w+\s+){0,2}?(?:irrelevant|unrelated)\b"
+    r"|\bnot\s+without\s+(?:\w+\s+)?relevance\b",
+    re.IGNORECASE,
+)
+_NO_NEGATION = lazy_re(
+    r"\b(?:not\s+(?:only|just|merely|simply)|no\s+doubt|without\s+(?:a\s+)?doubt|no\s+less)\b(?=[^.\n]{0,40}\brelevan)",
+    re.IGNORECASE,
+)
+
+
+def _without_double_negations(text: str) -> str:
+    """Put "relevant" for "not irrelevant", and leave out "not only" and "no doubt" before it."""
+    return _NO_NEGATION.sub("", _DOUBLE_NEGATION.sub(" relevant", text[:MAX_REPLY_CHARS]))
+
+
 def read_relevance(text: str) -> bool:
     """Whether a reply calls a passage relevant; the negative is tried first, and is the default."""
-    text = text[:MAX_REPLY_CHARS]
+    text = _without_double_negations(text)
     return not _IRRELEVANT.search(text) and bool(_RELEVANT_WORD.search(text))
 
 
@@ -181,7 +197,7 @@ def read_numbers(text: str, count: int) -> tuple[int, ...]:
     A list of irrelevant ones goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names
     all numbers in it up to `count`.
     """
-    text = text[:MAX_REPLY_CHARS].strip()
+    text = _without_double_negations(text).strip()
     if _NONE_RELEVANT.match(text):
         return ()
     numbers: dict[int, None] = {}

@@ -166,20 +166,24 @@ class FixedThreshold:
 class DynamicThreshold:
     """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
 
-    Since a has a mean of 1 over every sentence, beta is added everywhere. The paper names no values. A sentence that is
-    unsure everywhere stays below the threshold; a `ceiling`, which the paper lacks, lets it trigger. The words of "So
-    the answer is" do not count.
+    a is the raw attention, as in Equation 2. `scaled` takes DRAGIN's, which has a mean of 1 over every sentence: beta
+    is then added everywhere, as it is where no attention is known. The paper names no values. A sentence that is unsure
+    everywhere stays below the threshold; a `ceiling`, which the paper lacks, lets it trigger. The words of "So the
+    answer is" do not count.
     """
 
     alpha: float = 1.5
     beta: float = 0.2
     over: Literal["sentence", "history"] = "sentence"
     ceiling: float = math.inf
+    scaled: bool = False
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float:
         words = (*before, *sentence) if self.over == "history" else sentence
         entropy = mean(word.entropy for word in words if word.content and not word.announces)
-        attention = mean(word.attention for word in words)
+        attention = None if self.scaled else mean(word.raw for word in words)
+        if attention is None:
+            attention = mean(word.attention for word in words)
         return min(self.ceiling, self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0))
 
 
@@ -288,9 +292,17 @@ def max_confidence(
 
 
 def entity_confidence(
-    entity: str, text: str, tokens: Sequence[Token], *, gamma: float = 1.0, delta: float = 0.2
+    entity: str,
+    text: str,
+    tokens: Sequence[Token],
+    *,
+    gamma: float = 1.0,
+    delta: float = 0.2,
+    scaled: bool = False,
 ) -> float | None:
     """Return the confidence of a name at its first mention; None if it is not mentioned or nothing is known.
+
+    a is the raw attention, 0 for a word that no later one could attend to; `scaled` takes DRAGIN's, of mean 1.
 
     Later mentions copy the first. H and a are those of words, as in the scores of a sentence; the paper speaks of
     tokens, of which the last of nearly every name is sure.
@@ -303,9 +315,10 @@ def entity_confidence(
     pieces = [token.text for token in tokens]
     inside = [word for word in find_words(text, pieces) if start <= word.start < end]
     scored = score_words(inside, tokens, [True] * len(inside))
+    scaled = scaled or all(word.raw is None for word in scored)
     return max_confidence(
         (
-            (scored_word.entropy, scored_word.attention)
+            (scored_word.entropy, scored_word.attention if scaled else scored_word.raw or 0.0)
             for scored_word in scored
             if scored_word.word.start < last and first < scored_word.word.end
         ),

@@ -30,6 +30,7 @@ _MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares
 class ScoredWord:
     """A word with its entropy H (None if unknown), attention a (1 if unknown) and whether it carries content.
 
+    `raw` is the attention before it is scaled: the most that a later token pays to one of its tokens (None if unknown).
     A word that only `announces` the answer is no reason to search: its doubt is whether to end now.
     """
 
@@ -38,6 +39,7 @@ class ScoredWord:
     attention: float
     content: bool
     announces: bool = False
+    raw: float | None = None
 
     @property
     def score(self) -> float:
@@ -55,7 +57,13 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
     """
     paid = [_total(tokens[number].attention for number in word.tokens) for word in words]
     return tuple(
-        ScoredWord(word, mean(tokens[number].entropy for number in word.tokens), share, carries)
+        ScoredWord(
+            word,
+            mean(tokens[number].entropy for number in word.tokens),
+            share,
+            carries,
+            raw=_highest(tokens[number].attention for number in word.tokens),
+        )
         for word, share, carries in zip(words, scale_to_mean_one(paid), content, strict=True)
     )
 
@@ -81,6 +89,10 @@ def valid_value(value: float | None) -> float | None:
 def token_probability(token: Token) -> float:
     """Return the probability of a token; 0 for NaN."""
     return 0.0 if math.isnan(token.logprob) else math.exp(min(0.0, token.logprob))
+
+
+def _highest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in map(valid_value, values) if value is not None), default=None)
 
 
 def _total(values: Iterable[float | None]) -> float | None:

@@ -14,7 +14,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.evaluation.datasets.rows import read_question_rows
 from hoptree.evaluation.metrics import best_overlap, contains, normalise
-from hoptree.methods.hop.parts import FORCED
+from hoptree.methods.hop.parts import TRAINED_GUESS
 from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison_plans import plan_comparison
@@ -284,7 +284,8 @@ class _RowMaker:
         if not answers or normalise(answers[0]) in _CLOSED:
             return []
         stated = find_evidence(self._text, answers, main)
-        prompt = prompt_for(METHOD, FORCED).fill(documents=show_passages(None, main, titles=True), question=self._text)
+        documents = show_passages(None, main, titles=True)
+        prompt = prompt_for(METHOD, TRAINED_GUESS).fill(documents=documents, question=self._text)
         target = stated.answer if stated else _usual_name(answers)
         return [self._row("guess", prompt, target, GUESS, "found passages")]
 

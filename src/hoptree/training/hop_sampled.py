@@ -13,6 +13,7 @@ from hoptree.engine.schedule import SingleFlight, together
 from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.examples import digest_of
 from hoptree.evaluation.metrics import contains, normalise
+from hoptree.methods.hop.operators import LISTS, operator_of
 from hoptree.models import open_model
 from hoptree.models.model import Message, Model
 from hoptree.training.chat_rows import (
@@ -69,6 +70,8 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
         meta = {"model": model.name, "temperature": spec.temperature}
 
         async def ask(question: TrainingQuestion) -> tuple[MadeRows | None, HoptreeError | None]:
+            if operator_of(question.example.question) in LISTS:
+                return MadeRows((), {"questions for a list, which hop asks by untrained prompts": 1}, {}), None
             key = f"{question.key} {digest_of([question.example])}"
             made = journal.get(key)
             if made is None:

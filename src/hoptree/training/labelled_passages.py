@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -15,6 +15,7 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Finished
 from hoptree.engine.registry import Method
 from hoptree.engine.schedule import together
 from hoptree.evaluation.ask_question import at_once
@@ -28,6 +29,7 @@ from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
+from hoptree.text.parse import clean_answer
 from hoptree.training.chat_rows import Progress, progress_counter
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import is_named
@@ -213,8 +215,10 @@ async def answer_from_memory(
     asked = with_answers(questions, "labels come from them")
 
     async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
-        result = await engine.ask(question.example.as_question())
-        return (result.answer if result.failure is None else None), result.failure
+        events, failure = await engine.trace(question.example.as_question())
+        # What reads like a refusal may be right: the reply itself counts.
+        replies = [clean_answer(event.raw) for event in events if isinstance(event, Finished)]
+        return (replies[-1] if failure is None else None), failure
 
     async with Engine(
         method="direct", model=spec.model, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
@@ -230,8 +234,7 @@ async def answer_from_memory(
 
 
 async def _from_memory(question: Question, ctx: Context) -> Answer:
-    answer = await direct_answer(ctx, question.text)
-    return replace(answer, status="answered")  # what reads like a refusal may be right
+    return await direct_answer(ctx, question.text)
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tests.server.running import Running
 
 
+# One process for all pages: a new one for each that is opened takes longer than what most tests do in it.
+_ARGUMENTS = ["--no-sandbox", "--disable-site-isolation-trials", "--renderer-process-limit=1", "--process-per-site"]
+
+
 class _Chromium:
     """One that is open, or none."""
 
@@ -33,7 +37,7 @@ class _Chromium:
             pytest.skip("needs Chromium")
         if self._running is None:
             play = self._closing.enter_context(found.sync_playwright())
-            self._running = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            self._running = play.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
             self._closing.callback(self._running.close)
         return self._running
 
@@ -77,7 +81,8 @@ def server(browser: Browser, models: dict[str, Gated], tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 900})
+    """Without motion, which would be drawn all the while that a test waits."""
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     yield made
     made.close()
 

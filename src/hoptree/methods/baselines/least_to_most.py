@@ -8,7 +8,7 @@ from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant
 from hoptree.methods.steps.answer import combine_answers, direct_answer
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -29,7 +29,7 @@ async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, dra
     root = plant(ctx, question.text)
     ctx.begin_node(root, question.text)
     listed = await split_question(ctx, question.text, node=root)
-    parts = grow(ctx, root, drop_asked(ctx, listed, {question_key(question.text)}, node=root))
+    parts = grow(ctx, root, drop_asked(ctx, listed, {question_key(question.text)}, most=MAX_SUB_QUESTIONS, node=root))
     if not parts:
         (answer,) = await think(ctx, question.text, shots=shots, draw=draw)
         ctx.end_node(root, answer, why="no simpler question; answered step by step")

@@ -10,7 +10,13 @@ from hoptree.methods.steps.choose import READINGS, read_several_ways
 from hoptree.methods.steps.choose import surest as surest_of
 
 
-@method("oner", title="One-time retrieval", needs=("corpus",), query="The question itself", beyond=("surest",))
+@method(
+    "oner",
+    title="One-time retrieval",
+    needs=("corpus",),
+    query="The question itself",
+    beyond={"surest": "several readings, of which the surest counts, are more than one"},
+)
 async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = False, surest: bool = False) -> Answer:
     """Retrieve once with the question itself, then read.
 

@@ -49,7 +49,7 @@ _DECAY = 0.8
     dynamic=True,
     strategy="Chains of thought that disagree, then evidence that is not enough",
     query="The question and the last clue, on the pages of entities in a graph",
-    beyond=("fall_back=reading",),
+    beyond={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
     roles=("link", "verify", "answer"),
     differs="the graph and the pages are those at hand, and entities are linked to it, where the paper's runs have "
     "Wikidata and Wikipedia; pages and sentences are ranked by the search that there is",

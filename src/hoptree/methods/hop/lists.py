@@ -14,7 +14,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import mean_the_same
 from hoptree.methods.hop.operators import Operator
-from hoptree.methods.hop.reading import parse_reading
+from hoptree.methods.hop.reading import parse_reading, shorten_for
 from hoptree.methods.hop.signals import echoes
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.conditions import named, named_spans
@@ -120,6 +120,7 @@ class ListReader:
         )
         shown = {"question": asked, **({"names": ", ".join(among)} if among else {})}
         batches = [passages[at : at + self._k] for at in range(0, len(passages), self._k)]
+        batches = [[shorten_for(self._ctx, about, passage) for passage in batch] for batch in batches]
         filled = [prompt.fill(shots=(), documents=show_passages(self._ctx, b, titles=True), **shown) for b in batches]
         replies = await together(self._ctx.generate("list", f, max_tokens=_MAX_TOKENS, node=node) for f in filled)
         items: list[Answer] = []

@@ -15,8 +15,8 @@ from hoptree.engine.registry import Explanation, method
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
 from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
 from hoptree.methods.hop.lists import ListsCombined, combine
-from hoptree.methods.hop.operators import LISTS, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, TRAINED, Parts, Solved, chain_lines
+from hoptree.methods.hop.operators import COMBINED_LISTS, LISTS, operator_of, plan_by_words
+from hoptree.methods.hop.parts import FORCED, TRAINED, TRAINED_GUESS, Parts, Solved, chain_lines
 from hoptree.methods.hop.reading import Reading, Trained, asks_trained, read_passages
 from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
 from hoptree.methods.steps.answer import confident_answer
@@ -118,10 +118,12 @@ def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
 def _figures() -> list[str]:
     """Say what each effort costs and brings, by the data sets that the packaged weights were fitted to."""
     measured = frozen_chooser().made_from
-    lines = [f"effort: means over {measured['sets']} data sets, each judged by weights fitted to the others"]
+    models = len({run["model"] for run in measured["runs"]})
+    over = f"{measured['sets']} data sets and {models} models"
+    lines = [f"effort: means over {over}, each set judged by weights fitted to the others"]
     for effort, figures in measured["efforts"].items():
         gain = 100 * (figures["f1"] - figures["one_reading"])
-        lines.append(f"  {effort:7} {figures['calls']:.1f} calls, F1 {gain:+.1f} on one reading")
+        lines.append(f"  {effort:7} {figures['calls']:.1f} calls, F1 {gain:+.1f} on the first reading")
     return lines
 
 
@@ -244,7 +246,7 @@ class _Run:
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
-        if move == "read" or (move == "split" and self._operator in LISTS[1:] and self._effort != "low"):
+        if move == "read" or (move == "split" and self._operator in COMBINED_LISTS and self._effort != "low"):
             return True
         standings = self._pool.standings()
         likely = standings[0].probability if standings else 0.0
@@ -329,7 +331,8 @@ class _Run:
 
     async def _guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
-        reading = await self._ask_reader(self._passages, "read")
+        prompt = TRAINED_GUESS if self._prompt == TRAINED else FORCED
+        reading = await self._ask_reader(self._passages, prompt)
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
 

@@ -36,8 +36,11 @@ def plan_by_words(ctx: Context, question: str) -> Plan | None:
 
 
 Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
-LISTS: tuple[Operator, ...] = ("list", "intersect", "union", "difference")
-"""Operators on everything that fulfils a condition."""
+COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")
+LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)
+"""Operators on everything that fulfils a condition, or several."""
+_MAX_CHARS = 2000
+"""Of a question; what comes behind says nothing more about its form."""
 
 _HOW_MANY = lazy_re(
     r"^\W*(?:how many(?!\s+(?:more|fewer|less|(?:\w+\s+)?(?:years|months|weeks|days|hours|minutes|decades))\b)|"
@@ -60,6 +63,7 @@ def operator_of(question: str) -> Operator:
     A comparison is one only where the things compared can be identified; what is said to fulfil several conditions is
     intersected.
     """
+    question = question[:_MAX_CHARS]
     if comparison := detect_comparison(question):
         return "both" if comparison.kind == "both" else "compare"
     if _HOW_MANY.match(question):

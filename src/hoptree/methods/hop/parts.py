@@ -19,8 +19,8 @@ from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan, resolve
 
-FORCED, TRAINED = "read", "trained_read"
-"""The prompt that leaves no choice but an answer, as small models overuse NOT FOUND; and that of a trained model."""
+FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"
+"""Prompts: that leaves no choice but an answer, as small models overuse NOT FOUND; and those of a trained model."""
 _REFERENCE_PAGES = 2
 """References of a part whose answers' own pages are read."""
 _SHARED_PASSAGES = 1
@@ -123,7 +123,7 @@ class Parts:
 
         It says NOT FOUND too often: of the questions of two hops with an unanswered part, nearly all had the passage.
         """
-        reading = await read_passages(self._ctx, asked, passages, prompt=FORCED, node=node, cut=self._cut)
+        reading = await read_passages(self._ctx, asked, passages, prompt=TRAINED_GUESS, node=node, cut=self._cut)
         answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
         if not answer.known or read_yes_no(answer.text) is not None or explain_type_mismatch(asked, answer.text):
             return None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
+from hoptree.engine.events import PassageTruncated
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.hop.signals import stems
 from hoptree.methods.steps.answer import Answered, note_answer, supporting_ids
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.evidence import MAX_WORDS, is_readable_id, show_passages
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.text.names import sentences
 from hoptree.text.parse import clean_answer, find_refusal, question_key
@@ -24,6 +27,9 @@ Trained = Literal["auto", "on", "off"]
 _MAX_TOKENS = 128
 _WHOLE_PASSAGES = 2
 """The first passages, of which no sentence is left out."""
+_MAX_PIECE_WORDS = 60
+_BEGINNING_WORDS = 250
+"""Words at the beginning of a long passage that are kept whatever the question."""
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
 _SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
 
@@ -61,7 +67,9 @@ async def read_passages(
     if not passages and not chains:
         ctx.emit(Answered(value=False, step=step, continuation_hit="no passages"), node=node)
         return Reading(Answer("", "", "unknown", source))
-    shown = cut_passages(" ".join([question, *chains]), passages, cut) if cut else passages
+    wanted = " ".join([question, *chains])
+    shown = cut_passages(wanted, passages, cut) if cut else passages
+    shown = [shorten_for(ctx, wanted, passage) for passage in shown]
     documents = "\n".join([*chains, show_passages(ctx, shown, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     model = ctx.model_for("answer")
@@ -106,6 +114,46 @@ def cut_passages(question: str, passages: Sequence[Passage], cut: float) -> list
             passage = replace(passage, text=" ".join(kept))
         shown.append(passage)
     return shown
+
+
+def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
+    """Shorten a passage, and say so."""
+    shown = shorten(question, passage)
+    if shown is not passage:
+        words, kept = len(passage.text.split()), len(shown.text.split())
+        ctx.emit(PassageTruncated(passage=passage.id, words=words, kept=kept))
+        name = f"Passage {passage.id}" if is_readable_id(passage.id) else "A passage"
+        ctx.warn("truncated", f"{name} is long; {kept} of its {words} words were read, those nearest to the question.")
+    return shown
+
+
+def shorten(question: str, passage: Passage) -> Passage:
+    """Keep of a passage that is too long for a prompt its beginning, its end, and what is nearest to the question.
+
+    The first words alone lack what comes last on a page: whom somebody married, where they died.
+    """
+    if len(passage.text.split()) <= MAX_WORDS:
+        return passage
+    pieces = [piece for sentence in sentences(passage.text) for piece in _pieces(sentence.split())]
+    text = [(piece, stems(piece), len(piece.split())) for piece in pieces]
+    found = Counter(word for _, words, _ in text for word in words)
+    rarity = {word: math.log(1 + len(text) / (1 + found[word])) for word in stems(question)}
+    title = stems(passage.title)
+    begins = list(itertools.accumulate(size for *_, size in text))
+    beginning = [place for place, words in enumerate(begins) if words <= _BEGINNING_WORDS] or [0]
+    nearest = sorted(range(len(text)), key=lambda place: -_shared(rarity, text[place][1], title))
+    kept, left = set[int](), MAX_WORDS
+    for place in (*beginning, len(text) - 1, len(text) - 2, *nearest):
+        if place not in kept and text[place][2] <= left:
+            kept.add(place)
+            left -= text[place][2]
+    return replace(passage, text=" ".join(text[place][0] for place in sorted(kept)))
+
+
+def _pieces(words: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence, or pieces of one that is too long to be one."""
+    for at in range(0, len(words), _MAX_PIECE_WORDS):
+        yield " ".join(words[at : at + _MAX_PIECE_WORDS])
 
 
 def _shared(rarity: Mapping[str, float], words: frozenset[str], title: frozenset[str]) -> float:

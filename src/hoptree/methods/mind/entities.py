@@ -180,6 +180,7 @@ class FilterSetting:
     """Which filters there are; `gamma` and `delta` weigh entropy and attention in the confidence of a name.
 
     Kept are the `top_k` surest of names and relations together, or, with a `cut`, those that are as sure as that.
+    `scaled` attention has a mean of 1 over a sentence.
     """
 
     filters: Filter
@@ -187,6 +188,7 @@ class FilterSetting:
     delta: float
     top_k: int
     cut: float | None
+    scaled: bool = False
 
 
 class EntityFilter:
@@ -262,7 +264,8 @@ class EntityFilter:
         """Equation 4 where the model wrote the name; else where it would have written the question; else neutral."""
         gamma, delta = self._setting.gamma, self._setting.delta
         for written, tokens in ((text.text, text.tokens), (self._question, self._question_tokens)):
-            confidence = entity_confidence(name, written, tokens, gamma=gamma, delta=delta)
+            scaled = self._setting.scaled
+            confidence = entity_confidence(name, written, tokens, gamma=gamma, delta=delta, scaled=scaled)
             if confidence is not None:
                 return confidence
         return NEUTRAL_CONFIDENCE

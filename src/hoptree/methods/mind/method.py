@@ -65,7 +65,11 @@ def _check(
     dynamic=True,
     strategy="Entropy and attention of words, against a threshold of their own",
     query="Filtered names and the relation sought",
-    beyond=("robust", "over=history"),
+    beyond={
+        "attention=scaled": "beta is then the same for every sentence, as it was when alpha and beta were tuned",
+        "over=history": "a mean over more words is steadier than that of a short sentence",
+        "robust": "it goes beyond the paper where that is known to fail",
+    },
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
@@ -79,6 +83,7 @@ async def mind(
     alpha: float = _ALPHA,
     beta: float = _BETA,
     over: Literal["sentence", "history"] = _OVER,
+    attention: Literal["raw", "scaled"] = "raw",
     theta: float | None = None,
     disagree: float = 0.5,
     gamma: float = 1.0,
@@ -101,17 +106,19 @@ async def mind(
 ) -> Answer:
     """Write on until a word is too unsure, search with filtered names, keep facts, and write that sentence again.
 
-    A word's score is its entropy times its share of attention. The `dynamic` threshold is `alpha` times the mean
-    entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
-    is `theta`, 1.0 unless that is set. The dynamic one rises with the sentence, so that one which is unsure everywhere
-    is not looked up. Names are those of the question and of the reasoning. The filter `confidence` keeps the `top_k`
-    surest of names and relations together, by `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have
-    more names), or instead those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass
-    small values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept
-    names enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is
-    not searched for again. Without attention or entropy, which hf/smollm and hf/qwen give, it does as dragin does.
-    `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every search. `shots` worked examples are
-    shown; another `draw` than 0 shows others. `tagger` is as with dragin.
+    A word's score is its entropy times its share of attention, DRAGIN's: the paper does not define it. The `dynamic`
+    threshold is `alpha` times the mean entropy of content words plus `beta` times the mean attention (Equation 3),
+    `over` the sentence or all that was kept; the `fixed` one is `theta`, 1.0 unless that is set. `attention` is there,
+    and in the confidence of names (Equation 4), as the model pays it; `scaled` has a mean of 1 over a sentence. The
+    dynamic one rises with the sentence, so that one which is unsure everywhere is not looked up. Names are those of the
+    question and of the reasoning. The filter `confidence` keeps the `top_k` surest of names and relations together, by
+    `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have more names), or instead those above `cut`,
+    meant to be a quantile of a slice of questions: nearly all names pass small values. The filter `cot` asks the model
+    which names the next step needs. Facts that passages state about kept names enter the memory with a confidence of
+    `admit` or more; the `rendered` surest are shown, and what is there is not searched for again. Without attention or
+    entropy, which hf/smollm and hf/qwen give, it does as dragin does. `stretch` and `max_tokens` count a draft and the
+    whole text, `retrievals` every search. `shots` worked examples are shown; another `draw` than 0 shows others.
+    `tagger` is as with dragin.
 
     Known limits: relations can be surer than every name, so that a search goes out without one. Names that the
     extractor invents are not held against the question. Memory knows relations by their words: several values of one
@@ -119,14 +126,14 @@ async def mind(
     prepositions do not count ("released by" settles a doubt about "released in").
 
     `robust` goes beyond the paper. It begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. An uncertain
-    name is sought and not searched with, unless the question, the text before or the passages read last have it. Names
-    of the question and of the passages read last are never dropped, and three names or fewer are not filtered. Of two
-    `filters` the one is taken that distinguishes these names (confidence before cot). The query is of the names of the
-    uncertain sentence, in full where that has less of them; of the question's, where it would be of an uncertain name
-    or of relations alone. Names dropped so far are tried where it finds nothing new. One sentence must state a fact
-    (kin, marriage, birth, death and who made a work with a word for it), and a sentence is replaced by a surer one
-    only. Where none is in doubt, nothing is asked about names.
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5, and `attention`
+    is always scaled. An uncertain name is sought and not searched with, unless the question, the text before or the
+    passages read last have it. Names of the question and of the passages read last are never dropped, and three names
+    or fewer are not filtered. Of two `filters` the one is taken that distinguishes these names (confidence before cot).
+    The query is of the names of the uncertain sentence, in full where that has less of them; of the question's, where
+    it would be of an uncertain name or of relations alone. Names dropped so far are tried where it finds nothing new.
+    One sentence must state a fact (kin, marriage, birth, death and who made a work with a word for it), and a sentence
+    is replaced by a surer one only. Where none is in doubt, nothing is asked about names.
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
@@ -135,13 +142,14 @@ async def mind(
         from hoptree.methods.robust.mind import RobustEntityFilter, RobustLookup
 
         filter_class, lookup_class, highest = RobustEntityFilter, RobustLookup, MAX_THRESHOLD
+    scaled = robust or attention == "scaled"
     by: Threshold = FixedThreshold(1.0 if theta is None else theta)
     if threshold == "dynamic":
-        by = DynamicThreshold(alpha, beta, over, highest)
+        by = DynamicThreshold(alpha, beta, over, highest, scaled)
     tags = open_tagger(tagger)
-    signal = uncertainty_signal(ctx, attention=True, beyond=robust or over == "history")
+    signal = uncertainty_signal(ctx, attention=True, beyond=robust or over == "history" or scaled)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
-    setting = FilterSetting(filters, gamma, delta, top_k, cut)
+    setting = FilterSetting(filters, gamma, delta, top_k, cut, scaled)
     filtering = filter_class(ctx, question.text, NameTagger(tags), setting, signal)
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None

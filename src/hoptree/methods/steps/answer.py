@@ -99,7 +99,7 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     reply = await ctx.generate("direct", prompt, max_tokens=_ANSWER_TOKENS, node=node, top_logprobs=top)
     text = clean_answer(reply.text)
     note_answer(ctx, "direct", reply.text, text)
-    known = bool(text) and not (find_refusal(reply.text) or retrieval_trigger(reply.text))
+    known = bool(text) and not find_refusal(reply.text)
     confidence = least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
         name = ctx.model_for("answer").name

@@ -159,6 +159,8 @@ _BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
 
 def split_by_words(question: str) -> Joined:
     """Split a question for two things that the same is asked of; into none where its words do not show them."""
+    if _NUMBER.search(question):
+        return Joined()  # it holds a mark of our own
     dates, masked = date_spans(question), question
     spans = [span for span in named_spans(question) if span not in dates]
     names = [question[start:end] for start, end in spans]

@@ -18,6 +18,7 @@ from hoptree.text.parse_dialogue import DialogueTurn
 from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
 
 MAX_SUB_QUESTIONS = 4
+"""Sub-questions of one question where a method or a training set caps them."""
 _TREE_TOKENS = 512
 _LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
@@ -115,15 +116,17 @@ def drop_asked(
     questions: Collection[str],
     asked: Collection[str],
     *,
+    most: int | None,
     again: Callable[[str], bool] = lambda question: False,
     node: Node | None = None,
 ) -> tuple[str, ...]:
-    """Return the first sub-questions that were not `asked` above (as keys): a loop would never end.
+    """Return the sub-questions that were not `asked` above (as keys), `most` at most: a loop would never end.
 
     `again` says of others that they ask the same in other words.
     """
     new = [question for question in questions if question_key(question) not in asked and not again(question)]
-    kept, beyond = new[:MAX_SUB_QUESTIONS], new[MAX_SUB_QUESTIONS:]
+    kept = new[:most]
+    beyond = new[len(kept) :]
     loops = [question for question in questions if question not in new]
     ctx.emit(QuestionSplit(value=len(kept), questions=kept, loops=loops, beyond=beyond), node=node)
     return tuple(kept)

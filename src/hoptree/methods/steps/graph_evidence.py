@@ -30,7 +30,7 @@ from hoptree.methods.steps.verify import Verdict
 from hoptree.text.question_tree import Node
 
 SEARCHED = 5
-"""Passages of a search in the whole corpus: where no page is that of an entity, and beyond the paper always."""
+"""Passages of a search in the whole corpus."""
 _YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
 """A hypothesis behind its question that names nothing to look up."""
 
@@ -67,6 +67,7 @@ class Sources:
 
     Entities are those of the words of a query and of the names that the model reads out of it; a `reader` marks names
     in the query, which then count instead of its words. The model says which of their relations matter, or a `ranking`.
+    With `whole_corpus`, all passages are searched where a query names no page, which the paper does not do.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class Sources:
         *,
         reader: MentionModel | None = None,
         ranking: RelationRanking | None = None,
+        whole_corpus: bool = True,
     ) -> None:
         self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
+        self._whole_corpus = whole_corpus
         candidates = Titles if kinds == "text" else graph_names(ctx)
 
         def names(ctx: Context, node: Node | None) -> Candidates:
@@ -146,7 +149,7 @@ class Sources:
     ) -> tuple[Passage, ...] | None:
         """Return the best passages of the pages that the query names, and of the entities' own pages.
 
-        Where either has none, the whole corpus is searched too: the graph adds to what the corpus gives.
+        With `whole_corpus`, that is searched too where either has none: the graph adds to what the corpus gives.
         """
         if self._kinds == "graph":
             return ()
@@ -154,7 +157,7 @@ class Sources:
         others = [entity for entity in entities if (entity.page or entity.label) not in titled]
         most = max(self._kept.entities * self._kept.passages, SEARCHED)
         named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
-        if named and (own or len(others) < len(entities)):
+        if not self._whole_corpus or (named and (own or len(others) < len(entities))):
             return _distinct(named, own)[:most]
         if not wanted():  # the part found so far must not be remembered as all of it
             return None

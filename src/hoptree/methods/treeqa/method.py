@@ -57,7 +57,11 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     strategy="Hypotheses that evidence refutes or leaves open",
     query="Sub-questions with their hypotheses, then new clues",
     roles=("decompose", "link", "verify", "answer"),
-    beyond=("robust",),
+    beyond={
+        "accumulate": "a clue may find less than the question did; the authors' code keeps both",
+        "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
+        "robust": "it goes beyond the paper where that is known to fail",
+    },
     uses=_uses,
 )
 async def treeqa(
@@ -72,6 +76,8 @@ async def treeqa(
     preset: Literal["paper", "code"] = "paper",
     linker: str = "",
     relations: Literal["llm", "dense"] = "llm",
+    accumulate: bool = False,
+    whole_corpus: bool = False,
     correct: bool = True,
     recursive: bool = False,
     robust: bool = False,
@@ -85,9 +91,11 @@ async def treeqa(
     refuted one are done again and the tree is the same as node by node. `evidence` is where to look, `preset` how many
     entities, relations and passages are kept (3, 3, 3 or 2, 1, 2) and nothing else. Names are found by the words of a
     query and by what the model reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
-    words. The model says which `relations` matter, or the encoder minilm does (dense). With `correct` off the answer is
-    the draft that comes with the tree, the paper's ablation, where `robust` has no effect. `recursive` builds the tree
-    node by node (Algorithm 1).
+    words. Texts are those of the entities' pages, and a clue's evidence replaces what was found before it (Algorithm
+    3); `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
+    attempts, the newest first. The model says which `relations` matter, or the encoder minilm does (dense). With
+    `correct` off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
+    `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper. What fulfils several conditions is found by intersecting candidates. Texts and facts
     are judged apart, in a call each, and in a third where they differ; all count as one validation. Evidence is
@@ -97,9 +105,9 @@ async def treeqa(
     answered from evidence. Unverified nodes above are brought in line, and comparisons are made in code. The answer is
     the surest of four readings, three of passages and one of the tree, which is read if evidence bears it out and those
     of passages differ. An answer that the passages read do not hold, or that rests on unverified nodes, is called a
-    guess, in a warning and at the root of the tree. `reason` and `query` have no effect on it, `relations` none on what
-    is followed. Evidence must hold an answer in one piece: a name with words left out, or cut to initials, is not found
-    there.
+    guess, in a warning and at the root of the tree. It always searches the whole corpus and keeps all evidence.
+    `reason` and `query` have no effect on it, `relations` none on what is followed. Evidence must hold an answer in one
+    piece: a name with words left out, or cut to initials, is not found there.
     """
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
@@ -108,7 +116,8 @@ async def treeqa(
     if linker:
         parse_linker(linker)
     reader = shared_mention_model(linker) if linker and correct else None
-    sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
+    searches = whole_corpus or robust
+    sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking, whole_corpus=searches)
     if correct:
         sources.require()
     elif robust:
@@ -123,7 +132,15 @@ async def treeqa(
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
     propose_draft(ctx, draft)
-    process = ProcessNode(ctx, question.text, sources, max_attempts, separate_reason=reason == "separate", query=query)
+    process = ProcessNode(
+        ctx,
+        question.text,
+        sources,
+        max_attempts,
+        separate_reason=reason == "separate",
+        query=query,
+        accumulate=accumulate,
+    )
     walk = make_walk(traversal, ctx, process, root.children)
     await walk.run()
     lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
@@ -158,7 +175,8 @@ def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: An
 class ProcessNode:
     """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
 
-    Evidence is kept from one attempt to the next, the newest first. Work that is not wanted any more is left as it is.
+    What a clue finds replaces the evidence before it; with `accumulate` all of it is kept, the newest first. Work that
+    is not wanted any more is left as it is.
     """
 
     def __init__(
@@ -170,7 +188,9 @@ class ProcessNode:
         *,
         separate_reason: bool,
         query: Literal["dual", "question"],
+        accumulate: bool,
     ) -> None:
+        self._accumulate = accumulate
         self._ctx, self._question, self._sources = ctx, question, sources
         self.max_attempts, self._separate_reason, self._query = max_attempts, separate_reason, query
 
@@ -182,7 +202,8 @@ class ProcessNode:
         for number in range(1, allowed + 1):
             if not wanted():
                 break
-            box = (await self._sources.retrieve(query, node, wanted)).over(box)
+            found = await self._sources.retrieve(query, node, wanted)
+            box = found.over(box) if self._accumulate else found
             if not wanted():
                 break
             verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
