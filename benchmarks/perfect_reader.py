@@ -27,7 +27,7 @@ from typing import Any
 
 from hoptree.engine.engine import Engine
 from hoptree.evaluation.metrics import score_answer, score_list
-from hoptree.methods.hop.signals import stems
+from hoptree.methods.hop.chooser import stems
 from hoptree.models.model import Capability, Choice, Reply, Request
 from hoptree.retrieval.indexing import build_index
 from hoptree.text.parse import question_key

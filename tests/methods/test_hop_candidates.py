@@ -9,11 +9,13 @@ from tests.methods.hop_asked import FOUND
 
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.candidates import Pool, Way, mean_the_same
-from hoptree.methods.hop.chooser import Logistic, Weights, frozen_chooser
-from hoptree.methods.hop.signals import (
+from hoptree.methods.hop.chooser import (
+    Logistic,
+    Weights,
     answer_signals,
     echoes,
     find_quote,
+    frozen_chooser,
     is_stated,
     question_signals,
     reading_signals,

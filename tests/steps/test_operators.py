@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.methods.hop.operators import Operator, operator_of
-from hoptree.methods.hop.signals import find_quote
-from hoptree.methods.steps.conditions import split_by_words
+from hoptree.methods.hop.candidates import Operator
+from hoptree.methods.hop.chooser import find_quote
+from hoptree.methods.hop.parts import operator_of, split_by_words
 from hoptree.text.grounding import fits_question_type
 
 

@@ -13,7 +13,8 @@ from hoptree.engine.schedule import SingleFlight, together
 from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.examples import digest_of
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.methods.hop.operators import LISTS, operator_of
+from hoptree.methods.hop.candidates import LISTS
+from hoptree.methods.hop.parts import operator_of
 from hoptree.models import open_model
 from hoptree.models.model import Message, Model
 from hoptree.training.chat_rows import (

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.chooser import Weights, is_unfit
-from hoptree.methods.hop.signals import Quote, answer_signals, find_quote, rounded
+from hoptree.methods.hop.chooser import Quote, Weights, answer_signals, find_quote, is_unfit, rounded
 from hoptree.methods.steps.verify import same
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
@@ -18,7 +17,12 @@ from hoptree.text.quantities import countries
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""
-OPERATED = ("compare", "both", "intersect", "union", "difference")
+Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
+COMPARED: tuple[Operator, ...] = ("compare", "both")
+COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")
+LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)
+"""Operators on everything that fulfils a condition, or several."""
+OPERATED = (*COMPARED, *COMBINED_LISTS)
 """Operators that code carries out better than a reader."""
 _NEUTRAL = 0.5
 """The confidence of a model that gives no log-probabilities."""

@@ -12,17 +12,34 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.methods.hop.candidates import OPERATED, Pool, Standing, Way
-from hoptree.methods.hop.chooser import Boundary, Effort, Weights, frozen_chooser, open_chooser, read_boundary
-from hoptree.methods.hop.lists import ListsCombined, combine
-from hoptree.methods.hop.operators import COMBINED_LISTS, LISTS, operator_of, plan_by_words
-from hoptree.methods.hop.parts import FORCED, TRAINED, TRAINED_GUESS, Parts, Solved, chain_lines
-from hoptree.methods.hop.reading import Reading, Trained, asks_trained, read_passages
-from hoptree.methods.hop.signals import question_signals, reading_signals, rounded
+from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing, Way
+from hoptree.methods.hop.chooser import (
+    Boundary,
+    Effort,
+    Weights,
+    effort_figures,
+    open_chooser,
+    question_signals,
+    read_boundary,
+    reading_signals,
+    rounded,
+    run_inputs,
+)
+from hoptree.methods.hop.parts import (
+    FORCED,
+    TRAINED,
+    TRAINED_GUESS,
+    Parts,
+    Solved,
+    asks_for_several,
+    chain_lines,
+    operator_of,
+    plan_by_words,
+)
+from hoptree.methods.hop.reading import ListsCombined, Reading, Trained, asks_trained, combine, read_passages
 from hoptree.methods.steps.answer import confident_answer
 from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
-from hoptree.methods.steps.conditions import asks_for_several
 from hoptree.methods.steps.decompose import decompose_tree, record_plan
 from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
 from hoptree.models.model import LearnsCapabilities
@@ -107,26 +124,6 @@ class _HopExplanation(Explanation):
         return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
 
 
-def _inputs(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
-    inputs = {"chooser": open_chooser(str(options.get("chooser") or "")).digest}
-    if path := str(options.get("boundary") or ""):
-        inputs["boundary"] = str(read_boundary(path))
-    return inputs
-
-
-def _figures() -> list[str]:
-    """Say what each effort costs and brings, by the data sets that the packaged weights were fitted to."""
-    measured = frozen_chooser().made_from
-    models = len({run["model"] for run in measured["runs"]})
-    over = f"{measured['sets']} data sets and {models} models"
-    lines = [f"effort: means over {over}, each set judged by weights fitted to the others"]
-    for effort, figures in measured["efforts"].items():
-        gain = 100 * (figures["f1"] - figures["one_reading"])
-        lines.append(f"  {effort:7} {figures['calls']:.1f} calls, F1 {gain:+.1f} on the first reading")
-    return lines
-
-
 @method(
     "hop",
     title="Read once, and split the question where that pays",
@@ -138,8 +135,8 @@ def _figures() -> list[str]:
     roles=("answer", "decompose", "know"),
     differs="It is of no paper.",
     explain=_HopExplanation(),
-    uses=_inputs,
-    figures=_figures,
+    uses=run_inputs,
+    figures=effort_figures,
     bounds={"abstain": (0.0, 1.0), "cut": (0.0, 1.0)},
 )
 async def hop(
@@ -348,7 +345,7 @@ class _Run:
             if checked:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
-        worded = plan_by_words(self._ctx, self._question)
+        worded = plan_by_words(self._ctx, self._question, self._operator)
         await self._carry_out(worded or await self._decompose(), "split")
 
     async def _replan(self) -> None:
@@ -435,6 +432,8 @@ class _Run:
         ends = [solved[node.id] for node in plan.ends()]
         if self._operator in (*LISTS, "count"):
             return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})
+        if self._operator not in COMPARED:
+            return None
         asked = {node: part.asked for node, part in solved.items()}
         return compare_branches(self._ctx, self._question, plan, asked, answers)
 

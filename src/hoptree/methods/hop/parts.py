@@ -1,22 +1,32 @@
-"""hop's parts of a question: each is searched for, read, and handed on to the parts that refer to it."""
+"""hop's parts of a question: how its words say that facts are put together, and how each part is answered.
+
+A part is searched for, read, and handed on to the parts that refer to it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
+from typing import Literal, NamedTuple
 
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import in_order
-from hoptree.methods.hop.lists import Items, ListReader, intersect
-from hoptree.methods.hop.operators import LISTS, Operator
-from hoptree.methods.hop.reading import read_passages
-from hoptree.methods.hop.signals import echoes, is_stated
-from hoptree.methods.steps.conditions import MAY_BE_SEVERAL, asks_for_several
+from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator
+from hoptree.methods.hop.chooser import echoes, is_stated
+from hoptree.methods.hop.reading import Items, ListReader, intersect, read_passages
+from hoptree.methods.steps.conditions import may_list, named_spans
+from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.comparison_plans import plan_comparison
+from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
+from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Node, Plan, resolve
 
 FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"
@@ -25,6 +35,137 @@ _REFERENCE_PAGES = 2
 """References of a part whose answers' own pages are read."""
 _SHARED_PASSAGES = 1
 """Passages that the main question found, which name what a part is about."""
+_PLACEHOLDER = "{}"
+"""Stands in a planned question for the answer to the one before it."""
+_PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
+_ASKS_WHICH = rf"(?:^|[.:;]\s)\W*(?:{_PREPOSITION}\s+)?(?:which|who|whom|what|list|name)\b"
+_NO_NOUN = rf"(?:is|was|were|are|did|does|do|has|had|have|who|whose|which|where|that|{_PREPOSITION})\b|[\w-]+['’]s\b"
+_NOUN_WORD = rf"(?!{_NO_NOUN})[\w'’.&-]+"
+_PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\Wsui]s|people|men|women|children)"
+_PLURAL_VERB = (
+    r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
+    r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
+    r"|(?:has|does|is|was)\s+(?:[A-Z#]\w*|it|he|she|they))"
+)
+_IS_PLURAL = lazy_re(
+    rf"(?:^|[.:;]\s)\W*(?:(?:list|name|who\s+(?:are|were))\s+(?:{_NOUN_WORD}\s+){{0,4}}?(?-i:{_PLURAL_NOUN})\b|"
+    rf"(?:{_PREPOSITION}\s+)?(?:which|what)\s+(?:of\s+)?(?:{_NOUN_WORD}\s+){{0,4}}?(?-i:{_PLURAL_NOUN}\s+"
+    rf"(?:(?:of|from|in|by|with|on|at|who|whom|that|which|where|[a-z]+ing)\s(?:(?!\b(?:is|was|has|does)\b).)*?\b)??"
+    rf"{_PLURAL_VERB})\b)",
+    re.IGNORECASE,
+)
+MAY_BE_SEVERAL = lazy_re(r"\W*(?:(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?:is|was|has)\b)[a-z]+)", re.IGNORECASE)
+"""Who did something may be one or several."""
+
+
+def asks_for_several(question: str) -> bool:
+    """Return whether a question asks for several things: what they, in the plural, are or did."""
+    return _IS_PLURAL.search(question) is not None
+
+
+Joint = Literal["intersect", "union", "difference"]
+
+
+class Joined(NamedTuple):
+    """A question for each of the things that the same is asked of, and how their answers are put together."""
+
+    how: Joint = "intersect"
+    asked: tuple[str, ...] = ()
+
+
+_WORDS_BEFORE = rf"(?:{_PREPOSITION}\s+)?(?:(?:[a-z][\w-]*|@\d+@)\s+){{0,4}}?"
+_THING = rf"{_WORDS_BEFORE}@\d+@(?:\s+in\s+@\d+@|\s+\(@\d+@\))?"
+_PLACED = rf"{_PREPOSITION}\s+(?:(?:the|an?)\s+)?(?:[a-z][\w-]*\s+){{0,2}}?@\d+@"
+_BARE = r"(?:(?:the|his|her)\s+[a-z-]+\s+)?@\d+@"
+_AND_ALSO = r"(?:,?\s+and\s+(?:also|again|later|still)|\s+as\s+well\s+as)"
+_JOINTS: tuple[tuple[Joint, re.Pattern[str]], ...] = (
+    ("intersect", lazy_re(rf"\bboth\s+(?P<one>{_THING})\s+and\s+(?P<two>{_THING})")),
+    ("intersect", lazy_re(rf"(?P<one>{_BARE})\s+and\s+(?P<two>{_BARE})(?:\s+both\b|(?=\s+have\s+in\s+common\b))")),
+    ("intersect", lazy_re(rf"(?P<one>{_PLACED}){_AND_ALSO}\s+(?P<two>{_THING})")),
+    ("union", lazy_re(rf"\beither\s+(?P<one>{_THING})\s+or\s+(?P<two>{_THING})")),
+    ("difference", lazy_re(rf"(?P<one>{_PLACED}|{_BARE}),?\s+but\s+not\s+(?P<two>{_THING})")),
+)
+"""What joins two things that the same is asked of; names are numbers here, so that no word of theirs is read."""
+_NUMBER = lazy_re(r"@(\d+)@")
+_BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
+"""What may stand behind the second of two things: words that are said of both."""
+
+
+def split_by_words(question: str) -> Joined:
+    """Split a question for two things that the same is asked of; into none where its words do not show them."""
+    if _NUMBER.search(question):
+        return Joined()  # it holds a mark of our own
+    dates, masked = date_spans(question), question
+    spans = [span for span in named_spans(question) if span not in dates]
+    names = [question[start:end] for start, end in spans]
+    for number, (start, end) in reversed(list(enumerate(spans))):
+        masked = f"{masked[:start]}@{number}@{masked[end:]}"
+    for how, pattern in _JOINTS:
+        if (found := pattern.search(masked)) and _BEHIND.fullmatch(masked, found.end()):
+            before, behind = masked[: found.start()], masked[found.end() :].replace(" have in common", " have")
+            texts = (f"{before}{found[name]}{behind}" for name in ("one", "two"))
+            return Joined(how, tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts))
+    return Joined()
+
+
+_MAX_CHARS = 2000
+"""Of a question; what comes behind says nothing more about its form."""
+_HOW_MANY = lazy_re(
+    r"^\W*(?:how many(?!\s+(?:more|fewer|less|(?:\w+\s+)?(?:years|months|weeks|days|hours|minutes|decades))\b)|"
+    r"what (?:is|was) the number of)\b",
+    re.IGNORECASE,
+)
+"""Things that can be listed: a difference or a length of time is told or computed."""
+_FULFILS_BOTH = lazy_re(
+    rf"\bboth\b|\bin common\b|\bsome of the same\b|{_ASKS_WHICH}(?:\s+of\s+(?:the|these|those)\b|.*?"
+    r"(?-i:\balso\b(?!\s+(?:known|called))|\bas well\b|"
+    r"\band\s+(?:later|again|still|one|in|had|has|have|was|were|is|are|[a-z]+ed|won|sang|wrote|made|led)\b))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Signs that one thing fulfils two conditions: "both", "in common", "and also", "and later", "and studied"."""
+
+
+def operator_of(question: str) -> Operator:
+    """Return the operator of a question: one fact is looked up unless its words say that facts are put together.
+
+    A comparison is one only where the things compared can be identified; what is said to fulfil several conditions is
+    intersected.
+    """
+    question = question[:_MAX_CHARS]
+    if comparison := detect_comparison(question):
+        return "both" if comparison.kind == "both" else "compare"
+    if _HOW_MANY.match(question):
+        return "count"
+    if expected_answer_type(question) == "yes or no":
+        return "yes_no"
+    several = asks_for_several(question)
+    if several and (joined := split_by_words(question)).how != "intersect":
+        return joined.how
+    # Two names alone may be of one thing.
+    if (several or _FULFILS_BOTH.search(question)) and may_list(question):
+        return "intersect"
+    return "list" if several and may_list(question, names=1) else "lookup"
+
+
+def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | None:
+    """Return a branch for each thing that a question compares, or asks for in common; None where it does neither."""
+    chains: tuple[tuple[str, ...], ...] = ()
+    if operator in COMPARED:
+        chains = plan_comparison(question) or ()
+    elif operator in LISTS:
+        chains = tuple((branch,) for branch in split_by_words(question).asked)
+    if not chains:
+        return None
+    nodes: list[Node] = []
+    for first, *later in chains:
+        nodes.append(Node(len(nodes) + 1, first))
+        for asked in later:  # each needs the answer to the one before
+            above = nodes[-1]
+            text = asked.replace(_PLACEHOLDER, f"#query{above.id}")
+            nodes.append(Node(above.id + 1, text, above.id, above.depth + 1, (above.id,)))
+    plan = Plan(tuple(nodes))
+    record_plan(ctx, plan)
+    return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +192,11 @@ class Parts:
         self._guesses: dict[int, Answer] = {}
         self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
-        self.reader = ListReader(ctx, self.seen, k=k, forced=prompt in (FORCED, TRAINED))
+
+    @cached_property
+    def reader(self) -> ListReader:
+        """The reader of lists."""
+        return ListReader(self._ctx, self.seen, k=self._k, forced=self._prompts[0] in (FORCED, TRAINED))
 
     async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
         """Answer the parts of a plan; what an operator on lists puts together is read for all that is stated.

@@ -1,10 +1,9 @@
-"""Tell by its names and words whether a question asks for several things, or for what fulfils several conditions."""
+"""Find the names in a question, and tell whether it may ask for what fulfils several conditions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison_questions import detect_comparison
@@ -101,74 +100,3 @@ def may_list(question: str, *, names: int = 2) -> bool:
     if _CHOOSES.search(_PREAMBLE.sub("", plain)):
         return False
     return len(named(question)) >= names and detect_comparison(question) is None
-
-
-_PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
-ASKS_WHICH = rf"(?:^|[.:;]\s)\W*(?:{_PREPOSITION}\s+)?(?:which|who|whom|what|list|name)\b"
-_NO_NOUN = rf"(?:is|was|were|are|did|does|do|has|had|have|who|whose|which|where|that|{_PREPOSITION})\b|[\w-]+['’]s\b"
-_NOUN_WORD = rf"(?!{_NO_NOUN})[\w'’.&-]+"
-_PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\Wsui]s|people|men|women|children)"
-_PLURAL_VERB = (
-    r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
-    r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
-    r"|(?:has|does|is|was)\s+(?:[A-Z#]\w*|it|he|she|they))"
-)
-_IS_PLURAL = lazy_re(
-    rf"(?:^|[.:;]\s)\W*(?:(?:list|name|who\s+(?:are|were))\s+(?:{_NOUN_WORD}\s+){{0,4}}?(?-i:{_PLURAL_NOUN})\b|"
-    rf"(?:{_PREPOSITION}\s+)?(?:which|what)\s+(?:of\s+)?(?:{_NOUN_WORD}\s+){{0,4}}?(?-i:{_PLURAL_NOUN}\s+"
-    rf"(?:(?:of|from|in|by|with|on|at|who|whom|that|which|where|[a-z]+ing)\s(?:(?!\b(?:is|was|has|does)\b).)*?\b)??"
-    rf"{_PLURAL_VERB})\b)",
-    re.IGNORECASE,
-)
-MAY_BE_SEVERAL = lazy_re(r"\W*(?:(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?:is|was|has)\b)[a-z]+)", re.IGNORECASE)
-"""Who did something may be one or several."""
-
-
-def asks_for_several(question: str) -> bool:
-    """Return whether a question asks for several things: what they, in the plural, are or did."""
-    return _IS_PLURAL.search(question) is not None
-
-
-Joint = Literal["intersect", "union", "difference"]
-
-
-class Joined(NamedTuple):
-    """A question for each of the things that the same is asked of, and how their answers are put together."""
-
-    how: Joint = "intersect"
-    asked: tuple[str, ...] = ()
-
-
-_WORDS_BEFORE = rf"(?:{_PREPOSITION}\s+)?(?:(?:[a-z][\w-]*|@\d+@)\s+){{0,4}}?"
-_THING = rf"{_WORDS_BEFORE}@\d+@(?:\s+in\s+@\d+@|\s+\(@\d+@\))?"
-_PLACED = rf"{_PREPOSITION}\s+(?:(?:the|an?)\s+)?(?:[a-z][\w-]*\s+){{0,2}}?@\d+@"
-_BARE = r"(?:(?:the|his|her)\s+[a-z-]+\s+)?@\d+@"
-_AND_ALSO = r"(?:,?\s+and\s+(?:also|again|later|still)|\s+as\s+well\s+as)"
-_JOINTS: tuple[tuple[Joint, re.Pattern[str]], ...] = (
-    ("intersect", lazy_re(rf"\bboth\s+(?P<one>{_THING})\s+and\s+(?P<two>{_THING})")),
-    ("intersect", lazy_re(rf"(?P<one>{_BARE})\s+and\s+(?P<two>{_BARE})(?:\s+both\b|(?=\s+have\s+in\s+common\b))")),
-    ("intersect", lazy_re(rf"(?P<one>{_PLACED}){_AND_ALSO}\s+(?P<two>{_THING})")),
-    ("union", lazy_re(rf"\beither\s+(?P<one>{_THING})\s+or\s+(?P<two>{_THING})")),
-    ("difference", lazy_re(rf"(?P<one>{_PLACED}|{_BARE}),?\s+but\s+not\s+(?P<two>{_THING})")),
-)
-"""What joins two things that the same is asked of; names are numbers here, so that no word of theirs is read."""
-_NUMBER = lazy_re(r"@(\d+)@")
-_BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
-"""What may stand behind the second of two things: words that are said of both."""
-
-
-def split_by_words(question: str) -> Joined:
-    """Split a question for two things that the same is asked of; into none where its words do not show them."""
-    if _NUMBER.search(question):
-        return Joined()  # it holds a mark of our own
-    dates, masked = date_spans(question), question
-    spans = [span for span in named_spans(question) if span not in dates]
-    names = [question[start:end] for start, end in spans]
-    for number, (start, end) in reversed(list(enumerate(spans))):
-        masked = f"{masked[:start]}@{number}@{masked[end:]}"
-    for how, pattern in _JOINTS:
-        if (found := pattern.search(masked)) and _BEHIND.fullmatch(masked, found.end()):
-            before, behind = masked[: found.start()], masked[found.end() :].replace(" have in common", " have")
-            texts = (f"{before}{found[name]}{behind}" for name in ("one", "two"))
-            return Joined(how, tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts))
-    return Joined()
