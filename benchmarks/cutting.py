@@ -1,8 +1,9 @@
 """What hop's option `cut` leaves out of passages, and how often an answer rests on it; no model is asked.
 
-Five passages are retrieved for a question by linked retrieval, and cut. Printed are the share of words that is left,
-the questions whose answer still stands in a gold passage, and the gold sentences (HotpotQA) or objects of gold facts
-(2WikiMultihopQA) that are left; for MuSiQue the same of its gold parts. What was not retrieved is not counted.
+Five passages are retrieved for a question by ranked retrieval (hoptree-weights), and cut. Printed are the share of
+words that is left, the questions whose answer still stands in a gold passage, and the gold sentences (HotpotQA) or
+objects of gold facts (2WikiMultihopQA) that are left; for MuSiQue the same of its gold parts. What was not retrieved is
+not counted.
 
 Give the folder of the data sets. The rows that tables are made of are passed over, and the ids in `--exclude` files.
 """
@@ -24,7 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.recall import _passages
 
 from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
 from hoptree.methods.hop.reading import cut_passages
+from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.opening import open_retriever
 from hoptree.text.parse import question_key
@@ -64,9 +69,8 @@ class Kept:
     evidence: Count = field(default_factory=Count)
 
     def add(
-        self, question: str, answers: Sequence[str], row: dict[str, Any], found: Sequence[Passage], cut: float
+        self, answers: Sequence[str], row: dict[str, Any], found: Sequence[Passage], shown: Sequence[Passage]
     ) -> None:
-        shown = cut_passages(question, found, cut)
         self.words.add(sum(map(_words, shown)), sum(map(_words, found)))
         gold = [pair for pair in zip(found, shown, strict=True) if pair[0].id in row["supporting_ids"]]
         if any(_holds(before, answer) for before, _ in gold for answer in answers):
@@ -111,16 +115,18 @@ def _listed(paths: Sequence[Path]) -> frozenset[str]:
     return frozenset(ids)
 
 
-async def _measure(index: Path, rows: Sequence[dict[str, Any]], cuts: Sequence[float]) -> dict[tuple[float, str], Kept]:
-    retriever = open_retriever(index, "linked")
-    kept = {(cut, what): Kept() for cut in cuts for what in ("questions", "parts")}
+async def _measure(index: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Kept]:
+    retriever = open_retriever(index, "ranked")
+    ctx = Context(
+        method="hop", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("cut"), retriever=retriever
+    )
+    kept = {"questions": Kept(), "parts": Kept()}
     for row in rows:
         asked = [("questions", row["question"], row["answers"])]
         asked += [("parts", part, [answer]) for part, answer in _parts(row)]
         for what, question, answers in asked:
             found = await retriever.search(question, k=_K)
-            for cut in cuts:
-                kept[cut, what].add(question, answers, row, found, cut)
+            kept[what].add(answers, row, found, await cut_passages(ctx, question, found))
     return kept
 
 
@@ -132,21 +138,20 @@ def _rows(path: Path, first: int, excluded: Collection[str]) -> list[dict[str, A
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the folder of the data sets")
-    parser.add_argument("--cut", type=float, nargs="+", default=[0.5, 0.7, 0.9])
     parser.add_argument("--exclude", type=Path, nargs="+", default=[], help="files of ids")
     chosen = parser.parse_args()
     for path in (chosen.data / name / file for name, *files, _ in SETS for file in files):
         if not path.is_file():
             parser.error(f"there is no {path}")
-    print(f"{'data set':16} {'asked':9}  cut  words  answers        gold sentences or facts")
+    print(f"{'data set':16} {'asked':9}  words  answers        gold sentences or facts")
     for name, questions, corpus, first in SETS:
         rows = _rows(chosen.data / name / questions, first, _listed(chosen.exclude))
         with tempfile.TemporaryDirectory() as scratch:
             index_passages(_passages(chosen.data / name / corpus, titles=True), Path(scratch, "index"))
-            for (cut, what), kept in asyncio.run(_measure(Path(scratch, "index"), rows, chosen.cut)).items():
+            for what, kept in asyncio.run(_measure(Path(scratch, "index"), rows)).items():
                 if kept.words.of:
                     share = kept.words.left / kept.words.of
-                    print(f"{name:16} {what:9} {cut:4}  {share:.3f}  {kept.answers!s:14} {kept.evidence}", flush=True)
+                    print(f"{name:16} {what:9}  {share:.3f}  {kept.answers!s:14} {kept.evidence}", flush=True)
     return 0
 
 

@@ -43,7 +43,6 @@ def ask(data: Path, out: Path, model: str, sets: Mapping[str, int]) -> None:
             data / name / "dev.jsonl",
             model=model,
             corpus=str(index_for(data / name / "corpus.jsonl.gz", out / "indexes")),
-            retriever="linked",
             limit=questions,
             budget=Budget(calls=60),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -92,36 +93,58 @@ def test_nothing_is_read_where_nothing_was_found() -> None:
     assert not read("Providence", [-0.1], found=False).answer.known
 
 
-BORN = "In which city was the director of the film Whiplash born?"
 CUT = (
     Passage("w", "Whiplash (film)", "Whiplash is a film. It was directed by Damien Chazelle. It won three prizes."),
     Passage("x", "Prizes", "Prizes are given. A jury chooses them. They are made of gold."),
     Passage("y", "Oslo", "Oslo is a city in Norway. A director of a film was born in this city. Its port is large."),
     Passage("z", "", "A river flows. Its water is cold. Boats sail there."),
-    Passage("c", "Damien Chazelle", "He plays the drums. His first home was Providence. He likes jazz."),
-    Passage("v", "Whiplash", "A whip is long. Its lash hurts."),
+    Passage("e", "Empty", ""),
 )
+SCORES = [[9.0, 9.0, 9.0], [0.0, 0.0, 0.0], [-3.0, 1.0, 0.4], [-1.0, -2.0, -1.5], []]
 
 
-def test_sentences_far_from_the_question_are_left_out() -> None:
-    shown = {passage.id: passage.text for passage in cut_passages(BORN, CUT, 0.7)}
-    whole = {passage.id: passage.text for passage in CUT}
-    assert shown["w"] == whole["w"] and shown["x"] == whole["x"], "the first two stay whole"
-    assert shown["y"] == "Oslo is a city in Norway. A director of a film was born in this city."
-    assert shown["z"] == "A river flows."
-    assert shown["c"] == whole["c"], "a passage that is read whole names it"
-    assert shown["v"] == whole["v"], "the question names it"
-    assert list(shown) == list(whole)
+class Found:
+    """A retriever that finds nothing more."""
+
+    kind = identity = "found"
+    remote = False
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        return None
 
 
-@pytest.mark.parametrize("passages", [(), CUT[:1], [Passage("e", "", "")] * 4])
-def test_nothing_to_cut(passages: list[Passage]) -> None:
-    assert cut_passages(BORN, passages, 1.0) == list(passages)
-    assert cut_passages("", passages, 1.0) == list(passages)
+class TellsSentences(Found):
+    """One whose scores of sentences are known."""
+
+    def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
+        return SCORES[: len(passages)]
 
 
-def test_no_share_leaves_nothing_out() -> None:
-    assert cut_passages(BORN, CUT, 0.0) == list(CUT)
+def cut(passages: Sequence[Passage], retriever: Found) -> list[Passage]:
+    ctx = Context(
+        method="hop", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"), retriever=retriever
+    )
+    return asyncio.run(cut_passages(ctx, "Where was he born?", passages))
+
+
+def test_sentences_that_matter_least_are_left_out() -> None:
+    shown = {passage.id: passage.text for passage in cut(CUT, TellsSentences())}
+    assert [shown["w"], shown["x"]] == [CUT[0].text, CUT[1].text], "the first two stay whole"
+    assert shown["y"] == CUT[2].text, "the first sentence stays, and what scores nearly as the best"
+    assert shown["z"] == "A river flows. Boats sail there."
+    assert shown["e"] == "" and list(shown) == [passage.id for passage in CUT]
+
+
+@pytest.mark.parametrize("count", range(3))
+def test_nothing_is_cut_of_two_passages(count: int) -> None:
+    assert cut(CUT[:count], TellsSentences()) == list(CUT[:count])
+
+
+def test_nothing_is_cut_where_no_retriever_tells_sentences() -> None:
+    assert cut(CUT, Found()) == list(CUT)
 
 
 def test_of_a_long_passage_the_beginning_the_end_and_the_nearest_are_read() -> None:

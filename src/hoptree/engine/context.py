@@ -33,7 +33,7 @@ from hoptree.graph.facts import (
     Neighbourhood,
 )
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
-from hoptree.retrieval.retriever import FactGuided, Retriever, signals_of
+from hoptree.retrieval.retriever import FactGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
 
 
@@ -269,6 +269,12 @@ class Context:
         titles = list(dict.fromkeys(passage.title for passage in call.reply))
         self._record_call(TitlesFound(name=name, k=k, titles=titles, **_times(issued, call)), node)
         return tuple(titles)
+
+    async def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]] | None:
+        """How much each sentence of passages matters for a query; None if the retriever was not trained to tell."""
+        if not isinstance(self._retriever, RanksSentences):
+            return None
+        return await asyncio.to_thread(self._retriever.sentence_scores, query, passages)
 
     @property
     def corpus_tells(self) -> frozenset[str]:

@@ -48,6 +48,15 @@ class FactGuided(Protocol):
         ...
 
 
+@runtime_checkable
+class RanksSentences(Protocol):
+    """A retriever that was trained to tell which sentences matter."""
+
+    def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
+        """Score each sentence of passages that are read together, as `hoptree.text.names.sentences` splits them."""
+        ...
+
+
 def signals_of(retriever: Retriever | None) -> frozenset[str]:
     """Return the signals a retriever offers beside passages."""
     # An isinstance check of FactGuided takes far longer, and every search asks.

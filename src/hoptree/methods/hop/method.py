@@ -137,7 +137,7 @@ class _HopExplanation(Explanation):
     explain=_HopExplanation(),
     uses=run_inputs,
     figures=effort_figures,
-    bounds={"abstain": (0.0, 1.0), "cut": (0.0, 1.0)},
+    bounds={"abstain": (0.0, 1.0)},
 )
 async def hop(
     question: Question,
@@ -149,7 +149,7 @@ async def hop(
     chooser: str = "",
     boundary: str = "",
     trained: Trained = "auto",
-    cut: float = 0.0,
+    cut: bool = False,
 ) -> Answer:
     """Read what the question finds; split the question where that is likely to mend the answer.
 
@@ -162,7 +162,7 @@ async def hop(
     hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
     `trained` asks by the short prompts of hoptree align build hop: auto where an adapter says that the model was
     trained on them, as that of hoptree-weights does; on for a trained model behind an endpoint.
-    `cut` leaves out of passages the sentences that share less with the question than this part of what the best does.
+    `cut` leaves out of passages the sentences that matter least, where the retriever was trained to tell (`ranked`).
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
@@ -191,7 +191,7 @@ class _Run:
         abstain: float,
         chooser: str,
         trained: Trained,
-        cut: float,
+        cut: bool,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)

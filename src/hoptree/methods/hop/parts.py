@@ -185,7 +185,7 @@ class Solved:
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
-    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: float) -> None:
+    def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: bool) -> None:
         """`prompt` is that of the first reading; one that forces an answer is followed by one that does not."""
         self._ctx, self._main_passages, self._k, self._cut = ctx, main_passages, k, cut
         self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)

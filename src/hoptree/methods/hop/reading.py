@@ -36,6 +36,8 @@ Trained = Literal["auto", "on", "off"]
 _MAX_TOKENS = 128
 _WHOLE_PASSAGES = 2
 """The first passages, of which no sentence is left out."""
+_CUT_MARGIN = 0.7
+"""How far below the best one of its passage a sentence may score and stay."""
 _MAX_PIECE_WORDS = 60
 _BEGINNING_WORDS = 250
 """Words at the beginning of a long passage that are kept whatever the question."""
@@ -64,12 +66,12 @@ async def read_passages(
     prompt: str,
     chains: Sequence[str] = (),
     node: Node | None = None,
-    cut: float = 0.0,
+    cut: bool = False,
 ) -> Reading:
     """Read passages, behind the `chains` of parts answered before, for the answer to a question.
 
-    The answer's confidence is the probability of its least likely token, where the model tells it. Above 0, `cut`
-    leaves sentences out, as in `cut_passages`.
+    The answer's confidence is the probability of its least likely token, where the model tells it. `cut` leaves
+    out sentences, as in `cut_passages`.
     """
     step = "final" if chains else "read"
     source: Source = "synthesis" if chains else "external"
@@ -77,7 +79,7 @@ async def read_passages(
         ctx.emit(Answered(value=False, step=step, continuation_hit="no passages"), node=node)
         return Reading(Answer("", "", "unknown", source))
     wanted = " ".join([question, *chains])
-    shown = cut_passages(wanted, passages, cut) if cut else passages
+    shown = await cut_passages(ctx, wanted, passages) if cut else passages
     shown = [shorten_for(ctx, wanted, passage) for passage in shown]
     documents = "\n".join([*chains, show_passages(ctx, shown, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
@@ -97,31 +99,19 @@ async def read_passages(
     return Reading(replace(answer, support=supporting_ids(answer.text, passages)), copied)
 
 
-def cut_passages(question: str, passages: Sequence[Passage], cut: float) -> list[Passage]:
-    """Leave out the sentences that score less than the share `cut` of the best one.
+async def cut_passages(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Leave out sentences that matter less, where the retriever was trained to tell them.
 
-    The score of a sentence is the words it shares with the question beside those of its title, the rare ones more, and
-    then the title's, too. Whole stay the first passages, those that the question names, and those that any of these
-    name; of the others always the first sentence.
+    Whole stay the first passages; of the others the first sentence, and those that score nearly as the best of theirs.
     """
-    texts = [[(text, stems(text)) for text in sentences(passage.text)] for passage in passages]
-    held = [words for text in texts for _, words in text]
-    rarity = {word: math.log(1 + len(held) / (1 + sum(word in other for other in held))) for word in stems(question)}
-    scores = [
-        [_shared(rarity, words, stems(passage.title)) for _, words in text]
-        for passage, text in zip(passages, texts, strict=True)
-    ]
-    least = cut * max((score for row in scores for score in row), default=0.0)
-    asked = named = f" {question_key(question)} "
-    shown = []
-    for place, (passage, text, row) in enumerate(zip(passages, texts, scores, strict=True)):
-        title = question_key(passage.title.partition(" (")[0])
-        if place < _WHOLE_PASSAGES or (title and f" {title} " in asked):
-            named += f"{question_key(passage.text)} "
-        elif not title or f" {title} " not in named:
-            kept = [line for number, (line, _) in enumerate(text) if not number or row[number] >= least]
-            passage = replace(passage, text=" ".join(kept))
-        shown.append(passage)
+    scores = await ctx.sentence_scores(question, passages)
+    if scores is None:
+        return list(passages)
+    shown = list(passages[:_WHOLE_PASSAGES])
+    for passage, row in list(zip(passages, scores, strict=True))[_WHOLE_PASSAGES:]:
+        least = max(row, default=0.0) - _CUT_MARGIN
+        kept = [text for place, text in enumerate(sentences(passage.text)) if place == 0 or row[place] >= least]
+        shown.append(replace(passage, text=" ".join(kept)))
     return shown
 
 
