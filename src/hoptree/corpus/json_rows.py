@@ -117,6 +117,16 @@ def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -
         problems.add("broken lines", sentence, cuts=True)
 
 
+def read_json_pairs(stream: io.BufferedReader, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of a file that is one JSON object, one at a time; a broken place is a ValueError."""
+    try:
+        yield from _Reader(stream).pairs()
+    except (Damaged, UnicodeError) as error:
+        raise ValueError(f"{name} is damaged: {error}") from error
+    except _Broken as error:
+        raise ValueError(f"Line {error.line} of {name} is no JSON: {error}") from error
+
+
 class _Broken(Exception):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -146,6 +156,22 @@ class _Reader:
             yield line, self._value()
         if inside:
             raise _Broken(self._line, "it ends inside an array")
+
+    def pairs(self) -> Iterator[tuple[str, Any]]:
+        """Yield the members of the object that the text is."""
+        self._expect("{")
+        while self._skip_space() and self._text[self._at] != "}":
+            key = self._value()
+            self._expect(":")
+            if not isinstance(key, str) or not self._skip_space():
+                raise _Broken(self._line, "a name with its value is missing")
+            yield key, self._value()
+        self._expect("}")
+
+    def _expect(self, character: str) -> None:
+        if not self._skip_space() or self._text[self._at] != character:
+            raise _Broken(self._line, f"{character} is missing")
+        self._at += 1
 
     def _more(self, size: int) -> bool:
         """Read on, and forget what was read; False at the end of the file."""

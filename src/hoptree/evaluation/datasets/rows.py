@@ -8,7 +8,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -190,11 +190,34 @@ def read_question_rows(path: Path) -> Iterator[Row]:
     A score over the rest of a broken file would not be comparable.
     """
     problems = Problems(limit=sys.maxsize)
-    for row in chain(_rows(_file(path), problems), (None,)):
+    for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:
             raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
         if row is not None:
             yield row
+
+
+def read_sound_rows(
+    path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None
+) -> Iterator[Row]:
+    """Yield the rows that can be read; what cannot is added to `problems`, also where it cuts the file short."""
+    file = _file(path)
+    try:
+        with open_bytes(file.path) as stream:
+            raw = stream.peek(2**16)[: 2**16]
+        head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
+        if _WRAPPED.match(head) or _is_table(head, file.name):
+            with open_bytes(file.path, on_bytes) as stream:
+                if _WRAPPED.match(head):
+                    yield from _wrapped(stream, file.name, problems)
+                else:
+                    yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
+            return
+    except OSError as error:
+        cause = error if isinstance(error, Damaged) else error.strerror or error
+        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.", cuts=True)
+        return
+    yield from read_rows(file, problems=problems, on_bytes=on_bytes)
 
 
 def _file(path: Path) -> SourceFile:
@@ -207,24 +230,6 @@ def _file(path: Path) -> SourceFile:
         f"{path} is no file." if exists else f"There is no {path}.",
         "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels.",
     )
-
-
-def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:
-    try:
-        with open_bytes(file.path) as stream:
-            raw = stream.peek(2**16)[: 2**16]
-            head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
-            if _WRAPPED.match(head):
-                yield from _wrapped(stream, file.name, problems)
-                return
-            if _is_table(head, file.name):
-                yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
-                return
-    except OSError as error:
-        cause = error if isinstance(error, Damaged) else error.strerror or error
-        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.")
-        return
-    yield from read_rows(file, problems=problems)
 
 
 def _is_table(head: str, name: str) -> bool:
@@ -241,7 +246,8 @@ def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     try:
         text = content.decode(bom_encoding(content[:4]) or "utf-8")
     except UnicodeDecodeError as error:
-        problems.add("files that are no text", f"{name} is no UTF-8 text: {error.reason} at byte {error.start}.")
+        sentence = f"{name} is no UTF-8 text: {error.reason} at byte {error.start}."
+        problems.add("files that are no text", sentence, cuts=True)
         return
     del content
     match = _WRAPPED.match(text)
@@ -259,7 +265,7 @@ def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             line, at = line + text.count("\n", at, end), end
         json.loads(text[:start] + text[at:])
     except (ValueError, RecursionError) as error:
-        problems.add("broken lines", f"Line {line} of {name} is no JSON: {why_no_json(error)}.")
+        problems.add("broken lines", f"Line {line} of {name} is no JSON: {why_no_json(error)}.", cuts=True)
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
@@ -274,11 +280,12 @@ def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
             names = _HEADLESS.get(len(fields), ())
             if not names:
                 count = f"{len(fields)} {'field' if len(fields) == 1 else 'fields'}"
-                problems.add("broken lines", f"Line {line} of {name} has {count} and no known names for them.")
+                sentence = f"Line {line} of {name} has {count} and no known names for them."
+                problems.add("broken lines", sentence, cuts=True)
                 return
         if len(fields) != len(names):
             problems.add("broken lines", f"Line {line} of {name} has {len(fields)} fields, not {len(names)}.")
-            return
+            continue
         yield line, dict(zip(names, fields, strict=True))
 
 
@@ -299,7 +306,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
         for fields in csv.reader(lines(), delimiter=delimiter, strict=True):
             yield last, fields
     except csv.Error as error:
-        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.")
+        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.", cuts=True)
 
 
 def _unquoted(field: str) -> str:
