@@ -197,9 +197,7 @@ def read_question_rows(path: Path) -> Iterator[Row]:
             yield row
 
 
-def read_sound_rows(
-    path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None
-) -> Iterator[Row]:
+def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
     """Yield the rows that can be read; what cannot is added to `problems`, also where it cuts the file short."""
     file = _file(path)
     try:
