@@ -130,8 +130,10 @@ def test_list_says_what_is_here_and_which_tables_need_it(tmp_path: Path) -> None
     rows = {
         row["name"]: row for row in json.loads(data(tmp_path, "list", "--experiments", EXPERIMENTS, "--json").stdout)
     }
-    assert len(rows) == 16 and "TreeQA, Table 3" in rows["webqsp"]["needed_by"]
-    assert rows["hotpotqa"]["splits"][0]["made_of"] and rows["hotpotqa"]["files_needed"]["dev.jsonl"] is True
+    assert len(rows) == 16 and rows["webqsp"]["needed_by"] == ["treeqa/table2", "treeqa/table3", "treeqa/table7"]
+    assert rows["hotpotqa"]["splits"][0]["made_of"] and rows["hotpotqa"]["missing"] == []
+    assert rows["iirc"]["missing"] == ["corpus.jsonl", "dev.jsonl"]
+    assert "    for mind/table1, mind/table2" in lines
     assert rows["bamboogle"]["in_no_release"] == ["corpus.jsonl"]
     assert "There are no experiment files in experiments" in data(tmp_path, "list", "iirc").stdout
 

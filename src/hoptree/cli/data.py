@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import counted, echo, listed, print_json, stoppable, warn
+from hoptree.cli.console import counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson, read_named
 from hoptree.core.errors import ConfigError, InputError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hoptree.evaluation.datasets.examples import Example
     from hoptree.evaluation.datasets.releases import PublicSet, Release
 
-_MAX_TABLES = 12
 _LARGE_BYTES = 1e9
 
 app = typer.Typer(
@@ -48,24 +47,31 @@ def list_sets(
     experiments: Annotated[Path, Option(help="The folder of the experiment files.")] = Path("experiments"),
     as_json: AsJson = False,
 ) -> None:
-    """Say of each data set its licence, size and source, whether it is here, and which tables and figures need it."""
+    """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
     from hoptree.evaluation.datasets.fetch import read_record
     from hoptree.evaluation.datasets.releases import find_set, needed_by, public_sets
 
     needs = needed_by(experiments)
     rows = []
     for public in [find_set(name)] if name else public_sets().values():
-        needed = needs.get(public.name, {})
-        folder = data / public.name
+        folder, needed = data / public.name, needs.get(public.name, {})
         record = read_record(folder)
-        splits = [_facts(release, folder, record.get(release.split, {})) for release in public.releases.values()]
-        made = {file for split in splits for file in split["files"]}
+        splits = [
+            {
+                **asdict(release),
+                "bytes": release.size,
+                "here": [file for file in release.files if (folder / file).exists()],
+                "made_of": record.get(release.split, {}).get("from"),
+            }
+            for release in public.releases.values()
+        ]
+        made = {file for release in public.releases.values() for file in release.files}
         rows.append(
             {
                 **{key: getattr(public, key) for key in ("name", "title", "licence", "home")},
                 "splits": splits,
-                "needed_by": sorted({table for tables in needed.values() for table in tables}),
-                "files_needed": {file: (folder / file).exists() for file in sorted(needed)},
+                "needed_by": sorted({table for tables in needed.values() for table in tables}, key=_papers_first),
+                "missing": sorted(file for file in needed if not (folder / file).exists()),
                 "in_no_release": sorted(set(needed) - made),
             }
         )
@@ -78,35 +84,28 @@ def list_sets(
         echo(f"There are no experiment files in {experiments}: --experiments names the folder that has them.")
 
 
-def _facts(release: Release, folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "split": release.split,
-        "questions": release.questions,
-        "files": list(release.files),
-        "here": {file: (folder / file).exists() for file in release.files},
-        "made_of": record.get("from"),
-        "sources": [asdict(remote) for remote in release.remotes],
-        "bytes": release.size,
-        "note": release.note,
-    }
+def _papers_first(table: str) -> tuple[bool, str]:
+    return not table.partition("/")[2].startswith(("table", "figure")), table
 
 
 def _print_set(row: dict[str, Any]) -> None:
     echo(f"{row['name']}: {row['title']}; {row['licence']}; {row['home']}")
     for split in row["splits"]:
-        here = [file for file, there in split["here"].items() if there]
-        state = f"here: {', '.join(here)}" if here else "not here"
+        state = f"here: {', '.join(split['here'])}" if split["here"] else "not here"
+        state += "" if split["made_of"] or not split["here"] else ", of unknown origin"
         facts = [counted(split["questions"], "question")] if split["questions"] else []
-        facts += [_size(split["bytes"]), state]
-        echo(f"    {split['split']}: {', '.join(facts)}")
-        for source in split["sources"]:
-            echo(f"        from {source['url']}")
+        echo(f"    {split['split']}: {', '.join([*facts, _size(split['bytes']), state])}")
+        for remote in split["remotes"]:
+            echo(f"        from {remote['url']}")
         if split["note"]:
             echo(f"        {split['note']}")
-    if row["needed_by"]:
-        echo(f"    for {listed(row['needed_by'], _MAX_TABLES)}")
+    papers = [table for table in row["needed_by"] if not _papers_first(table)[0]]
+    if others := len(row["needed_by"]) - len(papers):
+        papers.append(counted(others, "other experiment"))
+    if papers:
+        echo(f"    for {', '.join(papers)}")
     if row["in_no_release"]:
-        echo(f"    of no release: {', '.join(row['in_no_release'])}; give such runs another corpus with --corpus")
+        echo(f"    no release has {', '.join(row['in_no_release'])}; for passages give hoptree run --corpus")
 
 
 def _size(size: int) -> str:
@@ -136,7 +135,7 @@ def get(
     replace: Annotated[bool, Option("--replace", help="Write files anew that are there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a public release into our layout: questions as JSON Lines, and the passages that come with them.
+    """Turn a public release into our layout: questions, and the passages that come with them.
 
     Without --from it is fetched from its public address, into NAME/.downloads below --data; a download that was cut
     off goes on with the same command. Size and licence are printed first. What is fetched must have the digest that
@@ -175,7 +174,8 @@ def get(
         echo(f"wrote {file}")
     made = got.converted
     if made.questions:
-        echo(f"{counted(made.questions, 'question')}, {counted(made.passages, 'passage')}; {public.licence}")
+        passages = f", {counted(made.passages, 'passage')}" if made.passages else ""
+        echo(f"{counted(made.questions, 'question')}{passages}; {public.licence}")
     if made.unanswered:
         echo(f"{counted(made.unanswered, 'question')} without an answer left out")
     if made.skipped:
@@ -205,7 +205,7 @@ def sample(
     source: Annotated[str, Argument(metavar="NAME|FILE", help="A data set below --data, or a file of questions.")],
     out: Annotated[Path, Option(help="The file for the ids, one a line: hoptree run … --ids FILE.")],
     data: Data = Path("data"),
-    split: Annotated[str, Option(help="Of a data set: dev, train, …")] = "dev",
+    split: Annotated[str, Option(help="Of a data set: dev, train, …  [default: its first]")] = "",
     count: Annotated[int, Option(min=0, help="So many of all questions.")] = 0,
     of: Annotated[
         list[str], Option("--of", metavar="TYPE=N", help="So many of a type, or of '2 hops'; repeat for several.")
@@ -214,7 +214,7 @@ def sample(
     seed: Annotated[int, Option(help="Another number draws others.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Draw questions by ids and seed alone, and write their ids: the same on every machine.
+    """Draw a sample by seed, and write its ids: the same on every machine.
 
     A sample of N is what hoptree run --limit N --seed SEED asks. The papers do not name the questions they drew:
     --paper draws as many of each type as they have, not the same ones.
@@ -231,7 +231,7 @@ def sample(
         raise ConfigError("How many questions to draw is not clear.", "Give one of --count, --of and --paper.")
     path = Path(source)
     if not path.is_file():
-        path = data / find_set(source).name / f"{split}.jsonl"
+        path = data / source / f"{split or find_set(source).release('').split}.jsonl"
     strata = paper_sample(paper, source) if paper else _read_strata(of) if of else {"": count}
     examples = read_examples(path).examples
     drawn = _draw(examples, strata, seed, path)

@@ -102,12 +102,18 @@ def _replace_surrogates(value: Any) -> Any:
     return value
 
 
-def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the items of the file's arrays and its other values in order, up to the first broken one."""
+def read_json_values(
+    stream: io.BufferedReader, name: str, problems: Problems, around: re.Pattern[str] | None = None
+) -> Iterator[Row]:
+    """Yield the items of the file's arrays and its other values in order, up to the first broken one.
+
+    `around` matches the beginning of an object up to the one array in it whose items are wanted.
+    """
     if is_binary(stream.peek(8192)[:8192], name, problems):
         return
     try:
-        yield from _Reader(stream).values()
+        reader = _Reader(stream)
+        yield from reader.values() if around is None else reader.inner(around)
     except Damaged as error:
         problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError:
@@ -156,6 +162,22 @@ class _Reader:
             yield line, self._value()
         if inside:
             raise _Broken(self._line, "it ends inside an array")
+
+    def inner(self, around: re.Pattern[str]) -> Iterator[Row]:
+        """Yield the items of an array inside an object; the rest of the object must be sound."""
+        while (match := around.match(self._text)) is None and self._more(_BLOCK_BYTES):
+            pass
+        start = match[0] if match else ""
+        self._move(len(start))
+        while self._skip_space() and self._text[self._at] != "]":
+            line = self._line
+            yield line, self._value()
+        while self._more(_BLOCK_BYTES):
+            pass
+        try:
+            json.loads(start + self._text[self._at :])
+        except (ValueError, RecursionError) as error:
+            raise _Broken(self._line, why_no_json(error)) from error
 
     def pairs(self) -> Iterator[tuple[str, Any]]:
         """Yield the members of the object that the text is."""

@@ -170,13 +170,15 @@ class _Reader:
     def _checked(self, items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
         """Yield the items with an answer and an id of their own."""
         seen: set[str] = set()
+        declared = FORMS.get(self._release.form)
+        may_lack_answers = declared is not None and declared.may_lack_answers
         for where, item in items:
             example = item.example
             if not example.question:
                 yield item
             elif example.id in seen:
                 self._refuse(InputError(f"{where} has the id '{example.id}' of an earlier question."))
-            elif not example.answers and not FORMS[self._form].may_lack_answers:
+            elif not example.answers and not may_lack_answers:
                 self._refuse(InputError(f"{where} has no answer."))
             else:
                 seen.add(example.id)
@@ -228,7 +230,7 @@ class _Reader:
                     raise
                 self._refuse(error)
                 continue
-            named = self._release.form == RETRIEVED and not fields_.get("id", "_id", "qid")
+            named = self._form == "own" and not fields_.get("id", "_id", "ID", "qid")
             yield (
                 where,
                 fields_,
@@ -241,6 +243,8 @@ class _Reader:
         if not isinstance(row, dict):
             raise InputError(f"{where} is no JSON object.", f"Give the file {' or '.join(self._release.rows)}.")
         fitting = [name for name, form in FORMS.items() if form.fits(row)]
+        if not fitting and not self._release.corpus and "question" in row:
+            return "own"
         if expected in fitting or not fitting:
             return expected
         if fitting[0] in _ALSO_READ and expected != "iirc":

@@ -23,6 +23,7 @@ from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.corpus.files import Damaged, open_bytes
 from hoptree.evaluation.datasets.convert import Converted, convert
+from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import PublicSet, Release, Remote
 from hoptree.models.catalogue import Unreachable, download_url
 
@@ -87,12 +88,20 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             _verify(order, remotes, digests, folder)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
                 found = locate(release, sources, Path(scratch), on_stage)
+                given = [
+                    path
+                    for path in found.values()
+                    if path.name not in digests and scratch not in map(str, path.parents)
+                ]
+                digests |= {path.name: _digest(path, on_stage) for path in given}
                 converted = _make(public, release, found, order, folder, on_stage)
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
                     converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
             made = tuple(file for file in files if file.exists())
-            record = read_record(folder) | {release.split: _record(made, sources, digests, converted, order.url)}
+            counts = {name: getattr(converted, name) for name in ("questions", "passages", "unanswered", "skipped")}
+            entry = {"files": [file.name for file in made], "from": digests, "url": order.url, **counts}
+            record = read_record(folder) | {release.split: {**entry, "version": __version__}}
             atomic_write(folder / RECORD, [json.dumps(record, indent=1, ensure_ascii=False), "\n"])
     return Got(made, converted, digests)
 
@@ -102,6 +111,9 @@ def _check(release: Release, order: Order) -> None:
         raise ConfigError(f"'{order.sha256}' is no SHA-256.", f"Give its {_SHA256_DIGITS} hexadecimal digits.")
     if order.url and (order.sources or urlsplit(order.url).scheme not in ("http", "https")):
         raise ConfigError(f"{order.url} cannot be fetched.", "Give --url an http or https address, and no --from.")
+    if order.aliases and not (release.form in FORMS and FORMS[release.form].aliased):
+        known = ", ".join(name for name, form in FORMS.items() if form.aliased)
+        raise ConfigError(f"{release.split} takes no aliases: its answers are names.", f"They go with {known}.")
     for source in order.sources:
         if not source.exists():
             raise InputError(f"There is no {source}.", "Give a file, a folder or an archive of the release.")
@@ -115,7 +127,7 @@ def _remotes(release: Release, order: Order) -> tuple[Remote, ...]:
     if not order.url:
         return release.remotes
     name = PurePosixPath(urlsplit(order.url).path).name or release.rows[0]
-    return (Remote(name, order.url, sha256=order.sha256.lower()), *release.remotes[1:])
+    return (Remote(name, order.url), *release.remotes[1:])
 
 
 def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage) -> Path:
@@ -176,44 +188,42 @@ def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str],
 def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
     """Return the files of a release by their part in it; those in archives are unpacked to `scratch`.
 
-    A single file that is no archive holds the questions, whatever its name.
+    A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it.
     """
     wanted = {"rows": release.rows, "aliases": (release.aliases,), "passages": (release.passages,)}
+    inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
+    archives = [source for source in sources if source.is_file() and _is_archive(source)]
+    plain = [source for source in sources if source.is_file() and source not in archives]
     found: dict[str, Path] = {}
-    names: list[str] = []
-    archives: list[Path] = []
-    for source in sources:
-        if source.is_dir():
-            inside = sorted(path for path in source.rglob("*") if path.is_file() and not path.name.startswith("."))
-            archives += [path for path in inside if any(path.name == remote.name for remote in release.remotes)]
-            _match(wanted, {path.name: path for path in reversed(inside)}, found)
-            names += [path.name for path in inside]
-        elif _is_archive(source):
-            archives.append(source)
-        else:
-            _match(wanted, {path.name: path for path in (*source.parent.iterdir(), source)}, found)
-            if len(sources) == 1:
-                found["rows"] = source
+    _match(wanted, [*plain, *inside], found)
+    if "rows" not in found and (others := [source for source in plain if source not in found.values()]):
+        found["rows"] = others[0]
+    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], found)
+    remote_names = {remote.name for remote in release.remotes}
+    archives += [path for path in inside if path.name in remote_names and path not in found.values()]
+    names = [path.name for path in inside]
     for archive in archives:
-        if _is_archive(archive) and set(wanted) - set(found):
-            names += _unpack(
-                archive, {part: wanted[part] for part in wanted if part not in found}, scratch, found, on_stage
-            )
+        names += _unpack(archive, wanted, scratch, found, on_stage)
     if "rows" not in found:
-        held = f" It holds {', '.join(sorted(set(names))[:5]) or 'nothing'}." if names or archives else ""
+        given, held = ", ".join(source.name for source in sources), ", ".join(sorted(set(names))[:5]) or "nothing"
         raise InputError(
-            f"{' or '.join(release.rows)} is not in {', '.join(source.name for source in sources)}.{held}",
+            f"{' or '.join(release.rows)} is not in {given}, which holds {held}.",
             "Give the release's own file, folder or archive.",
         )
     return found
 
 
-def _match(wanted: Mapping[str, tuple[str, ...]], paths: Mapping[str, Path], found: dict[str, Path]) -> None:
+def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], found: dict[str, Path]) -> None:
+    """Add the first path that has one of the names of a part, the earlier names first."""
+    known = [path for path in paths if path.is_file()]
     for part, patterns in wanted.items():
-        for pattern in filter(None, patterns):
-            named = sorted(name for name in paths if fnmatch(name.lower(), pattern.lower()))
-            if part not in found and named and paths[named[0]].is_file():
-                found[part] = paths[named[0]]
+        named = [path for pattern in patterns for path in known if _fits(path.name, (pattern,))]
+        if part not in found and named:
+            found[part] = named[0]
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return not name.startswith(".") and any(fnmatch(name.lower(), pattern.lower()) for pattern in patterns)
 
 
 def _is_archive(path: Path) -> bool:
@@ -237,7 +247,7 @@ def _unpack(
         for name, size, open_member in _members(archive, limit, on_stage):
             base = PurePosixPath(name.replace("\\", "/")).name
             names.append(base)
-            part = next((part for part in wanted if part not in found and _is_wanted(base, wanted[part])), "")
+            part = next((part for part in wanted if part not in found and _fits(base, wanted[part])), "")
             if not part:
                 continue
             if size > limit:
@@ -268,10 +278,6 @@ def _unpack(
         cause = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{archive.name} is cut short or damaged: {cause}.", _DOWNLOAD_AGAIN) from error
     return names
-
-
-def _is_wanted(name: str, patterns: Iterable[str]) -> bool:
-    return not name.startswith(".") and any(fnmatch(name.lower(), pattern.lower()) for pattern in patterns if pattern)
 
 
 class _TooLarge(Exception):
@@ -339,19 +345,6 @@ def _make(
     return convert(
         public.name, release, found, folder, skip_bad=order.skip_bad, on_bytes=lambda done: on_stage(stage, done, size)
     )
-
-
-def _record(
-    made: Iterable[Path], sources: Iterable[Path], digests: Mapping[str, str], converted: Converted, url: str
-) -> dict[str, Any]:
-    """Return where the files of a split come from, and what they hold."""
-    return {
-        "files": [file.name for file in made],
-        "from": {source.name: digests.get(source.name, "") for source in sources},
-        "url": url,
-        **{name: getattr(converted, name) for name in ("questions", "passages", "unanswered", "skipped")},
-        "version": __version__,
-    }
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -306,7 +306,7 @@ FORMS: dict[str, Form] = {
     "webquestions": Form(webquestions, _has("utterance", "targetValue")),
     "iirc": Form(iirc, _has("questions", "text"), may_lack_answers=True),
     "popqa": Form(popqa, _has("question", "possible_answers")),
-    "advhotpotqa": Form(advhotpotqa, _has("qas_id", "paragraphs"), aliased=True),
+    "advhotpotqa": Form(advhotpotqa, _has("qas_id", "question"), aliased=True),
     "musique": Form(musique, _has("question", "paragraphs")),
     "2wikimultihopqa": Form(two_wiki, _has("question", "evidences"), aliased=True),
     "hotpotqa": Form(

@@ -115,7 +115,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the files of each data set that experiment files below a folder name, each with the tables it is for."""
+    """Return the files of each data set that experiment files below a folder name, and which ones: taikc/table2."""
     import yaml
 
     needs: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -132,5 +132,8 @@ def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
                 folder, slash, name = str(file).partition("/")
                 if slash and folder in public_sets():
                     tables = needs.setdefault(folder, {}).get(name, ())
-                    needs[folder][name] = (*tables, *({str(plan.get("name") or path.stem)} - set(tables)))
+                    needs[folder][name] = (
+                        *tables,
+                        *({path.relative_to(experiments).with_suffix("").as_posix()} - set(tables)),
+                    )
     return needs

@@ -17,7 +17,7 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
-from hoptree.corpus.json_rows import Row, read_lines, why_no_json, without_surrogates
+from hoptree.corpus.json_rows import Row, read_json_values, read_lines, without_surrogates
 from hoptree.corpus.read import read_rows
 
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
@@ -180,8 +180,6 @@ _WRAPPED = re.compile(
     r"""\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\}|[\w.+-]+)\s*,)*\s*"(?:Data|Questions|questions)"\s*:\s*\["""
 )
 """The beginning of an object around an array of questions: TriviaQA, WebQSP, QALD."""
-_SPACE = re.compile(r"[\s,]*")
-_decode = json.JSONDecoder().raw_decode
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
@@ -207,7 +205,7 @@ def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], No
         if _WRAPPED.match(head) or _is_table(head, file.name):
             with open_bytes(file.path, on_bytes) as stream:
                 if _WRAPPED.match(head):
-                    yield from _wrapped(stream, file.name, problems)
+                    yield from read_json_values(stream, file.name, problems, around=_WRAPPED)
                 else:
                     yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
             return
@@ -236,34 +234,6 @@ def _is_table(head: str, name: str) -> bool:
     if first == '"':
         return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
     return first not in ("{", "[", "")
-
-
-def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the items of the array, decoded one at a time: TriviaQA's files are large."""
-    content = stream.read()
-    try:
-        text = content.decode(bom_encoding(content[:4]) or "utf-8")
-    except UnicodeDecodeError as error:
-        sentence = f"{name} is no UTF-8 text: {error.reason} at byte {error.start}."
-        problems.add("files that are no text", sentence, cuts=True)
-        return
-    del content
-    match = _WRAPPED.match(text)
-    start = at = match.end() if match else 0
-    line = 1 + text.count("\n", 0, at)
-    try:
-        while True:
-            space = _SPACE.match(text, at)
-            end = space.end() if space else at
-            line, at = line + text.count("\n", at, end), end
-            if text[at : at + 1] == "]":
-                break
-            value, end = _decode(text, at)
-            yield line, without_surrogates(value, text[at:end])
-            line, at = line + text.count("\n", at, end), end
-        json.loads(text[:start] + text[at:])
-    except (ValueError, RecursionError) as error:
-        problems.add("broken lines", f"Line {line} of {name} is no JSON: {why_no_json(error)}.", cuts=True)
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
