@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.evaluation.dataset_rows import HOTPOT, MUSIQUE, STRATEGY
+from tests.evaluation.dataset_rows import ADVERSARIAL, HOTPOT, IIRC, MUSIQUE, NQ_ANNOTATED, STRATEGY, TWO_WIKI
 from tests.evaluation.release_files import RELEASES, array, jsonl, tarred, write, zipped
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import fetch
-from hoptree.evaluation.datasets.fetch import Got, Order, get
+from hoptree.evaluation.datasets.convert import Converted, convert
+from hoptree.evaluation.datasets.fetch import Order, get
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.datasets.releases import Remote, find_set, needed_by, paper_sample, public_sets
@@ -30,7 +31,7 @@ from hoptree.evaluation.linking import read_linking_questions
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
-def made(data: Path, name: str, split: str = "", **order: Any) -> Got:
+def made(data: Path, name: str, split: str = "", **order: Any) -> Converted:
     public = find_set(name)
     return get(public, public.release(split), data, Order(**order), lambda stage, done, total: None)
 
@@ -54,18 +55,18 @@ def test_every_release_is_declared_for_a_known_form() -> None:
 def test_every_release_is_turned_into_our_layout(tmp_path: Path, name: str, split: str) -> None:
     got = made(tmp_path / "data", name, split, sources=[write(tmp_path / "download", RELEASES[name, split])])
     release = find_set(name).release(split)
-    assert [file.name for file in got.files] == list(release.files if release.form else release.files[:1])
+    assert [Path(file).name for file in got.files] == list(release.files if release.form else release.files[:1])
     if not release.form:
-        assert got.files[0].read_bytes() == (tmp_path / "download" / got.files[0].name).read_bytes()
+        assert Path(got.files[0]).read_bytes() == (tmp_path / "download" / Path(got.files[0]).name).read_bytes()
         return
     data = read_examples(tmp_path / "data" / name / f"{split}.jsonl")
-    assert data.form == "own" and len(data.examples) == got.converted.questions > 0
+    assert data.form == "own" and len(data.examples) == got.questions > 0
     assert all(example.answers and example.dataset == name for example in data.examples)
     questions = rows(tmp_path / "data" / name / f"{split}.jsonl")
     assert all(row["source_split"] == release.source_split for row in questions)
     if release.corpus:
         passages = {row["id"]: row for row in rows(tmp_path / "data" / name / release.corpus)}
-        assert len(passages) == got.converted.passages > 0
+        assert len(passages) == got.passages > 0
         assert all(set(row) == {"id", "title", "text"} and row["text"] for row in passages.values())
         for example, row in zip(data.examples, questions, strict=True):
             assert set(example.supporting_ids) | set(row.get("context_ids", ())) <= set(passages)
@@ -110,7 +111,7 @@ def test_a_row_keeps_what_we_have_names_for(tmp_path: Path) -> None:
 def test_iirc_gets_the_paragraphs_of_linked_pages(tmp_path: Path) -> None:
     folder = write(tmp_path / "download", RELEASES["iirc", "dev"])
     got = made(tmp_path, "iirc", sources=sorted(folder.iterdir()))
-    assert (got.converted.questions, got.converted.unanswered) == (3, 1)
+    assert (got.questions, got.unanswered) == (3, 1)
     passages = rows(tmp_path / "iirc" / "corpus.jsonl")
     assert [row["title"] for row in passages] == ["Skagen", "Skagen", "Ada Moor"]
     assert passages[0]["text"].endswith("it is 600 years old & small.")
@@ -143,7 +144,7 @@ def test_copies_in_our_form_and_in_flashrag_s_are_read_too(tmp_path: Path) -> No
     own = tmp_path / "qald_10-en.json"
     named = {"answer": {"Q1": "Skagen", "Q2": "Skaw"}, "question": "Where?", "qid_topic_entity": {"Q3": "Denmark"}}
     own.write_bytes(array(named, {**named, "answer": {}}))  # as TreeQA and ToG have it
-    assert made(tmp_path, "qald10_en", sources=[own]).converted.unanswered == 1
+    assert made(tmp_path, "qald10_en", sources=[own]).unanswered == 1
     (example,) = read_examples(tmp_path / "qald10_en" / "dev_open.jsonl").examples
     assert (example.id, example.answers) == ("qald10_en-0", ("Skagen", "Skaw"))
     flash = tmp_path / "test.jsonl"
@@ -182,15 +183,59 @@ def test_a_bad_row_is_refused_or_counted(tmp_path: Path, content: bytes, sentenc
     assert refused.value.exit_code == 2
     assert not list((tmp_path / "musique").glob("*.jsonl*"))
     got = made(tmp_path, "musique", sources=[path], skip_bad=True)
-    assert (got.converted.skipped, got.converted.questions) == (1, left)
+    assert (got.skipped, got.questions) == (1, left)
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    7,
+    -1,
+    1.5,
+    "",
+    "x",
+    "[",
+    [],
+    [7],
+    [[]],
+    [["a", "b"]],
+    {},
+    {"a": 1},
+    [{}],
+    [{"text": 7}],
+)
+FUZZED = {
+    "hotpotqa": HOTPOT,
+    "2wikimultihopqa": TWO_WIKI,
+    "musique": MUSIQUE,
+    "advhotpotqa": ADVERSARIAL,
+    "strategyqa": STRATEGY,
+    "iirc": IIRC,
+    "nq": json.loads(gzip.decompress(RELEASES["nq", "dev"]["nq-open-20_total_documents_gold_at_0.jsonl.gz"])),
+    "nq/dev_pages": NQ_ANNOTATED,
+    "triviaqa": json.loads(gzip.decompress(RELEASES["triviaqa", "dev"]["biencoder-trivia-dev.json.gz"]))[0],
+}
+
+
+@pytest.mark.parametrize("name", FUZZED)
+def test_no_value_of_a_row_breaks_it(tmp_path: Path, name: str) -> None:
+    public = find_set(name.partition("/")[0])
+    release = public.release(name.partition("/")[2])
+    path = tmp_path / "rows.jsonl"
+    for key in FUZZED[name]:
+        bad = [{**FUZZED[name], "_id": f"{n}", key: odd} for n, odd in enumerate(ODD)]
+        path.write_bytes(jsonl(FUZZED[name], *bad))
+        found = {"rows": path, **({"passages": archive(tmp_path, "p.json", b"{}")} if release.passages else {})}
+        made_of = convert(public.name, release, found, tmp_path, skip_bad=True)
+        assert made_of.questions >= 1 and read_examples(tmp_path / f"{release.split}.jsonl").form == "own"
 
 
 def test_many_broken_lines_are_all_counted(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_bytes(b"{\n" * 60 + jsonl(MUSIQUE) + b"{\n" * 40)
     got = made(tmp_path, "musique", sources=[path], skip_bad=True)
-    assert got.converted.skipped == 100 and len(got.converted.reasons) == 5
-    assert any("2,417 questions, this file 101" in note for note in got.converted.notes)
+    assert got.skipped == 100 and len(got.reasons) == 5
+    assert any("2,417 questions, this file 101" in note for note in got.notes)
 
 
 def test_a_file_that_is_cut_short_is_refused_whatever_is_asked(tmp_path: Path) -> None:
@@ -213,8 +258,8 @@ def test_paragraphs_that_are_not_there_are_told(tmp_path: Path) -> None:
     path = tmp_path / "strategyqa_train.json"
     path.write_bytes(array(STRATEGY))
     got = made(tmp_path, "strategyqa", sources=[path])
-    assert [file.name for file in got.files] == ["dev.jsonl"]
-    assert "strategyqa_train_paragraphs.json was not there: no passages were written." in got.converted.notes
+    assert [Path(file).name for file in got.files] == ["dev.jsonl"]
+    assert "strategyqa_train_paragraphs.json was not there: no passages were written." in got.notes
 
 
 @pytest.mark.parametrize(
@@ -231,16 +276,16 @@ def test_a_broken_file_of_paragraphs_is_refused(tmp_path: Path, content: bytes) 
 def test_files_that_are_there_are_kept_unless_replaced(tmp_path: Path) -> None:
     folder = write(tmp_path / "download", RELEASES["hotpotqa", "dev"])
     first = made(tmp_path, "hotpotqa", sources=[folder])
-    before = [file.read_bytes() for file in first.files]
+    before = [Path(file).read_bytes() for file in first.files]
     with pytest.raises(InputError, match=r"dev.jsonl is there already. Give --replace"):
         made(tmp_path, "hotpotqa", sources=[folder])
     (folder / "hotpot_dev_distractor_v1.json").write_bytes(array(HOTPOT)[:-3])
     with pytest.raises(InputError):
         made(tmp_path, "hotpotqa", sources=[folder], replace=True)
-    assert [file.read_bytes() for file in first.files] == before
+    assert [Path(file).read_bytes() for file in first.files] == before
     write(folder, RELEASES["hotpotqa", "dev"])
     made(tmp_path, "hotpotqa", sources=[folder], replace=True)
-    assert [file.read_bytes() for file in first.files] == before  # packed without a time
+    assert [Path(file).read_bytes() for file in first.files] == before  # packed without a time
 
 
 def test_what_a_killed_command_left_is_cleared_away(tmp_path: Path) -> None:
@@ -251,7 +296,8 @@ def test_what_a_killed_command_left_is_cleared_away(tmp_path: Path) -> None:
     left = {path.name for path in folder.iterdir()}
     assert left == {"dev.jsonl", "corpus.jsonl.gz", "release.json", "write.lock"}
     record = json.loads((folder / "release.json").read_text())["dev"]
-    assert (record["questions"], record["passages"]) == (2, 3) and record["files"] == ["dev.jsonl", "corpus.jsonl.gz"]
+    assert (record["questions"], record["passages"]) == (2, 3)
+    assert list(record["from"]) == ["hotpot_dev_distractor_v1.json"]
 
 
 def archive(tmp_path: Path, name: str, content: bytes) -> Path:
@@ -325,8 +371,8 @@ def test_digests_are_compared(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"The SHA-256 of {path.name} is {digest}, not {'0' * 64}. Download it again"):
         made(tmp_path, "hotpotqa", sources=[path], sha256="0" * 64)
     got = made(tmp_path, "hotpotqa", sources=[path], sha256=digest.upper())
-    assert got.digests == {path.name: digest}
-    assert any("is not the known release" in note for note in got.converted.notes)
+    assert got.sha256 == {path.name: digest}
+    assert any("is not the known release" in note for note in got.notes)
     for order in ({"sha256": "abc", "sources": [path]}, {"sha256": digest, "sources": [folder]}):
         with pytest.raises(ConfigError):
             made(tmp_path, "hotpotqa", **order)
@@ -399,7 +445,7 @@ def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         Hub.cut = 0
         got = made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256=hashlib.sha256(MANY).hexdigest())
         assert [start for _, start in Hub.asked] == [None, "bytes=5000-", "bytes=10000-"]
-        assert got.converted.questions == 50
+        assert got.questions == 50
         assert [path.name for path in (tmp_path / "musique" / ".downloads").iterdir()] == ["m.jsonl"]
         made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True)
         assert len(Hub.asked) == 3  # it is there
@@ -411,7 +457,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_anew(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             made(tmp_path, "musique", url=f"{address}/m.jsonl")
         Hub.cut, Hub.tag, Hub.files = 0, '"two"', {"/m.jsonl": jsonl(MUSIQUE)}
-        assert made(tmp_path, "musique", url=f"{address}/m.jsonl").converted.questions == 1
+        assert made(tmp_path, "musique", url=f"{address}/m.jsonl").questions == 1
 
 
 def test_a_download_with_another_digest_is_deleted(tmp_path: Path) -> None:

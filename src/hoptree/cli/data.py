@@ -156,23 +156,14 @@ def get(
         _announce(public, release, url)
     order = fetch.Order(sources, url, sha256, aliases, skip_bad, replace)
     with _bar(as_json) as advance:
-        got = fetch.get(public, release, data, order, advance)
-    summary = {
-        "name": public.name,
-        "split": release.split,
-        "licence": public.licence,
-        "files": [str(file) for file in got.files],
-        "sha256": got.digests,
-        **asdict(got.converted),
-    }
+        made = fetch.get(public, release, data, order, advance)
     if as_json:
-        print_json(summary)
+        print_json({"name": public.name, "split": release.split, "licence": public.licence, **asdict(made)})
         return
-    for read, digest in got.digests.items():
-        echo(f"read {read}, SHA-256 {digest}")
-    for file in got.files:
+    for file, digest in made.sha256.items():
+        echo(f"read {file}, SHA-256 {digest}")
+    for file in made.files:
         echo(f"wrote {file}")
-    made = got.converted
     if made.questions:
         passages = f", {counted(made.passages, 'passage')}" if made.passages else ""
         echo(f"{counted(made.questions, 'question')}{passages}; {public.licence}")

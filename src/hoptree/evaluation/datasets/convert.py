@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
@@ -35,6 +35,7 @@ _ALSO_READ = ("own", "flashrag")
 _MIN_PARAGRAPH_WORDS = 10
 _MAX_REASONS = 5
 _TAG = re.compile(r"<[^<>]*>")
+T = TypeVar("T")
 _KEPT = {
     "hotpotqa": {"level": "level"},
     "2wikimultihopqa": {"evidences": "evidence_triples"},
@@ -66,8 +67,13 @@ class Item:
 
 @dataclass(slots=True)
 class Converted:
-    """What came of a release: `unanswered` questions were left out, `skipped` rows were bad (`reasons`: the first)."""
+    """What came of a release: `unanswered` questions were left out, `skipped` rows were bad (`reasons`: the first).
 
+    `files` were made, of files with these `sha256`.
+    """
+
+    files: list[str] = field(default_factory=list)
+    sha256: dict[str, str] = field(default_factory=dict)
     questions: int = 0
     passages: int = 0
     unanswered: int = 0
@@ -97,7 +103,7 @@ def convert(
         seen: set[str] = set()
         for item in reader.items():
             for passage in item.passages:
-                if passages is not None and passage.id not in seen:
+                if passages is not None and passage.text and passage.id not in seen:
                     seen.add(passage.id)
                     row = {"id": passage.id, "title": passage.title, "text": passage.text}
                     passages.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -196,17 +202,18 @@ class _Reader:
             self.result.reasons.append(error.cause)
 
     def _questions(self) -> Iterator[tuple[str, Item]]:
-        for where, row, examples in self._parsed():
-            passages = _passages(row, self._form)
-            gold = tuple(passage for passage in passages if passage.is_gold)
-            if self._release.form == RETRIEVED and gold:
-                ids, titles = (distinct(values) for values in zip(*((p.id, p.title) for p in gold), strict=True))
-                examples = [replace(example, supporting_ids=ids, supporting_titles=titles) for example in examples]
-            for example in examples:
-                yield where, Item(example, passages, _kept(row, self._form, example))
+        for where, items in self._parsed(self._items):
+            yield from ((where, item) for item in items)
 
-    def _parsed(self) -> Iterator[tuple[str, Fields, list[Example]]]:
-        """Yield each sound row, where it stands, and its questions."""
+    def _items(self, row: Fields, examples: Sequence[Example]) -> list[Item]:
+        passages = _passages(row, self._form)
+        if self._release.form == RETRIEVED and (gold := [passage for passage in passages if passage.is_gold]):
+            ids, titles = distinct(passage.id for passage in gold), distinct(passage.title for passage in gold)
+            examples = [replace(example, supporting_ids=ids, supporting_titles=titles) for example in examples]
+        return [Item(example, passages, _kept(row, self._form, example)) for example in examples]
+
+    def _parsed(self, use: Callable[[Fields, Sequence[Example]], T]) -> Iterator[tuple[str, T]]:
+        """Yield where each sound row stands, and what `use` makes of it and its questions."""
         problems = Problems(limit=sys.maxsize)
         noticed = position = 0
         rows = read_sound_rows(self._rows, problems, self._on_bytes)
@@ -221,21 +228,17 @@ class _Reader:
                 return
             position += 1
             where = f"Row {position:,} (line {row[0]:,}) of {self._rows.name}"
+            self._form = self._form or self._form_of(row[1], where)
             try:
-                self._form = self._form or self._form_of(row[1], where)
-                fields_ = Fields(row[1], where, self._form, self._aliases)
-                examples = list(FORMS[self._form].read(fields_, position - 1))
+                parts = Fields(row[1], where, self._form, self._aliases)
+                examples = list(FORMS[self._form].read(parts, position - 1))
+                if self._form == "own" and not parts.get("id", "_id", "ID", "qid"):
+                    examples = [replace(example, id=f"{self._name}-{position - 1}") for example in examples]
+                used = use(parts, examples)
             except InputError as error:
-                if not self._form:
-                    raise
                 self._refuse(error)
-                continue
-            named = self._form == "own" and not fields_.get("id", "_id", "ID", "qid")
-            yield (
-                where,
-                fields_,
-                [replace(e, id=f"{self._name}-{position - 1}") for e in examples] if named else examples,
-            )
+            else:
+                yield where, used
 
     def _form_of(self, row: object, where: str) -> str:
         """Return the form of the file by its first row: the release's own, or one that copies of it come in."""
@@ -276,15 +279,12 @@ class _Reader:
         titles: dict[str, str] = {}
         marked: dict[str, list[tuple[int, str]]] = {}
         kept: list[tuple[str, Example, GivenPassage]] = []
-        for where, row, examples in self._parsed():
-            main = _passage(spaced(row.text("title")), row.text("text"), is_gold=True)
-            titles |= {part.text("target").casefold(): part.text("target") for part in row.parts("links")}
-            for example, question in zip(examples, row.parts("questions"), strict=True):
-                for part in question.parts("context"):
-                    page = part.text("passage")
-                    if page != "main":
-                        titles.setdefault(page.casefold(), page)
-                        marked.setdefault(page.casefold(), []).append((len(kept), spaced(part.text("text"))))
+        for where, (main, links, questions) in self._parsed(_iirc_page):
+            titles |= {target.casefold(): target for target in links}
+            for example, marks in questions:
+                for page, sentence in marks:
+                    titles.setdefault(page.casefold(), page)
+                    marked.setdefault(page.casefold(), []).append((len(kept), sentence))
                 kept.append((where, example, main))
         gold: dict[int, list[str]] = {number: [main.id] for number, (_, _, main) in enumerate(kept)}
         for name, page_text in self._pairs(self._file) if self._file else ():
@@ -297,6 +297,19 @@ class _Reader:
             pages = distinct(titles.get(title.casefold(), title) for title in example.supporting_titles)
             ids = distinct(gold[number]) if self._file else ()
             yield where, Item(replace(example, supporting_ids=ids, supporting_titles=pages), (main,))
+
+
+def _iirc_page(
+    row: Fields, examples: Sequence[Example]
+) -> tuple[GivenPassage, list[str], list[tuple[Example, list[tuple[str, str]]]]]:
+    """Return the page of IIRC's questions, the pages it links to, and what is marked on those for each question."""
+    main = _passage(spaced(row.text("title")), row.text("text"), is_gold=True)
+    marks = [
+        [(part.text("passage"), spaced(part.text("text"))) for part in question.parts("context")]
+        for question in row.parts("questions")
+    ]
+    elsewhere = [[(page, sentence) for page, sentence in marked if page != "main"] for marked in marks]
+    return main, [part.text("target") for part in row.parts("links")], list(zip(examples, elsewhere, strict=True))
 
 
 def _passages(row: Fields, form: str) -> tuple[GivenPassage, ...]:

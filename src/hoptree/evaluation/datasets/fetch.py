@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -58,16 +58,7 @@ class Order:
     replace: bool = False
 
 
-@dataclass(slots=True)
-class Got:
-    """The files that were made, what they hold, and the digests of what they were made from."""
-
-    files: tuple[Path, ...]
-    converted: Converted
-    digests: dict[str, str] = field(default_factory=dict)
-
-
-def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Got:
+def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Converted:
     """Make the files of a release in the folder of its data set below `data`.
 
     A download that was cut off goes on where it stopped. Nothing of the old files is touched before all is well.
@@ -98,12 +89,12 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
                     converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
-            made = tuple(file for file in files if file.exists())
+            converted.files, converted.sha256 = [str(file) for file in files if file.exists()], digests
             counts = {name: getattr(converted, name) for name in ("questions", "passages", "unanswered", "skipped")}
-            entry = {"files": [file.name for file in made], "from": digests, "url": order.url, **counts}
-            record = read_record(folder) | {release.split: {**entry, "version": __version__}}
-            atomic_write(folder / RECORD, [json.dumps(record, indent=1, ensure_ascii=False), "\n"])
-    return Got(made, converted, digests)
+            record = {"from": digests, "url": order.url, **counts, "version": __version__}
+            known = read_record(folder) | {release.split: record}
+            atomic_write(folder / RECORD, [json.dumps(known, indent=1, ensure_ascii=False), "\n"])
+    return converted
 
 
 def _check(release: Release, order: Order) -> None:
