@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from tests.command_line import call
 from tests.evaluation.dataset_rows import HOTPOT
-from tests.evaluation.release_files import RELEASES, array, write
-from tests.evaluation.test_releases import Hub, hub
+from tests.evaluation.release_files import RELEASES, Hub, array, hub, write
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 

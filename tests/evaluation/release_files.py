@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import http.server
 import io
 import json
 import tarfile
+import threading
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,10 @@ from tests.evaluation.dataset_rows import (
     WEBQSP,
     WEBQSP_EMPTY,
 )
+
+from hoptree.evaluation.datasets.convert import Converted
+from hoptree.evaluation.datasets.fetch import Order, get
+from hoptree.evaluation.datasets.releases import find_set
 
 Content = Mapping[str, bytes]
 
@@ -203,3 +211,51 @@ def write(folder: Path, content: Content) -> Path:
     for name, data in content.items():
         (folder / name).write_bytes(data)
     return folder
+
+
+def made(data: Path, name: str, split: str = "", **order: Any) -> Converted:
+    public = find_set(name)
+    return get(public, public.release(split), data, Order(**order), lambda stage, done, total: None)
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Serves `files`, from where a Range header says; with `cut`, it breaks off after so many bytes.
+
+    With `pause`, it stops after so many bytes and keeps the connection.
+    """
+
+    files: dict[str, bytes]
+    tag = '"one"'
+    cut = pause = 0
+    asked: list[tuple[str, str | None]]
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        type(self).asked.append((self.path, wanted))
+        content = self.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        if self.headers.get("If-Range", self.tag) != self.tag:
+            start = 0
+        self.send_response(206 if start else 200)
+        self.send_header("ETag", self.tag)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        stop = self.cut or self.pause
+        self.wfile.write(content[start : start + stop if stop else None])
+        while self.pause:
+            time.sleep(0.05)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@contextmanager
+def hub(files: dict[str, bytes]) -> Iterator[str]:
+    Hub.files, Hub.asked, Hub.cut, Hub.pause, Hub.tag = files, [], 0, 0, '"one"'
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.server
 import json
 import shutil
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.evaluation.dataset_rows import ADVERSARIAL, HOTPOT, IIRC, MUSIQUE, NQ_ANNOTATED, STRATEGY, TWO_WIKI
-from tests.evaluation.release_files import RELEASES, array, jsonl, tarred, write, zipped
+from tests.evaluation.release_files import RELEASES, array, jsonl, made, tarred, write, zipped
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import fetch
-from hoptree.evaluation.datasets.convert import Converted, convert
-from hoptree.evaluation.datasets.fetch import Order, get
+from hoptree.evaluation.datasets.convert import convert
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.datasets.releases import Remote, find_set, needed_by, paper_sample, public_sets
+from hoptree.evaluation.datasets.releases import find_set, needed_by, paper_sample, public_sets
 from hoptree.evaluation.linking import read_linking_questions
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-def made(data: Path, name: str, split: str = "", **order: Any) -> Converted:
-    public = find_set(name)
-    return get(public, public.release(split), data, Order(**order), lambda stage, done, total: None)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -381,107 +369,6 @@ def test_digests_are_compared(tmp_path: Path) -> None:
             made(tmp_path, "hotpotqa", **order)
     with pytest.raises(InputError, match="There is no nowhere"):
         made(tmp_path, "hotpotqa", sources=[Path("nowhere")])
-
-
-class Hub(http.server.BaseHTTPRequestHandler):
-    """Serves `files`, from where a Range header says; with `cut`, it breaks off after so many bytes.
-
-    With `pause`, it stops after so many bytes and keeps the connection.
-    """
-
-    files: dict[str, bytes]
-    tag = '"one"'
-    cut = pause = 0
-    asked: list[tuple[str, str | None]]
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        type(self).asked.append((self.path, wanted))
-        content = self.files.get(self.path)
-        if content is None:
-            self.send_error(404)
-            return
-        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
-        if self.headers.get("If-Range", self.tag) != self.tag:
-            start = 0
-        self.send_response(206 if start else 200)
-        self.send_header("ETag", self.tag)
-        self.send_header("Content-Length", str(len(content) - start))
-        self.end_headers()
-        stop = self.cut or self.pause
-        self.wfile.write(content[start : start + stop if stop else None])
-        while self.pause:
-            time.sleep(0.05)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
-
-
-@contextmanager
-def hub(files: dict[str, bytes]) -> Iterator[str]:
-    Hub.files, Hub.asked, Hub.cut, Hub.pause, Hub.tag = files, [], 0, 0, '"one"'
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-MANY = jsonl(*({**MUSIQUE, "id": f"2hop__{number}"} for number in range(50)))
-
-
-def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
-    with hub({"/m.jsonl": MANY}) as address:
-        Hub.cut = 5_000
-        for kept in (5_000, 10_000):
-            with pytest.raises(
-                InputError, match=rf"m.jsonl could not be fetched: .* broke off .*{kept:,} bytes are kept"
-            ):
-                made(tmp_path, "musique", url=f"{address}/m.jsonl")
-        Hub.cut = 0
-        got = made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256=hashlib.sha256(MANY).hexdigest())
-        assert [start for _, start in Hub.asked] == [None, "bytes=5000-", "bytes=10000-"]
-        assert got.questions == 50
-        assert [path.name for path in (tmp_path / "musique" / ".downloads").iterdir()] == ["m.jsonl"]
-        made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True)
-        assert len(Hub.asked) == 3  # it is there
-
-
-def test_a_file_that_changed_meanwhile_is_fetched_anew(tmp_path: Path) -> None:
-    with hub({"/m.jsonl": MANY}) as address:
-        Hub.cut = 5_000
-        with pytest.raises(InputError):
-            made(tmp_path, "musique", url=f"{address}/m.jsonl")
-        Hub.cut, Hub.tag, Hub.files = 0, '"two"', {"/m.jsonl": jsonl(MUSIQUE)}
-        assert made(tmp_path, "musique", url=f"{address}/m.jsonl").questions == 1
-
-
-def test_a_download_with_another_digest_is_deleted(tmp_path: Path) -> None:
-    with hub({"/m.jsonl": MANY}) as address:
-        with pytest.raises(InputError, match=r"The SHA-256 of m.jsonl is .*, not 0000"):
-            made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256="0" * 64)
-        assert not list((tmp_path / "musique" / ".downloads").iterdir())
-        assert not (tmp_path / "musique" / "dev.jsonl").exists()
-
-
-def test_what_cannot_be_fetched_is_told(tmp_path: Path) -> None:
-    with hub({"/page": b"<!DOCTYPE html><html>Sign in</html>", "/short": b"[]"}) as address:
-        with pytest.raises(
-            InputError, match=r"HTTP 404.* or download it by hand \(https://github.com/StonyBrookNLP/musique\)"
-        ):
-            made(tmp_path, "musique", url=f"{address}/none")
-        with pytest.raises(InputError, match=r"127.0.0.1 sent a web page in the place of page"):
-            made(tmp_path, "musique", url=f"{address}/page")
-        public = find_set("musique")
-        other = replace(public.release("dev"), remotes=(Remote("m.jsonl", f"{address}/short", 7),))
-        with pytest.raises(InputError, match=r"m.jsonl has 2 bytes, not 7"):
-            get(public, other, tmp_path, Order(), lambda stage, done, total: None)
-    with pytest.raises(InputError, match=r"has no public address.* Give it with --from"):
-        made(tmp_path, "popqa", "dev_longtail")
 
 
 def test_an_unknown_name_is_answered_with_the_closest() -> None:
