@@ -16,6 +16,7 @@ __all__ = [
     "HOTPOT",
     "IIRC",
     "MUSIQUE",
+    "NQ_ANNOTATED",
     "OWN",
     "POPQA",
     "POPQA_NAMES",
@@ -173,6 +174,24 @@ QALD_YES: dict[str, Any] = {
     "question": [{"language": "en", "string": "Is it a town?"}],
     "answers": [{"head": {}, "boolean": True}],
 }
+NQ_ANNOTATED: dict[str, Any] = {
+    "example_id": 7,
+    "question_text": "where was ada moor born",
+    "document_url": "https://en.wikipedia.org//w/index.php?title=Ada_Moor&amp;oldid=1",
+    "document_text": "<P> Ada Moor was born in Skagen . </P> <P> She made films . </P>",
+    "long_answer_candidates": [
+        {"start_token": 0, "end_token": 9, "top_level": True},
+        {"start_token": 9, "end_token": 15, "top_level": True},
+    ],
+    "annotations": [
+        {
+            "long_answer": {"start_token": 0, "end_token": 9, "candidate_index": 0},
+            "short_answers": [{"start_token": 6, "end_token": 7}],
+            "yes_no_answer": "NONE",
+        },
+        {"long_answer": {"start_token": -1, "end_token": -1}, "short_answers": [], "yes_no_answer": "NONE"},
+    ],
+}
 ALIASES = [{"Q_id": "Q1", "aliases": ["Skagen", "Skaw"], "demonyms": ["Skagbo"]}]
 POPQA_NAMES = ["id", "subj", "prop", "obj", "s_wiki_title", "question", "possible_answers"]
 POPQA = [
@@ -196,6 +215,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "webqsp": WEBQSP,
     "qald10": QALD,
     "popqa": dict(zip(POPQA_NAMES, POPQA, strict=True)),
+    "nq_annotated": NQ_ANNOTATED,
     "nq": {"question": "who", "answer": ["Ada"]},
     "webquestions": {"utterance": "who", "targetValue": '(list (description "Ada"))'},
     "bamboogle": {"Question": "Who?", "Answer": "Ada"},

@@ -55,6 +55,9 @@ EVALUATION_COMMANDS = {
         "reproduce": ("judge:reproduce", "Run a run again, and say whether it came out the same."),
         "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
     },
+    "Questions": {
+        "data": ("data:app", "Get public data sets in our layout, and draw the papers' samples."),
+    },
     "Parts of a method": {
         "retrieval": ("eval_retrieval:eval_retrieval", "Measure how many gold passages a retriever finds."),
         "linking": ("eval_linking:eval_linking", "Measure how often entities and relations are found in a graph."),

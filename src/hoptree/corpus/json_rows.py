@@ -102,12 +102,18 @@ def _replace_surrogates(value: Any) -> Any:
     return value
 
 
-def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the items of the file's arrays and its other values in order, up to the first broken one."""
+def read_json_values(
+    stream: io.BufferedReader, name: str, problems: Problems, around: re.Pattern[str] | None = None
+) -> Iterator[Row]:
+    """Yield the items of the file's arrays and its other values in order, up to the first broken one.
+
+    `around` matches the beginning of an object up to the one array in it whose items are wanted.
+    """
     if is_binary(stream.peek(8192)[:8192], name, problems):
         return
     try:
-        yield from _Reader(stream).values()
+        reader = _Reader(stream)
+        yield from reader.values() if around is None else reader.inner(around)
     except Damaged as error:
         problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError:
@@ -115,6 +121,16 @@ def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -
     except _Broken as error:
         sentence = f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over."
         problems.add("broken lines", sentence, cuts=True)
+
+
+def read_json_pairs(stream: io.BufferedReader, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of a file that is one JSON object, one at a time; a broken place is a ValueError."""
+    try:
+        yield from _Reader(stream).pairs()
+    except (Damaged, UnicodeError) as error:
+        raise ValueError(f"{name} is damaged: {error}") from error
+    except _Broken as error:
+        raise ValueError(f"Line {error.line} of {name} is no JSON: {error}") from error
 
 
 class _Broken(Exception):
@@ -146,6 +162,38 @@ class _Reader:
             yield line, self._value()
         if inside:
             raise _Broken(self._line, "it ends inside an array")
+
+    def inner(self, around: re.Pattern[str]) -> Iterator[Row]:
+        """Yield the items of an array inside an object; the rest of the object must be sound."""
+        while (match := around.match(self._text)) is None and self._more(_BLOCK_BYTES):
+            pass
+        start = match[0] if match else ""
+        self._move(len(start))
+        while self._skip_space() and self._text[self._at] != "]":
+            line = self._line
+            yield line, self._value()
+        while self._more(_BLOCK_BYTES):
+            pass
+        try:
+            json.loads(start + self._text[self._at :])
+        except (ValueError, RecursionError) as error:
+            raise _Broken(self._line, why_no_json(error)) from error
+
+    def pairs(self) -> Iterator[tuple[str, Any]]:
+        """Yield the members of the object that the text is."""
+        self._expect("{")
+        while self._skip_space() and self._text[self._at] != "}":
+            key = self._value()
+            self._expect(":")
+            if not isinstance(key, str) or not self._skip_space():
+                raise _Broken(self._line, "a name with its value is missing")
+            yield key, self._value()
+        self._expect("}")
+
+    def _expect(self, character: str) -> None:
+        if not self._skip_space() or self._text[self._at] != character:
+            raise _Broken(self._line, f"{character} is missing")
+        self._at += 1
 
     def _more(self, size: int) -> bool:
         """Read on, and forget what was read; False at the end of the file."""

@@ -330,14 +330,25 @@ def download_wheel(requirement: str, folder: Path) -> Path:
 
 
 def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
-    """Fetch a file over HTTP into `part`, continuing what is there if the server can."""
-    have = part.stat().st_size
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    """Fetch a file over HTTP into `part`, continuing what is there if the server can.
+
+    The server's tag of the file is kept in NAME.tag beside it: a file that changed meanwhile begins anew.
+    """
+    have, note = part.stat().st_size, part.with_name(f"{part.name}.tag")
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    if have and note.exists():
+        headers["If-Range"] = note.read_text(encoding="ascii")
+    request = urllib.request.Request(url, headers=headers)
     try:
         with (
             urllib.request.urlopen(request, timeout=_DOWNLOAD_TIMEOUT_S, context=tls_context()) as response,
             part.open("ab" if response.status == 206 else "wb") as out,
         ):
+            tag = response.headers.get("ETag", "")
+            if tag.startswith('"') and tag.isascii():
+                note.write_text(tag, encoding="ascii")
+            else:  # a weak tag says nothing about bytes
+                note.unlink(missing_ok=True)
             while block := _read_block(response):
                 out.write(block)
                 on_bytes(out.tell())

@@ -13,6 +13,7 @@ from hoptree.evaluation.datasets.rows import Fields, distinct, spaced
 from hoptree.evaluation.datasets.single_hop import (
     bamboogle,
     nq,
+    nq_annotated,
     popqa,
     qald10,
     simplequestions,
@@ -201,6 +202,7 @@ def own(row: Fields, position: int) -> Iterator[Example]:
     hop_titles = hops_by_subject(triples, titles)
     paired = len(all_titles) == len(titles) == len(ids) == len(all_ids)
     id_of = dict(zip(titles, ids, strict=True)) if paired else {}
+    hop_ids = tuple(tuple(id_of[title] for title in hop) for hop in hop_titles) if id_of else ()
     wanted = row.rows("wanted", 1)
     if not all(isinstance(name, str) and name.strip() for names in wanted for name in names):
         raise row.wrong(': "wanted" is no list of lists of names')
@@ -217,10 +219,18 @@ def own(row: Fields, position: int) -> Iterator[Example]:
         supporting_facts=gold_facts(row),
         decomposition=row.texts("decomposition"),
         decomposition_answers=row.texts("decomposition_answers"),
-        hop_ids=tuple(tuple(id_of[title] for title in hop) for hop in hop_titles) if id_of else (),
-        hop_titles=hop_titles,
+        hop_ids=_named(row, "hop_ids") or hop_ids,
+        hop_titles=_named(row, "hop_titles") or hop_titles,
         wanted=tuple(distinct(name.strip() for name in names) for names in wanted),
     )
+
+
+def _named(row: Fields, field: str) -> tuple[tuple[str, ...], ...]:
+    """Return the passages of each step as the row names them."""
+    steps = row.rows(field, 0)
+    if not all(isinstance(name, str) for step in steps for name in step):
+        raise row.wrong(f': "{field}" is no list of lists of names')
+    return tuple(steps)
 
 
 def _answers(row: Fields) -> tuple[str, ...]:
@@ -290,12 +300,13 @@ FORMS: dict[str, Form] = {
     "own": Form(own, _has("question", "answers")),
     "flashrag": Form(flashrag, _has("question", "golden_answers")),
     "webqsp": Form(webqsp, _has("RawQuestion"), may_lack_answers=True, aliased=True),
+    "nq_annotated": Form(nq_annotated, _has("question_text", "annotations"), may_lack_answers=True),
     "triviaqa": Form(triviaqa, lambda row: "Question" in row and isinstance(row.get("Answer"), dict)),
     "bamboogle": Form(bamboogle, _has("Question", "Answer")),
     "webquestions": Form(webquestions, _has("utterance", "targetValue")),
     "iirc": Form(iirc, _has("questions", "text"), may_lack_answers=True),
     "popqa": Form(popqa, _has("question", "possible_answers")),
-    "advhotpotqa": Form(advhotpotqa, _has("qas_id", "paragraphs"), aliased=True),
+    "advhotpotqa": Form(advhotpotqa, _has("qas_id", "question"), aliased=True),
     "musique": Form(musique, _has("question", "paragraphs")),
     "2wikimultihopqa": Form(two_wiki, _has("question", "evidences"), aliased=True),
     "hotpotqa": Form(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.files import atomic_write
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
 from hoptree.corpus.json_rows import read_lines
@@ -73,7 +74,7 @@ def write_ids(path: Path, ids: Iterable[str]) -> None:
         plain = key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
         lines.append(f"{key if plain else json.dumps(key)}\n")
     try:
-        path.write_text("".join(lines), encoding="utf-8", newline="\n")
+        atomic_write(path, lines)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Name a file that can.") from error
 

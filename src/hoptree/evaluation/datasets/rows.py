@@ -8,7 +8,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
-from hoptree.corpus.json_rows import Row, read_lines, why_no_json, without_surrogates
+from hoptree.corpus.json_rows import Row, read_json_values, read_lines, without_surrogates
 from hoptree.corpus.read import read_rows
 
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
@@ -180,8 +180,6 @@ _WRAPPED = re.compile(
     r"""\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\}|[\w.+-]+)\s*,)*\s*"(?:Data|Questions|questions)"\s*:\s*\["""
 )
 """The beginning of an object around an array of questions: TriviaQA, WebQSP, QALD."""
-_SPACE = re.compile(r"[\s,]*")
-_decode = json.JSONDecoder().raw_decode
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
@@ -190,11 +188,32 @@ def read_question_rows(path: Path) -> Iterator[Row]:
     A score over the rest of a broken file would not be comparable.
     """
     problems = Problems(limit=sys.maxsize)
-    for row in chain(_rows(_file(path), problems), (None,)):
+    for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:
             raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
         if row is not None:
             yield row
+
+
+def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
+    """Yield the rows that can be read; what cannot is added to `problems`, also where it cuts the file short."""
+    file = _file(path)
+    try:
+        with open_bytes(file.path) as stream:
+            raw = stream.peek(2**16)[: 2**16]
+        head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
+        if _WRAPPED.match(head) or _is_table(head, file.name):
+            with open_bytes(file.path, on_bytes) as stream:
+                if _WRAPPED.match(head):
+                    yield from read_json_values(stream, file.name, problems, around=_WRAPPED)
+                else:
+                    yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
+            return
+    except OSError as error:
+        cause = error if isinstance(error, Damaged) else error.strerror or error
+        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.", cuts=True)
+        return
+    yield from read_rows(file, problems=problems, on_bytes=on_bytes)
 
 
 def _file(path: Path) -> SourceFile:
@@ -209,57 +228,12 @@ def _file(path: Path) -> SourceFile:
     )
 
 
-def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:
-    try:
-        with open_bytes(file.path) as stream:
-            raw = stream.peek(2**16)[: 2**16]
-            head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
-            if _WRAPPED.match(head):
-                yield from _wrapped(stream, file.name, problems)
-                return
-            if _is_table(head, file.name):
-                yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
-                return
-    except OSError as error:
-        cause = error if isinstance(error, Damaged) else error.strerror or error
-        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.")
-        return
-    yield from read_rows(file, problems=problems)
-
-
 def _is_table(head: str, name: str) -> bool:
     """Tell whether a file is a table rather than JSON."""
     first = head.lstrip()[:1]
     if first == '"':
         return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
     return first not in ("{", "[", "")
-
-
-def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the items of the array, decoded one at a time: TriviaQA's files are large."""
-    content = stream.read()
-    try:
-        text = content.decode(bom_encoding(content[:4]) or "utf-8")
-    except UnicodeDecodeError as error:
-        problems.add("files that are no text", f"{name} is no UTF-8 text: {error.reason} at byte {error.start}.")
-        return
-    del content
-    match = _WRAPPED.match(text)
-    start = at = match.end() if match else 0
-    line = 1 + text.count("\n", 0, at)
-    try:
-        while True:
-            space = _SPACE.match(text, at)
-            end = space.end() if space else at
-            line, at = line + text.count("\n", at, end), end
-            if text[at : at + 1] == "]":
-                break
-            value, end = _decode(text, at)
-            yield line, without_surrogates(value, text[at:end])
-            line, at = line + text.count("\n", at, end), end
-        json.loads(text[:start] + text[at:])
-    except (ValueError, RecursionError) as error:
-        problems.add("broken lines", f"Line {line} of {name} is no JSON: {why_no_json(error)}.")
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
@@ -274,11 +248,12 @@ def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
             names = _HEADLESS.get(len(fields), ())
             if not names:
                 count = f"{len(fields)} {'field' if len(fields) == 1 else 'fields'}"
-                problems.add("broken lines", f"Line {line} of {name} has {count} and no known names for them.")
+                sentence = f"Line {line} of {name} has {count} and no known names for them."
+                problems.add("broken lines", sentence, cuts=True)
                 return
         if len(fields) != len(names):
             problems.add("broken lines", f"Line {line} of {name} has {len(fields)} fields, not {len(names)}.")
-            return
+            continue
         yield line, dict(zip(names, fields, strict=True))
 
 
@@ -299,7 +274,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
         for fields in csv.reader(lines(), delimiter=delimiter, strict=True):
             yield last, fields
     except csv.Error as error:
-        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.")
+        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.", cuts=True)
 
 
 def _unquoted(field: str) -> str:

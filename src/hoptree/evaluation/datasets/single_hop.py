@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 from hoptree.core.errors import InputError
-from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.examples import Example, passage_name
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_question_rows, spaced
 
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^"()]+))\)')
 _ESCAPED = re.compile(r"\\(.)")
+_PAGE_ADDRESS = re.compile(r"(?:[?&]title=|/wiki/)([^&?#]+)")
+_TAG = re.compile(r"</?[A-Za-z][^>]*>")
 
 
 def nq(row: Fields, position: int) -> Iterator[Example]:
@@ -24,6 +27,53 @@ def nq(row: Fields, position: int) -> Iterator[Example]:
         hops=1,
         dataset="nq",
     )
+
+
+def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
+    """Natural Questions with its pages: short answers and yes or no of all annotators, and the first long answer.
+
+    `document_tokens` of the original and `document_text` of the simplified files are read. A question without a short
+    answer has no answers.
+    """
+    words = page_words(row)
+    given = row.parts("annotations")
+    spans = [span for annotation in given for span in annotation.parts("short_answers")]
+    verdicts = [annotation.text("yes_no_answer").lower() for annotation in given]
+    long = [span_text(words, annotation.part("long_answer")) for annotation in given]
+    title = page_title(row)
+    gold = next(filter(None, long), "")
+    yield Example(
+        id=row.text("example_id") or f"nq-{position}",
+        question=row.question("question_text"),
+        answers=distinct(
+            (span_text(words, span) for span in spans), (text for text in verdicts if text in ("yes", "no"))
+        ),
+        hops=1,
+        dataset="nq",
+        supporting_ids=(passage_name(title, gold),) if gold else (),
+        supporting_titles=distinct([title]) if gold else (),
+    )
+
+
+def page_title(row: Fields) -> str:
+    """Return the title of a question's page, from its address where it has no other."""
+    address = unquote_plus(row.text("document_url"))
+    match = _PAGE_ADDRESS.search(address)
+    return spaced(row.text("document_title") or (match[1].replace("_", " ") if match else ""))
+
+
+def page_words(row: Fields) -> list[str]:
+    """Return the tokens of a question's page, tags among them."""
+    text = row.row.get("document_text")
+    return text.split(" ") if isinstance(text, str) else [part.text("token") for part in row.parts("document_tokens")]
+
+
+def span_text(words: Sequence[str], span: Fields) -> str:
+    """Return the text of a span of tokens without tags; "" for the span that stands for none."""
+    start, end = span.row.get("start_token"), span.row.get("end_token")
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(words):
+        return ""
+    return spaced(" ".join(word for word in words[start:end] if not _TAG.fullmatch(word)))
 
 
 def triviaqa(row: Fields, position: int) -> Iterator[Example]:

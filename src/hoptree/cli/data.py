@@ -1,0 +1,262 @@
+"""`hoptree eval data`: public data sets turned into our layout, what needs them, and the papers' samples."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from hoptree.cli.console import counted, echo, print_json, stoppable, warn
+from hoptree.cli.options import AsJson, read_named
+from hoptree.core.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hoptree.evaluation.datasets.examples import Example
+    from hoptree.evaluation.datasets.releases import PublicSet, Release
+
+_LARGE_BYTES = 1e9
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""Get the public data sets in our layout: DATA/NAME/dev.jsonl with DATA/NAME/corpus.jsonl.gz.
+
+\b
+hoptree eval data list --data DATA                       what there is, what is here, and which tables need it
+hoptree eval data get hotpotqa --data DATA               fetch it, and turn it into our layout
+hoptree eval data get hotpotqa --data DATA --from FILE   the same from your own download: file, folder or archive
+hoptree eval data sample hotpotqa --paper taikc --seed 1 --data DATA --out ids.txt
+hoptree run experiments/taikc/table2.yaml --data DATA --only HotpotQA --ids ids.txt --model SPEC --out runs/table2
+""",
+)
+
+Data = Annotated[Path, Option("--data", help="The folder of all data sets.")]
+
+
+@app.command("list")
+def list_sets(
+    name: Annotated[str, Argument(help="One data set.  [default: all]")] = "",
+    data: Data = Path("data"),
+    experiments: Annotated[Path, Option(help="The folder of the experiment files.")] = Path("experiments"),
+    as_json: AsJson = False,
+) -> None:
+    """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
+    from hoptree.evaluation.datasets.fetch import read_record
+    from hoptree.evaluation.datasets.releases import find_set, needed_by, public_sets
+
+    needs = needed_by(experiments)
+    rows = []
+    for public in [find_set(name)] if name else public_sets().values():
+        folder, needed = data / public.name, needs.get(public.name, {})
+        record = read_record(folder)
+        splits = [
+            {
+                **asdict(release),
+                "bytes": release.size,
+                "here": [file for file in release.files if (folder / file).exists()],
+                "made_of": record.get(release.split, {}).get("from"),
+            }
+            for release in public.releases.values()
+        ]
+        made = {file for release in public.releases.values() for file in release.files}
+        rows.append(
+            {
+                **{key: getattr(public, key) for key in ("name", "title", "licence", "home")},
+                "splits": splits,
+                "needed_by": sorted({table for tables in needed.values() for table in tables}, key=_papers_first),
+                "missing": sorted(file for file in needed if not (folder / file).exists()),
+                "in_no_release": sorted(set(needed) - made),
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        _print_set(row)
+    if not needs:
+        echo(f"There are no experiment files in {experiments}: --experiments names the folder that has them.")
+
+
+def _papers_first(table: str) -> tuple[bool, str]:
+    return not table.partition("/")[2].startswith(("table", "figure")), table
+
+
+def _print_set(row: dict[str, Any]) -> None:
+    echo(f"{row['name']}: {row['title']}; {row['licence']}; {row['home']}")
+    for split in row["splits"]:
+        state = f"here: {', '.join(split['here'])}" if split["here"] else "not here"
+        state += "" if split["made_of"] or not split["here"] else ", of unknown origin"
+        facts = [counted(split["questions"], "question")] if split["questions"] else []
+        echo(f"    {split['split']}: {', '.join([*facts, _size(split['bytes']), state])}")
+        for remote in split["remotes"]:
+            echo(f"        from {remote['url']}")
+        if split["note"]:
+            echo(f"        {split['note']}")
+    papers = [table for table in row["needed_by"] if not _papers_first(table)[0]]
+    if others := len(row["needed_by"]) - len(papers):
+        papers.append(counted(others, "other experiment"))
+    if papers:
+        echo(f"    for {', '.join(papers)}")
+    if row["in_no_release"]:
+        echo(f"    no release has {', '.join(row['in_no_release'])}; for passages give hoptree run --corpus")
+
+
+def _size(size: int) -> str:
+    if not size:
+        return "size not known"
+    return f"{size / 1e9:,.1f} GB" if size >= _LARGE_BYTES else f"{size / 1e6:,.1f} MB"
+
+
+@app.command()
+@stoppable("What was fetched is kept, and older files are as they were: the same command goes on.")
+def get(
+    name: Annotated[str, Argument(help="A name from hoptree eval data list.")],
+    data: Data = Path("data"),
+    split: Annotated[str, Option(help="Which of its files: dev, train, dev_open, …  [default: its first]")] = "",
+    sources: Annotated[
+        list[Path],
+        Option("--from", metavar="PATH", help="Your download: a file, folder, .zip, .tar or .tgz; repeat for several."),
+    ] = [],  # noqa: B006 - typer copies it
+    url: Annotated[str, Option(metavar="URL", help="Another address of the same file, such as a mirror.")] = "",
+    sha256: Annotated[str, Option(metavar="HEX", help="The digest that the file must have.")] = "",
+    aliases: Annotated[
+        Path | None, Option(help='Names for answers that are ids: rows with "id" or "Q_id", and "aliases".')
+    ] = None,
+    skip_bad: Annotated[
+        bool, Option("--skip-bad", help="Count bad rows and pass over them; else they refuse.")
+    ] = False,
+    replace: Annotated[bool, Option("--replace", help="Write files anew that are there already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a public release into our layout: questions, and the passages that come with them.
+
+    Without --from it is fetched from its public address, into NAME/.downloads below --data; a download that was cut
+    off goes on with the same command. Size and licence are printed first. What is fetched must have the digest that
+    Hoptree knows, or that of --sha256; else its digest is printed. NAME/release.json keeps where files come from.
+
+    \b
+    hoptree eval data get hotpotqa --data DATA
+    hoptree eval data get 2wikimultihopqa --data DATA --from ~/Downloads/data_ids_april7.zip
+    hoptree eval data get iirc --data DATA --from iirc_train_dev.tgz --from context_articles.tar.gz
+    hoptree eval data get nq --split dev_open --data DATA --url https://mirror.example/NQ-open.dev.jsonl
+    """
+    from hoptree.evaluation.datasets import fetch
+    from hoptree.evaluation.datasets.releases import find_set
+
+    public = find_set(name)
+    release = public.release(split)
+    if not sources:
+        _announce(public, release, url)
+    order = fetch.Order(sources, url, sha256, aliases, skip_bad, replace)
+    with _bar(as_json) as advance:
+        made = fetch.get(public, release, data, order, advance)
+    if as_json:
+        print_json({"name": public.name, "split": release.split, "licence": public.licence, **asdict(made)})
+        return
+    for file, digest in made.sha256.items():
+        echo(f"read {file}, SHA-256 {digest}")
+    for file in made.files:
+        echo(f"wrote {file}")
+    if made.questions:
+        passages = f", {counted(made.passages, 'passage')}" if made.passages else ""
+        echo(f"{counted(made.questions, 'question')}{passages}; {public.licence}")
+    if made.unanswered:
+        echo(f"{counted(made.unanswered, 'question')} without an answer left out")
+    if made.skipped:
+        echo(f"{counted(made.skipped, 'bad row')} passed over: {' '.join(made.reasons)}")
+    for note in made.notes:
+        echo(note)
+
+
+def _announce(public: PublicSet, release: Release, url: str) -> None:
+    """Say what is fetched before it is."""
+    for remote in release.remotes:
+        warn(f"{public.title} ({public.licence}): {remote.name}, {_size(remote.size)}, from {url or remote.url}")
+        url = ""
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Draw a bar over the bytes of each stage."""
+    from hoptree.cli.progress import rate_bar
+
+    with rate_bar(quiet, "MB") as advance:
+        yield lambda stage, done, total: advance(stage, done, total or None, done // 1_000_000)
+
+
+@app.command()
+def sample(
+    source: Annotated[str, Argument(metavar="NAME|FILE", help="A data set below --data, or a file of questions.")],
+    out: Annotated[Path, Option(help="The file for the ids, one a line: hoptree run … --ids FILE.")],
+    data: Data = Path("data"),
+    split: Annotated[str, Option(help="Of a data set: dev, train, …  [default: its first]")] = "",
+    count: Annotated[int, Option(min=0, help="So many of all questions.")] = 0,
+    of: Annotated[
+        list[str], Option("--of", metavar="TYPE=N", help="So many of a type, or of '2 hops'; repeat for several.")
+    ] = [],  # noqa: B006 - typer copies it
+    paper: Annotated[str, Option(help="What a paper draws of this data set: taikc, treeqa, ra-isf-training, …")] = "",
+    seed: Annotated[int, Option(help="Another number draws others.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a sample by seed, and write its ids: the same on every machine.
+
+    A sample of N is what hoptree run --limit N --seed SEED asks. The papers do not name the questions they drew:
+    --paper draws as many of each type as they have, not the same ones.
+
+    \b
+    hoptree eval data sample hotpotqa --data DATA --paper taikc --seed 1 --out hotpotqa.txt
+    hoptree eval data sample hotpotqa --data DATA --count 500 --seed 1 --out hotpotqa.txt
+    hoptree eval data sample dev.jsonl --of "2 hops=100" --of "3 hops=50" --seed 1 --out ids.txt
+    """
+    from hoptree.evaluation.datasets.reading import read_examples, write_ids
+    from hoptree.evaluation.datasets.releases import find_set, paper_sample
+
+    if sum((bool(count), bool(of), bool(paper))) != 1:
+        raise ConfigError("How many questions to draw is not clear.", "Give one of --count, --of and --paper.")
+    path = Path(source)
+    if not path.is_file():
+        path = data / source / f"{split or find_set(source).release('').split}.jsonl"
+    strata = paper_sample(paper, source) if paper else _read_strata(of) if of else {"": count}
+    examples = read_examples(path).examples
+    drawn = _draw(examples, strata, seed, path)
+    write_ids(out, ids := [example.id for example in drawn])
+    digest = hashlib.sha256("\n".join(ids).encode("utf-8", "replace")).hexdigest()
+    if as_json:
+        print_json({"file": str(path), "out": str(out), "seed": seed, "drawn": strata, "ids": ids, "sha256": digest})
+        return
+    parts = ", ".join(f"{number:,} {kind}" for kind, number in strata.items() if kind)
+    echo(f"wrote {out}: {counted(len(ids), 'id')} of {len(examples):,} in {path}{f' ({parts})' if parts else ''}")
+    echo(f"seed {seed}, SHA-256 of the ids {digest}")
+
+
+def _read_strata(texts: list[str]) -> dict[str, int]:
+    strata = {}
+    for kind, number in read_named(texts, "--of", "TYPE=N").items():
+        if not number.isdecimal() or not int(number):
+            raise ConfigError(f"--of {kind}={number} is not possible.", "Write --of TYPE=N, for example bridge=386.")
+        strata[kind] = int(number)
+    return strata
+
+
+def _draw(examples: tuple[Example, ...], strata: Mapping[str, int], seed: int, path: Path) -> tuple[Example, ...]:
+    """Draw so many of each type, in the order of one sample over all."""
+    from hoptree.evaluation.datasets.reading import sample as draw
+
+    chosen = set()
+    for kind, number in strata.items():
+        fitting = [example for example in examples if kind in ("", example.type, f"{example.hops} hops")]
+        if len(fitting) < number:
+            there = ", ".join(sorted({example.type for example in examples if example.type}))
+            raise InputError(
+                f"{path} has {counted(len(fitting), 'question')}{f' of {kind}' if kind else ''}, not {number:,}.",
+                f"Ask for fewer{f' (types: {there})' if kind and there else ''}, or get the whole data set.",
+            )
+        chosen |= {example.id for example in draw(fitting, number, seed)}
+    return tuple(example for example in draw(examples, len(examples), seed) if example.id in chosen)

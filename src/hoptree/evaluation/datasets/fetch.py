@@ -1,0 +1,361 @@
+"""Fetch the files of a release, find them in folders and archives, and turn them into our layout."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from hoptree import __version__
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.files import FolderLock, atomic_write
+from hoptree.corpus.files import Damaged, open_bytes
+from hoptree.evaluation.datasets.convert import Converted, convert
+from hoptree.evaluation.datasets.formats import FORMS
+from hoptree.evaluation.datasets.releases import PublicSet, Release, Remote
+from hoptree.models.catalogue import Unreachable, download_url
+
+RECORD = "release.json"
+"""In a data set's folder: where each of its files comes from."""
+_DOWNLOADS = ".downloads"
+_SCRATCH = ".unpacked-"
+_BLOCK_BYTES = 2**20
+_SHA256_DIGITS = 64
+_MAX_RATIO = 200
+_ALWAYS_ALLOWED_BYTES = 2**30
+"""An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
+_DOWNLOAD_AGAIN = "Download it again."
+
+OnStage = Callable[[str, int, int], None]
+"""Takes what is under way, and how many bytes of how many are done; a total of 0 is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted of a release, and from where.
+
+    `sources` are files, folders and archives on this machine; without any it is fetched, from `url` if that is given.
+    `sha256` is the digest that the one file must have. `aliases` are names for answers that are ids.
+    """
+
+    sources: Sequence[Path] = ()
+    url: str = ""
+    sha256: str = ""
+    aliases: Path | None = None
+    skip_bad: bool = False
+    replace: bool = False
+
+
+def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Converted:
+    """Make the files of a release in the folder of its data set below `data`.
+
+    A download that was cut off goes on where it stopped. Nothing of the old files is touched before all is well.
+    """
+    _check(release, order)
+    folder = data / public.name
+    files = tuple(folder / name for name in release.files)
+    with _disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not order.replace and (there := [file for file in files if file.exists()]):
+            raise InputError(f"{there[0]} is there already.", "Give --replace to write it anew, or another --data.")
+        with FolderLock(folder, InputError):
+            for leftover in folder.glob(f"{_SCRATCH}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            remotes = () if order.sources else _remotes(release, order)
+            sources = [*order.sources, *(fetch(remote, folder, public, on_stage) for remote in remotes)]
+            digests = {source.name: _digest(source, on_stage) for source in sources if source.is_file()}
+            _verify(order, remotes, digests, folder)
+            with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
+                found = locate(release, sources, Path(scratch), on_stage)
+                given = [
+                    path
+                    for path in found.values()
+                    if path.name not in digests and scratch not in map(str, path.parents)
+                ]
+                digests |= {path.name: _digest(path, on_stage) for path in given}
+                converted = _make(public, release, found, order, folder, on_stage)
+            for remote in release.remotes:
+                if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
+                    converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
+            converted.files, converted.sha256 = [str(file) for file in files if file.exists()], digests
+            counts = {name: getattr(converted, name) for name in ("questions", "passages", "unanswered", "skipped")}
+            record = {"from": digests, "url": order.url, **counts, "version": __version__}
+            known = read_record(folder) | {release.split: record}
+            atomic_write(folder / RECORD, [json.dumps(known, indent=1, ensure_ascii=False), "\n"])
+    return converted
+
+
+def _check(release: Release, order: Order) -> None:
+    if order.sha256 and (len(order.sha256) != _SHA256_DIGITS or set(order.sha256.lower()) - set("0123456789abcdef")):
+        raise ConfigError(f"'{order.sha256}' is no SHA-256.", f"Give its {_SHA256_DIGITS} hexadecimal digits.")
+    if order.url and (order.sources or urlsplit(order.url).scheme not in ("http", "https")):
+        raise ConfigError(f"{order.url} cannot be fetched.", "Give --url an http or https address, and no --from.")
+    if order.aliases and not (release.form in FORMS and FORMS[release.form].aliased):
+        known = ", ".join(name for name, form in FORMS.items() if form.aliased)
+        raise ConfigError(f"{release.split} takes no aliases: its answers are names.", f"They go with {known}.")
+    for source in order.sources:
+        if not source.exists():
+            raise InputError(f"There is no {source}.", "Give a file, a folder or an archive of the release.")
+    if order.sha256 and (len(order.sources) > 1 or any(source.is_dir() for source in order.sources)):
+        raise ConfigError("--sha256 is the digest of one file.", "Give one file with --from.")
+    if not order.sources and not order.url and not release.remotes:
+        raise InputError(f"{release.rows[0]} has no public address. {release.note}", "Give it with --from FILE.")
+
+
+def _remotes(release: Release, order: Order) -> tuple[Remote, ...]:
+    if not order.url:
+        return release.remotes
+    name = PurePosixPath(urlsplit(order.url).path).name or release.rows[0]
+    return (Remote(name, order.url), *release.remotes[1:])
+
+
+def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage) -> Path:
+    """Return a file of a release, fetched if it is not there; it gets its name when it is complete."""
+    target = folder / _DOWNLOADS / remote.name
+    if target.is_file():
+        return target
+    target.parent.mkdir(exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    part.touch()
+    if shutil.disk_usage(folder).free < remote.size - part.stat().st_size:
+        raise OSError(errno.ENOSPC, "no space left")
+    by_hand = f"or download it by hand ({public.home}) and give --from FILE."
+    try:
+        download_url(remote.url, part, lambda done: on_stage(f"fetching {remote.name}", done, remote.size))
+    except Unreachable as error:
+        have = f" {part.stat().st_size:,} bytes are kept." if part.stat().st_size else ""
+        cause = f"{remote.name} could not be fetched: {error.cause.rstrip('.')}.{have}"
+        raise InputError(cause, f"Give the same command again to go on, {by_hand}") from error
+    with part.open("rb") as file:
+        head = file.read(512).lstrip().lower()
+    wrong = ""
+    if head.startswith((b"<!doctype html", b"<html")) and not remote.name.endswith(".html"):
+        wrong = f"{urlsplit(remote.url).hostname} sent a web page in the place of {remote.name}."
+    elif remote.size and part.stat().st_size != remote.size:
+        wrong = f"{remote.name} has {part.stat().st_size:,} bytes, not {remote.size:,}."
+    if wrong:
+        for leftover in target.parent.glob(f"{part.name}*"):
+            leftover.unlink(missing_ok=True)
+        raise InputError(wrong, f"It was deleted; fetch it again, {by_hand}")
+    part.replace(target)
+    part.with_name(f"{part.name}.tag").unlink(missing_ok=True)
+    return target
+
+
+def _digest(path: Path, on_stage: OnStage) -> str:
+    digest, size, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+            done += len(block)
+            on_stage(f"checking {path.name}", done, size)
+    return digest.hexdigest()
+
+
+def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], folder: Path) -> None:
+    """Refuse a file without the digest that it must have; one that was fetched is deleted."""
+    expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
+    if order.sha256:
+        expected[next(iter(digests))] = order.sha256.lower()
+    for name, sha256 in expected.items():
+        if digests[name] != sha256:
+            if not order.sources:
+                (folder / _DOWNLOADS / name).unlink(missing_ok=True)
+            raise InputError(f"The SHA-256 of {name} is {digests[name]}, not {sha256}.", _DOWNLOAD_AGAIN)
+
+
+def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
+    """Return the files of a release by their part in it; those in archives are unpacked to `scratch`.
+
+    A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it.
+    """
+    wanted = {"rows": release.rows, "aliases": (release.aliases,), "passages": (release.passages,)}
+    inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
+    archives = [source for source in sources if source.is_file() and _is_archive(source)]
+    plain = [source for source in sources if source.is_file() and source not in archives]
+    found: dict[str, Path] = {}
+    _match(wanted, [*plain, *inside], found)
+    if "rows" not in found and (others := [source for source in plain if source not in found.values()]):
+        found["rows"] = others[0]
+    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], found)
+    remote_names = {remote.name for remote in release.remotes}
+    archives += [path for path in inside if path.name in remote_names and path not in found.values()]
+    names = [path.name for path in inside]
+    for archive in archives:
+        names += _unpack(archive, wanted, scratch, found, on_stage)
+    if "rows" not in found:
+        given, held = ", ".join(source.name for source in sources), ", ".join(sorted(set(names))[:5]) or "nothing"
+        raise InputError(
+            f"{' or '.join(release.rows)} is not in {given}, which holds {held}.",
+            "Give the release's own file, folder or archive.",
+        )
+    return found
+
+
+def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], found: dict[str, Path]) -> None:
+    """Add the first path that has one of the names of a part, the earlier names first."""
+    known = [path for path in paths if path.is_file()]
+    for part, patterns in wanted.items():
+        named = [path for pattern in patterns for path in known if _fits(path.name, (pattern,))]
+        if part not in found and named:
+            found[part] = named[0]
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return not name.startswith(".") and any(fnmatch(name.lower(), pattern.lower()) for pattern in patterns)
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        if zipfile.is_zipfile(path):
+            return True
+        with open_bytes(path) as stream:
+            head = stream.read(512)
+    except Damaged:
+        head = b""
+    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz")) or head[257:262] == b"ustar"
+
+
+def _unpack(
+    archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, found: dict[str, Path], on_stage: OnStage
+) -> list[str]:
+    """Unpack the wanted members under names of our own, and return the names of all members."""
+    limit = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
+    names: list[str] = []
+    try:
+        for name, size, open_member in _members(archive, limit, on_stage):
+            base = PurePosixPath(name.replace("\\", "/")).name
+            names.append(base)
+            part = next((part for part in wanted if part not in found and _fits(base, wanted[part])), "")
+            if not part:
+                continue
+            if size > limit:
+                raise _TooLarge
+            if shutil.disk_usage(scratch).free < size:
+                raise OSError(errno.ENOSPC, "no space left")
+            (scratch / part).mkdir()
+            target = scratch / part / base
+            with open_member() as packed, target.open("wb") as out:
+                shutil.copyfileobj(_Bounded(packed, limit), out, _BLOCK_BYTES)
+            if target.stat().st_size != size:
+                raise EOFError(f"{base} ends too early")
+            found[part] = target
+    except _TooLarge:
+        raise InputError(
+            f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release.",
+            "Unpack it yourself if you trust it, and give --from FOLDER.",
+        ) from None
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        EOFError,
+        Damaged,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
+        cause = str(error).rstrip(".") or type(error).__name__
+        raise InputError(f"{archive.name} is cut short or damaged: {cause}.", _DOWNLOAD_AGAIN) from error
+    return names
+
+
+class _TooLarge(Exception):
+    """An archive that unpacks to more than a release does."""
+
+
+class _Bounded:
+    """A stream that may not give more than `limit` bytes."""
+
+    def __init__(self, stream: IO[bytes], limit: int) -> None:
+        self._stream, self._left = stream, limit
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._stream.read(size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise _TooLarge
+        return block
+
+
+def _members(archive: Path, limit: int, on_stage: OnStage) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
+    """Yield name, size and opener of each file in an archive; links and devices are passed over."""
+    total = archive.stat().st_size
+    if archive.name.lower().endswith(".zip") or zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for number, info in enumerate(packed.infolist()):
+                on_stage(f"unpacking {archive.name}", number, len(packed.infolist()))
+                if not info.is_dir():
+                    yield info.filename, info.file_size, lambda info=info: packed.open(info)  # type: ignore[misc]
+        return
+    with open_bytes(archive, lambda done: on_stage(f"unpacking {archive.name}", done, total)) as stream:
+        bounded: Any = _Bounded(stream, limit)
+        with tarfile.open(fileobj=bounded, mode="r|") as tar:
+            for member in tar:
+                if member.isreg():
+                    yield member.name, member.size, lambda member=member: _opened(tar, member)  # type: ignore[misc]
+        while bounded.read(_BLOCK_BYTES):
+            """Read to the end, where a file that was cut short is known."""
+
+
+def _opened(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    stream = tar.extractfile(member)
+    assert stream is not None  # a regular file
+    return stream
+
+
+def _make(
+    public: PublicSet, release: Release, found: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
+) -> Converted:
+    """Convert a release, or keep its file as it is where it is a corpus."""
+    rows = found["rows"]
+    size = rows.stat().st_size
+    if not release.form:
+        fresh = folder / f"{rows.name}.new"
+        fresh.unlink(missing_ok=True)
+        try:
+            fresh.hardlink_to(rows)
+        except OSError:  # another disk
+            shutil.copyfile(rows, fresh)
+        fresh.replace(folder / rows.name)
+        return Converted(notes=[release.note])
+    if order.aliases is not None:
+        found["aliases"] = order.aliases
+    stage = f"reading {rows.name}"
+    return convert(
+        public.name, release, found, folder, skip_bad=order.skip_bad, on_bytes=lambda done: on_stage(stage, done, size)
+    )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return where the files of a data set come from, by split; empty if nobody wrote it down."""
+    try:
+        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+@contextmanager
+def _disk(folder: Path) -> Iterator[None]:
+    """Turn a disk that is full or closed to us into an error with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise InputError(
+                f"The disk of {folder} has no room for it.", "Free some, or give another --data."
+            ) from error
+        cause = f"{error.filename or folder} cannot be used: {error.strerror or error}."
+        raise InputError(cause, "Give a folder that can be written with --data, and files that can be read.") from error

@@ -1,0 +1,139 @@
+"""The public releases of the data sets (`releases.toml`), and what experiment files need of them."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hoptree.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A file at a public address; a size of 0 and an empty digest are not known."""
+
+    name: str
+    url: str
+    size: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A file of questions in our layout, and what it is made from: see `releases.toml`."""
+
+    split: str
+    rows: tuple[str, ...]
+    remotes: tuple[Remote, ...] = ()
+    form: str = ""
+    questions: int = 0
+    corpus: str = ""
+    aliases: str = ""
+    passages: str = ""
+    source_split: str = "dev"
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to fetch; 0 where the size of a file is not known."""
+        return sum(remote.size for remote in self.remotes) if all(remote.size for remote in self.remotes) else 0
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files it becomes; what is kept as it is has one of several names."""
+        return tuple(filter(None, (f"{self.split}.jsonl", self.corpus))) if self.form else self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSet:
+    """A data set: its folder's name, title and licence, where it is explained, and its releases by split."""
+
+    name: str
+    title: str
+    licence: str
+    home: str
+    releases: Mapping[str, Release]
+
+    def release(self, split: str) -> Release:
+        """Return the release of a split; the first one for ""."""
+        if split and split not in self.releases:
+            raise ConfigError(f"{self.name} has no split '{split}'.", _near(split, self.releases))
+        return self.releases[split or next(iter(self.releases))]
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("releases.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def public_sets() -> dict[str, PublicSet]:
+    """Return all data sets by name."""
+    sets = {}
+    for name, declared in _table()["sets"].items():
+        facts = {key: value for key, value in declared.items() if isinstance(value, str)}
+        splits = {split: _release(split, value) for split, value in declared.items() if isinstance(value, dict)}
+        sets[name] = PublicSet(name=name, releases=splits, **facts)
+    return sets
+
+
+def _release(split: str, declared: Mapping[str, Any]) -> Release:
+    remotes = tuple(Remote(**remote) for remote in declared.get("remotes", ()))
+    return Release(split, **{**declared, "rows": tuple(declared["rows"]), "remotes": remotes})
+
+
+def find_set(name: str) -> PublicSet:
+    """Return a data set by its name; an unknown one is an error that names the closest."""
+    sets = public_sets()
+    if name not in sets:
+        known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}
+        close = difflib.get_close_matches(name.casefold(), known, 1)
+        remedy = f"Did you mean {known[close[0]]}?" if close else f"There are {', '.join(sets)}."
+        raise ConfigError(f"There is no data set '{name}'.", remedy)
+    return sets[name]
+
+
+def paper_sample(paper: str, name: str) -> dict[str, int]:
+    """Return how many questions of which type a paper draws of a data set; "" stands for all types."""
+    samples = _table()["samples"]
+    if paper not in samples:
+        raise ConfigError(f"There is no sample '{paper}'.", _near(paper, samples))
+    if name not in samples[paper]:
+        raise ConfigError(f"{paper} draws no sample of {name}.", _near(name, samples[paper]))
+    drawn = samples[paper][name]
+    return {"": drawn} if isinstance(drawn, int) else dict(drawn)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"Did you mean {close[0]}?" if close else f"There are {', '.join(known)}."
+
+
+def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the files of each data set that experiment files below a folder name, and which ones: taikc/table2."""
+    import yaml
+
+    needs: dict[str, dict[str, tuple[str, ...]]] = {}
+    for path in sorted(experiments.rglob("*.yaml")):
+        try:
+            plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError):
+            continue  # a file that cannot be read is an error where it is run
+        data = plan.get("data") if isinstance(plan, dict) else None
+        for places in data.values() if isinstance(data, dict) else ():
+            corpus = places.get("corpus") if isinstance(places, dict) else None
+            questions = places.get("questions") if isinstance(places, dict) else None
+            for file in (questions, *(corpus if isinstance(corpus, list) else (corpus,))):
+                folder, slash, name = str(file).partition("/")
+                if slash and folder in public_sets():
+                    tables = needs.setdefault(folder, {}).get(name, ())
+                    needs[folder][name] = (
+                        *tables,
+                        *({path.relative_to(experiments).with_suffix("").as_posix()} - set(tables)),
+                    )
+    return needs
