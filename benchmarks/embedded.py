@@ -1,7 +1,7 @@
-"""How much faster the embedded model answers the sample's questions by short prompts, kept states and cut passages.
+"""How much faster the embedded model answers the sample's questions by short prompts and kept states.
 
-The plain path asks by the long prompts, reads every prompt from its start, and shows whole passages. The other asks by
-the short prompts that a model is trained on, keeps the states of prompt beginnings on disk, and cuts passages. Each
+The plain path asks by the long prompts, and reads every prompt from its start. The other asks by
+the short prompts that a model is trained on, and keeps the states of prompt beginnings on disk. Each
 question has a freshly loaded model on either path, one after the other, as two commands would; loading is not counted.
 The folder of states is empty at first, and writing them is counted.
 
