@@ -19,9 +19,9 @@ import hoptree
 from hoptree.engine.prompts import Filled, read_prompt
 from hoptree.models import local
 from hoptree.models.catalogue import find_entry, is_complete, models_folder
+from hoptree.models.llama_cpp import PromptStates, find_opening
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
-from hoptree.models.prompt_states import PromptStates, find_opening
 
 ENTRY = find_entry("smollm")
 assert not isinstance(ENTRY, Path)

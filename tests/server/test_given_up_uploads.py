@@ -17,7 +17,7 @@ from tests.server.running import settings
 
 from hoptree.server import corpus_service
 from hoptree.server import jobs as staging
-from hoptree.server.state import ServerState, open_state
+from hoptree.server.app import ServerState, open_state
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -20,16 +20,19 @@ from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapt
 from hoptree.models.catalogue import file_digest, find_entry, locate_weights
 from hoptree.models.llama_cpp import (
     Completion,
+    Opening,
+    PromptStates,
     Slot,
     SlotPool,
     assemble,
     build_reply,
+    find_opening,
     refusal_error,
     request_body,
     sampling,
+    states_folder,
 )
 from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request
-from hoptree.models.prompt_states import Opening, PromptStates, find_opening, states_folder
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:

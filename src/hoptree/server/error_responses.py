@@ -20,7 +20,6 @@ from starlette.requests import Request
 from hoptree.core.errors import (
     ASK_OPERATOR,
     ConfigError,
-    EndpointError,
     HoptreeError,
     IndexUnavailable,
     InputError,
@@ -44,6 +43,16 @@ _DEFAULT_REMEDIES: tuple[tuple[type[HoptreeError], str], ...] = (
 """Used where the error's own remedy is about the command line."""
 _CLI_SETTING = re.compile(r"--set (\w+)=(\w[\w.+|-]*|…)")
 _JSON_LITERAL = re.compile(r"-?\d+(?:\.\d+)?|true|false")
+_STATUSES: dict[type[HoptreeError], int] = {
+    RateLimited: 503,
+    RequestTooLong: 400,
+    ModelError: 502,
+    IndexUnavailable: 503,
+    MissingExtra: 501,
+    MissingModel: 501,
+    InputError: 400,
+}
+"""Of the first class that an error is of; any other is a fault of the server."""
 _RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 _BUSY_SECONDS = 5
 _OPENAI_TYPES = {
@@ -100,7 +109,8 @@ def refusal_of(error: Exception) -> Refusal:
         return error
     if not isinstance(error, HoptreeError):
         error = InternalError(error)
-    status, retry_after = _status(error)
+    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
+    retry_after = (getattr(error, "retry_after", None) or _BUSY_SECONDS) if status == 503 else None
     cause, remedy = _client_message(error)
     lasting = status >= 500 and isinstance(error, ModelError | MissingExtra | MissingModel)
     lasting = lasting and not getattr(error, "retryable", False)
@@ -133,21 +143,6 @@ def _as_json_option(setting: re.Match[str]) -> str:
     name, value = setting.groups()
     literal = value if _JSON_LITERAL.fullmatch(value) else json.dumps(value, ensure_ascii=False)
     return f'"options": {{"{name}": {literal}}}'
-
-
-def _status(error: HoptreeError) -> tuple[int, float | None]:
-    """Return the HTTP status, and after how many seconds asking again makes sense."""
-    if isinstance(error, RateLimited):
-        return 503, error.retry_after or _BUSY_SECONDS
-    if isinstance(error, RequestTooLong):
-        return 400, None
-    if isinstance(error, EndpointError | ModelError):
-        return 502, None
-    if isinstance(error, IndexUnavailable):
-        return 503, _BUSY_SECONDS
-    if isinstance(error, MissingExtra | MissingModel):
-        return 501, None
-    return (400, None) if isinstance(error, ConfigError | InputError) else (500, None)
 
 
 def error_body(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.context import Budget
-from hoptree.engine.trace import ModelCalled
 from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16
@@ -162,18 +161,12 @@ class Quotas:
             left[name] = allowed - spent
         return Budget(**left)
 
-    def charge(self, key: Key, call: ModelCalled) -> None:
-        """Count what a call cost; also of questions that come to nothing, or whose client goes away."""
+    def charge(self, key: Key, tokens: int, cost: float = 0.0) -> None:
+        """Count a call; also of questions that come to nothing, or whose client goes away."""
         account = self._today(key)
         account.calls += 1
-        account.tokens += call.prompt_tokens + call.completion_tokens
-        account.cost += call.cost
-
-    def charge_unheard(self, key: Key, prompt_tokens: int) -> None:
-        """Count a call whose reply nobody waited for: the endpoint was asked all the same."""
-        account = self._today(key)
-        account.calls += 1
-        account.tokens += prompt_tokens
+        account.tokens += tokens
+        account.cost += cost
 
     def _today(self, key: Key) -> _Account:
         account, day = self._account(key), int(self._clock() // _DAY_SECONDS)

@@ -176,17 +176,10 @@ class Runs:
         for run_id, path in self._paths().items():
             try:
                 summary = self._summary(path)
-                em, f1 = (summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS)
-                runs.append(
-                    {
-                        **self._about(run_id, path),
-                        "questions": summary["questions"],
-                        "finished": summary["finished"],
-                        "failed": summary["failed"],
-                        "em": em,
-                        "f1": f1,
-                    }
-                )
+                counts = {name: summary[name] for name in ("questions", "finished", "failed")}
+                means = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
+                run: Any = {**self._about(run_id, path), **counts, **means}
+                runs.append(run)
             except HoptreeError as error:
                 runs.append(DamagedRun(id=run_id, folder=self._relative(path), error=redact(str(error))))
         return RunList(runs=runs)
@@ -309,22 +302,10 @@ def _verdict(row: Row) -> Verdict:
 
 
 def _run_row(row: Row) -> RunRow:
-    return RunRow(
-        id=row.id,
-        question=row.question,
-        gold=list(row.answers),
-        answer=row.answer,
-        type=row.type,
-        hops=row.hops,
-        verdict=_verdict(row),
-        abstained=row.abstained,
-        error=row.error or None,
-        stopped_by=row.stopped_by or None,
-        em=row.scores.get("em"),
-        f1=row.scores.get("f1"),
-        scores=row.scores,
-        usage=row.usage,
-    )
+    shown: Any = {name: getattr(row, name) for name in RunRow.__annotations__ if hasattr(row, name)}
+    shown |= {"gold": list(row.answers), "verdict": _verdict(row), "stopped_by": row.stopped_by or None, **_side(row)}
+    changed: RunRow = shown
+    return changed
 
 
 def _differing(rows_a: dict[str, Row], rows_b: dict[str, Row]) -> list[Differing]:
