@@ -16,9 +16,9 @@ from tests.small_indexes import hoptree
 
 from hoptree.core.errors import EndpointError, GraphError
 from hoptree.graph import open_graph
+from hoptree.graph.loading import load_graph
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.sparql_queries import columns_in_order, limit_rows
-from hoptree.graph.store.loading import load_graph
 
 TURTLE = "".join(f"<http://e.org/{number}> <http://e.org/p> {number} .\n" for number in range(20))
 ALL = "{ ?s ?p ?o }"

@@ -123,8 +123,8 @@ def _describe(progress: Progress) -> str:
 
 def _check_graph(into: Path) -> None:
     """Fail before anything is paid for if facts cannot be loaded there."""
+    from hoptree.graph.folder import MANIFEST, check_place, read_manifest
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
-    from hoptree.graph.store.folder import MANIFEST, check_place, read_manifest
 
     check_place(into)
     # A load that was cut off may have left a lock and numbered files, but nothing else.
@@ -137,7 +137,7 @@ def _check_graph(into: Path) -> None:
 
 
 def _load(file: Path, into: Path) -> dict[str, Any]:
-    from hoptree.graph.store.loading import load_graph
+    from hoptree.graph.loading import load_graph
 
     loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
     return {

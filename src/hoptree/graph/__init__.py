@@ -22,7 +22,7 @@ def open_graph(
             raise GraphError(
                 f"'{where[:200]}' is no address of a graph.", "Endpoints are asked over http:// or https:// only."
             )
-        from hoptree.graph.store.embedded import EmbeddedGraph
+        from hoptree.graph.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
     from hoptree.core.public_http import ReplyCache, path_beside_cache

@@ -19,9 +19,9 @@ from hoptree.methods.steps.answer import answer_from, combine_answers, direct_an
 from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
 from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.text.parse import question_key, says_unknown
+from hoptree.text.parse_dialogue import SelfKnowledge, read_self_knowledge
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
-from hoptree.text.self_knowledge import SelfKnowledge, read_self_knowledge
 
 DepthRule = Literal["faithful", "prune"]
 

@@ -16,7 +16,7 @@ from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, InputE
 from hoptree.models.model import Capability, Reply, Request
 
 if TYPE_CHECKING:  # importing these imports torch
-    from hoptree.models.batching.worker import Batcher
+    from hoptree.models.batching import Batcher
     from hoptree.models.hf_text import Text
     from hoptree.models.hf_weights import Loaded, Source
 
@@ -220,10 +220,10 @@ class _Engine:
             return self._ready
 
     def _load(self) -> _Ready:
+        from hoptree.models.batching import Batcher
         from hoptree.models.batching.decoder import DecoderOnly
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
         from hoptree.models.batching.rows import Passes
-        from hoptree.models.batching.worker import Batcher
         from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
         from hoptree.models.hf_weights import end_tokens, load
 

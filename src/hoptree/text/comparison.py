@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
 
 from hoptree.core.lazy import lazy_re
 from hoptree.text.comparison_questions import Comparison
@@ -62,7 +62,6 @@ def stated_countries(text: str) -> frozenset[str]:
 
 
 def has_negation(text: str) -> bool:
-    """Whether a text holds a negation."""
     return _NEGATION.search(text) is not None
 
 
@@ -128,7 +127,8 @@ def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -
     if comparison.kind in ("both", "which"):
         return _conclude_yes_no(comparison, texts)
     if comparison.kind == "same":
-        return _conclude_same(comparison, texts)
+        same, why = _are_same(comparison, texts) or (None, "")
+        return None if same is None else Conclusion("yes" if same == (comparison.wanted == "same") else "no", why)
     intervals = [interval for text in texts if (interval := _read_interval(comparison, text))]
     if len(intervals) < len(texts) or len({interval.dimension for interval in intervals}) != 1:
         return None
@@ -254,14 +254,6 @@ def _relate(comparison: Comparison, intervals: list[_Interval]) -> Conclusion | 
     return Conclusion("no", f"{left.shown} is the same as {right.shown}") if exact else None
 
 
-def _conclude_same(comparison: Comparison, texts: list[str]) -> Conclusion | None:
-    verdict = _are_same(comparison, texts)
-    if verdict is None:
-        return None
-    same, why = verdict
-    return Conclusion("yes" if same == (comparison.wanted == "same") else "no", why)
-
-
 def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
     if comparison.of == "date":
         dates = [_read_event_date(text, comparison.event) for text in texts]
@@ -272,14 +264,10 @@ def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | No
         if len(quantities) < len(texts) or len({quantity.dimension for quantity in quantities}) > 1:
             return None
         return len(set(quantities)) == 1, " and ".join(map(_with_unit, quantities))
-    return _same_countries(texts) if comparison.about == "country" else _same_names(comparison, texts)
-
-
-def _same_countries(texts: list[str]) -> tuple[bool, str] | None:
+    if comparison.about != "country":
+        return _same_names(comparison, texts)
     stated = [stated_countries(text) for text in texts]
-    if not all(stated) or any(named & countries().regions for named in stated):
-        return None
-    return _overlap(stated)
+    return None if not all(stated) or any(named & countries().regions for named in stated) else _overlap(stated)
 
 
 def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
@@ -304,14 +292,12 @@ def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | 
 def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
     if shared := frozenset.intersection(*sets):
         return True, f"{', '.join(sorted(shared))} for {'both' if len(sets) == 2 else 'all'}"
-    for left_names, right_names in combinations(sets, 2):
-        if any(_may_be_same(left, right) for left in left_names for right in right_names):
+    known = countries()
+    for left, right in (pair for some, others in combinations(sets, 2) for pair in product(some, others)):
+        if {left, right} <= known.by_name.keys():
+            may_be_same = frozenset((left, right)) in known.successors
+        else:
+            may_be_same = bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))
+        if may_be_same:
             return None
     return False, f"{' and '.join(', '.join(sorted(names)) for names in sets)} are different"
-
-
-def _may_be_same(left: str, right: str) -> bool:
-    """Whether two names that are written differently may mean the same."""
-    if {left, right} <= countries().by_name.keys():
-        return frozenset((left, right)) in countries().successors
-    return bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))

@@ -274,18 +274,12 @@ def _complete(text: str) -> str:
 
 
 def _mend(text: str) -> str:
-    text = _ESCAPE.sub(_escaped, text)
+    # A backslash is made valid JSON; before an apostrophe or (Markdown) underscore it is dropped.
+    text = _ESCAPE.sub(lambda m: m[1] if m[1] in ("'", "_") else m[0] if m[1] else r"\\", text)
     text = _COMMENT.sub(lambda m: m[1] or "", text)
     text = _BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text)
     text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
     return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    """Make a backslash valid JSON; before an apostrophe or (Markdown) underscore it is dropped."""
-    if match[1] in ("'", "_"):
-        return match[1]
-    return match[0] if match[1] else r"\\"
 
 
 # What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next

@@ -159,7 +159,10 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
     _collect(raw, None, None, 1, drafts, issues)
     if len(drafts) > 1 and drafts[0].question.casefold() == root.strip().casefold():
         issues.append(Issue("root_restated", 1, "the first node repeats the question; its children take its place"))
-        _drop_first(drafts)
+        del drafts[0]
+        for draft in drafts:
+            draft.above = draft.above - 1 if draft.above else None
+            draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
     if len(drafts) > MAX_NODES:
         issues.append(Issue("cap_nodes", MAX_NODES, f"{len(drafts) - MAX_NODES} nodes beyond {MAX_NODES} dropped"))
         del drafts[MAX_NODES:]
@@ -214,13 +217,6 @@ def _collect(
             _collect(value, _number(key_id[1]), above, depth, drafts, issues, nesting + 1)
         elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
             _collect(value, None, above, depth, drafts, issues, nesting + 1)
-
-
-def _drop_first(drafts: list[_Draft]) -> None:
-    del drafts[0]
-    for draft in drafts:
-        draft.above = draft.above - 1 if draft.above else None
-        draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
 
 
 def _link_references(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:

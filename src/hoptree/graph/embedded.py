@@ -28,10 +28,10 @@ from hoptree.graph.facts import (
     Table,
     Value,
 )
+from hoptree.graph.folder import damage, damaged, open_generation, read_manifest, reading
+from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
 from hoptree.graph.oxigraph import node_of, ox, sources_of
 from hoptree.graph.sparql_queries import blank_literals, check_query, columns_in_order, prefixes_missing
-from hoptree.graph.store.folder import damage, damaged, open_generation, read_manifest, reading
-from hoptree.graph.store.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
 from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
 
 _PREFIXES = {
@@ -62,7 +62,7 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
             "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
         )
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "hoptree.graph.store.embedded"),  # -P: no modules of the current folder
+        *(sys.executable, "-P", "-m", "hoptree.graph.embedded"),  # -P: no modules of the current folder
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -10,8 +10,8 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from hoptree.core.errors import GraphError
+from hoptree.graph.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.oxigraph import Node, Object, Triple, graph_name_of, ox
-from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
 from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
 from hoptree.graph.vocabulary import (
