@@ -10,10 +10,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
-from hoptree.models.model import Capability, Reply, Request
+from hoptree.models.model import Capability, Reply, Request, SharedEngine
 
 if TYPE_CHECKING:  # importing these imports torch
     from hoptree.models.batching import Batcher
@@ -157,7 +157,7 @@ class HFModel:
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
-            await asyncio.to_thread(engine.release)
+            await engine.release()
 
     def _open(self) -> _Engine:
         if self._engine is None:
@@ -172,34 +172,20 @@ class _Ready:
     batcher: Batcher
 
 
-class _Engine:
-    """Loaded weights with their batch, shared by all models with the same settings."""
+class _Engine(SharedEngine):
+    """Loaded weights with their batch."""
 
-    _engines: ClassVar[dict[_Settings, _Engine]] = {}
-    _engines_lock: ClassVar[threading.Lock] = threading.Lock()
+    _settings: _Settings
 
     def __init__(self, settings: _Settings) -> None:
-        self._settings = settings
-        self._users = 0
+        super().__init__(settings)
         self._ready: _Ready | None = None
         self._failure: HoptreeError | None = None
         self._loading = threading.Lock()
         # One thread for all text: prompts and replies are made outside the event loop and the batch.
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="hoptree-hf")
 
-    @classmethod
-    def shared(cls, settings: _Settings) -> _Engine:
-        with cls._engines_lock:
-            engine = cls._engines.setdefault(settings, cls(settings))
-            engine._users += 1
-            return engine
-
-    def release(self) -> None:
-        with self._engines_lock:
-            self._users -= 1
-            if self._users:
-                return
-            self._engines.pop(self._settings, None)
+    def close(self) -> None:
         with self._loading:
             if self._ready is not None:
                 self._ready.batcher.close()

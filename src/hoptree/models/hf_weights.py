@@ -19,6 +19,7 @@ from hoptree.core.lazy import import_optional
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, packaged_adapter, read_adapter
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
+from hoptree.models.model import first_line
 
 _WEIGHTS_SUFFIX = ".safetensors"
 # T5s have relative positions, the others learned ones.
@@ -88,11 +89,7 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
         return config.get("model_type") in _ENCODER_DECODER_TYPES
     if here and not _is_cached(source.name):
         raise MissingModel(f"{source.name} is not on this machine.", "Its first call takes it from the hub.")
-    transformers: Any = importlib.import_module("transformers")
-    reach = {"local_files_only": True} if here else _hub_options(source)
-    with _quiet(transformers), _loading(source.name):
-        config = transformers.AutoConfig.from_pretrained(source.name, **reach)
-        return bool(config.is_encoder_decoder)
+    return bool(_hub_config(source, {"local_files_only": True} if here else _hub_options(source)).is_encoder_decoder)
 
 
 def _is_cached(name: str) -> bool:
@@ -110,7 +107,7 @@ def weights_digest(source: Source) -> str:
         return file_digest(source.file)
     if source.folder is not None:
         return _folder_digest(source.folder)
-    return f"{source.name}@{_commit(source)}"
+    return f"{source.name}@{_hub_config(source, _hub_options(source))._commit_hash}"
 
 
 def _folder_digest(folder: Path) -> str:
@@ -128,11 +125,10 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _commit(source: Source) -> str:
+def _hub_config(source: Source, reach: dict[str, bool]) -> Any:
     transformers: Any = importlib.import_module("transformers")
-    reach = _hub_options(source)
     with _quiet(transformers), _loading(source.name):
-        return str(transformers.AutoConfig.from_pretrained(source.name, **reach)._commit_hash)
+        return transformers.AutoConfig.from_pretrained(source.name, **reach)
 
 
 def _hub_options(source: Source) -> dict[str, bool]:
@@ -140,7 +136,8 @@ def _hub_options(source: Source) -> dict[str, bool]:
     if source.file is not None or source.folder is not None:
         return {}
     hub: Any = importlib.import_module("huggingface_hub")
-    if _hub_answers(hub):
+    with contextlib.suppress(Exception):  # whatever keeps it from answering, in whichever library of HTTP it has
+        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
         return {}
     if not _is_cached(source.name):
         raise MissingModel(
@@ -149,14 +146,6 @@ def _hub_options(source: Source) -> dict[str, bool]:
             "in or a .gguf file, or connect this machine.",
         )
     return {"local_files_only": True}
-
-
-def _hub_answers(hub: Any) -> bool:
-    try:
-        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
-    except Exception:  # whatever keeps it from answering, in whichever library of HTTP it has
-        return False
-    return True
 
 
 def find_adapter(name: str) -> Path | None:
@@ -289,10 +278,7 @@ def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
 
 
 def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
-    try:
-        peft: Any = importlib.import_module("peft")
-    except ImportError as error:
-        raise MissingExtra("A LoRA adapter", "whitebox") from error
+    peft = import_optional("peft", "A LoRA adapter", "whitebox")
     if adapter.is_file():
         wrapped = _with_gguf_adapter(peft, model, adapter)
     else:
@@ -415,9 +401,8 @@ def _loading(name: str) -> Iterator[None]:
                 "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",
                 exit_code=2,
             ) from error
-        message = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise EndpointError(
-            f"transformers could not load {name}: {message}.",
+            f"transformers could not load {name}: {first_line(error)}.",
             "Check the name, the files and the memory that is free.",
             exit_code=2,
         ) from error

@@ -12,13 +12,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
 from hoptree.core.files import cache_dir
 from hoptree.core.values import Token
-from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage, read_choice, read_token
+from hoptree.models.model import (
+    Message,
+    Reply,
+    Request,
+    TokenUsage,
+    read_choice,
+    read_finish,
+    read_token,
+    read_usage,
+)
 
 
 @dataclass(slots=True)
@@ -82,16 +91,10 @@ def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
             done.finish = choice.get("finish_reason") or done.finish
             done.tokens.extend(map(read_token, (choice.get("logprobs") or {}).get("content") or ()))
         if usage := chunk.get("usage"):
-            done.usage = _usage(usage)
+            done.usage = read_usage(usage)
     if not done.finish:
         raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
     return done
-
-
-def _usage(usage: dict[str, Any]) -> TokenUsage:
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    return TokenUsage(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", 0), reasoning)
 
 
 def refusal_error(chunk: dict[str, Any]) -> ModelError:
@@ -120,16 +123,17 @@ def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
         sum(done.usage.completion for done in completions),
         sum(done.usage.reasoning for done in completions),
     )
-    return Reply(tuple(_choice(done, prefix) for done in completions), usage)
-
-
-def _choice(done: Completion, prefix: str) -> Choice:
     # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
-    text = done.text.removeprefix(prefix)
-    finish: Literal["stop", "length", "other"] = "other"
-    if done.finish in ("stop", "length"):
-        finish = cast(Literal["stop", "length"], done.finish)
-    return read_choice(text, reasoning=done.reasoning, finish=finish, tokens=done.tokens)
+    choices = (
+        read_choice(
+            done.text.removeprefix(prefix),
+            reasoning=done.reasoning,
+            finish=read_finish(done.finish),
+            tokens=done.tokens,
+        )
+        for done in completions
+    )
+    return Reply(tuple(choices), usage)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,12 @@ import importlib.util
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
@@ -32,7 +33,7 @@ from hoptree.models.llama_cpp import (
     sampling,
     states_folder,
 )
-from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request
+from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request, SharedEngine, first_line
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
@@ -191,18 +192,16 @@ class LocalModel:
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
-            await asyncio.to_thread(engine.release)
+            await engine.release()
 
 
-class _Engine:
-    """One loaded file with its threads, shared by all models with the same settings."""
+class _Engine(SharedEngine):
+    """One loaded file with its threads."""
 
-    _open: ClassVar[dict[_Settings, _Engine]] = {}
-    _open_lock: ClassVar[threading.Lock] = threading.Lock()
+    _settings: _Settings
 
     def __init__(self, settings: _Settings) -> None:
-        self._settings = settings
-        self._users = 0
+        super().__init__(settings)
         self._server: Any = None
         self._loading = threading.Lock()
         self._lanes = SlotPool(settings.lanes)
@@ -211,19 +210,7 @@ class _Engine:
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
-    @classmethod
-    def shared(cls, settings: _Settings) -> _Engine:
-        with cls._open_lock:
-            engine = cls._open.setdefault(settings, cls(settings))
-            engine._users += 1
-            return engine
-
-    def release(self) -> None:
-        with self._open_lock:
-            self._users -= 1
-            if self._users:
-                return
-            self._open.pop(self._settings, None)
+    def close(self) -> None:
         # Not waited for: a slow machine may be reading a prompt, and nobody wants the reply any more.
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
@@ -299,16 +286,13 @@ def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Complet
     try:
         server.handle_chat_completions(body, on_chunk)
     except (ValueError, RuntimeError) as error:
-        raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
+        raise EndpointError(f"llama.cpp refused the request: {first_line(error)}.") from error
     return Completion() if stop.is_set() else assemble(chunks)
 
 
 def _load(settings: _Settings, api_key: str) -> Any:
-    try:
-        with settings.path.open("rb") as file:
-            magic = file.read(len(_GGUF_MAGIC))
-    except OSError as error:
-        raise _unreadable(settings.path, error) from error
+    with _reading(settings.path), settings.path.open("rb") as file:
+        magic = file.read(len(_GGUF_MAGIC))
     if magic != _GGUF_MAGIC:
         raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
@@ -319,16 +303,17 @@ def _load(settings: _Settings, api_key: str) -> Any:
 
 
 def _digest(path: Path) -> str:
-    try:
+    with _reading(path):
         return file_digest(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> EndpointError:
-    return EndpointError(
-        f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.", exit_code=2
-    )
+        cause = f"{path} cannot be read: {error.strerror}."
+        raise EndpointError(cause, "Check the file and its permissions.", exit_code=2) from error
 
 
 def _library() -> Any:
@@ -368,26 +353,16 @@ def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
 
 def _load_error(settings: _Settings, error: Exception) -> ModelError:
     # llama.cpp tells its reason to stderr only; what can be found out about it is the room there was.
-    size, room = settings.path.stat().st_size, available_memory()
+    name, size, room = settings.path.name, settings.path.stat().st_size, available_memory()
+    cause = f"llama.cpp could not load {name}: {first_line(error)}."
+    remedy = "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp."
     if room is not None and room < size:
-        return EndpointError(
-            f"{settings.path.name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free.",
-            "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048).",
-        )
-    if settings.adapter is not None:
-        return EndpointError(
-            f"llama.cpp could not load {settings.path.name} with {settings.adapter.name}: {_first_line(error)}.",
-            "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none",
-        )
-    return EndpointError(
-        f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",
-        "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp.",
-    )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+        cause = f"{name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free."
+        remedy = "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048)."
+    elif settings.adapter is not None:
+        cause = f"llama.cpp could not load {name} with {settings.adapter.name}: {first_line(error)}."
+        remedy = "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none"
+    return EndpointError(cause, remedy)
 
 
 def library_version() -> str:
