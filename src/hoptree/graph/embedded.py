@@ -174,8 +174,7 @@ class EmbeddedGraph:
             latest = read_manifest(folder)
             if latest.generation == self.manifest.generation:
                 raise
-            self.manifest = latest
-            self.store = open_generation(folder, latest)
+            self.manifest, self.store = latest, open_generation(folder, latest)
         self.identity = f"graph:{self.manifest.uid}"
         self.names = Names(self.store, languages or self.manifest.languages)
         self._qualified = any(source.qualifiers for source in self.manifest.sources)
@@ -275,8 +274,7 @@ class EmbeddedGraph:
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         """Return facts, in this thread."""
-        with reading(self.folder):
-            return self._facts_around(entity, direction, relation, limit, seconds)
+        return self._read(self._facts_around, entity, direction, relation, limit, seconds)
 
     def _facts_around(
         self, entity: str, direction: Direction, relation: str, limit: int, seconds: float
@@ -285,7 +283,7 @@ class EmbeddedGraph:
         predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)
         sides = [
-            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
+            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self.names.most_used())
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]
@@ -304,10 +302,6 @@ class EmbeddedGraph:
         label = self.names.label(node.value, entity)
         complete = not cut and all(part.complete for part in sides) and (qualifiers is None or qualifiers.complete)
         return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
-
-    def _most_used(self) -> Iterator[str]:
-        """Yield predicates, the most used first; computed only for a hub."""
-        yield from sorted(self.names.uses(), key=lambda iri: (-self.names.uses()[iri], iri))
 
     def _facts(self, row: Row, graphs: list[object], qualifiers: Qualifiers | None) -> Iterator[Fact]:
         subject, predicate, value = row

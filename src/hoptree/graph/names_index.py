@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import log
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import tantivy
 
@@ -118,12 +118,8 @@ class NameIndex:
     def _hits(self, query: tantivy.Query, most: int) -> list[Hit]:
         with _errors(self._folder):
             hits = self._searcher.search(query, most, count=False).hits
-            return [_read(self._searcher.doc(address).get_first("record")) for _, address in hits]
-
-
-def _read(record: object) -> Hit:
-    identifier, words = json.loads(bytes(record))  # type: ignore[call-overload]
-    return identifier, tuple(words.split())
+            records: list[Any] = [self._searcher.doc(address).get_first("record") for _, address in hits]
+            return [(row[0], tuple(row[1].split())) for row in (json.loads(bytes(record)) for record in records)]
 
 
 def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
@@ -160,7 +156,9 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
         (part / _COMPLETE_FILE).write_text("{}\n")
         # A process that still has an older graph open must not take the newer one's names away.
         if place == graph.folder and graph.is_current():
-            _sweep(place, part)
+            older = (path for path in place.glob("names-*") if not path.name.startswith(name))
+            for path in older:  # or interrupted builds; processes that have them open keep them
+                shutil.rmtree(path, ignore_errors=True)
         part.chmod(0o755)
         with suppress(OSError):
             part.rename(place / name)
@@ -172,13 +170,6 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return place / name
-
-
-def _sweep(place: Path, part: Path) -> None:
-    """Remove indexes of older generations and interrupted builds; processes that have them open keep them."""
-    for path in place.glob("names-*"):
-        if path != part and not path.name.startswith(part.name.partition(".")[0]):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable[[int], None]) -> None:

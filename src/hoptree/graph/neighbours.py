@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
+from typing import TypeGuard
 
 from hoptree.core.errors import GraphError
 from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, render_literal
@@ -72,7 +74,10 @@ class Names:
         assert isinstance(value, ox.Literal)
         datatype = value.datatype.value
         unit = value.value.partition(" ")[2] if datatype == QUANTITY else ""
-        return Term("", render_literal(value.value, datatype, self._unit(unit) if unit else ""))
+        if unit:
+            with suppress(GraphError, ValueError):
+                unit = self.label(entity_iri(unit), unit)
+        return Term("", render_literal(value.value, datatype, unit))
 
     def _new_term(self, iri: str) -> Term:
         if len(self._terms) >= _MAX_CACHED:
@@ -82,12 +87,6 @@ class Names:
         term = self._terms[iri] = Term(identifier, self.label(named, identifier))
         return term
 
-    def _unit(self, identifier: str) -> str:
-        try:
-            return self.label(entity_iri(identifier), identifier)
-        except (GraphError, ValueError):
-            return identifier
-
     def entity(self, node: ox.NamedNode) -> Entity | None:
         """Return an entity with all names; None if it has none and is in no fact."""
         identifier = entity_id(node.value)
@@ -95,15 +94,12 @@ class Names:
         labels = list(self._literals(node, _LABEL))
         aliases = [*self._literals(node, _ALIAS), *labels]
         aliases.sort(key=lambda pair: language_rank(pair[1], self.languages))
-        if not aliases and not self._is_in_fact(node):
+        sides = ((node, None, None, None), (None, None, node, None))
+        if not aliases and not any(next(self._store.quads_for_pattern(*side), None) for side in sides):
             return None
         others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
         description = best_name(self._literals(node, _DESCRIPTION), self.languages)
         return Entity(identifier, label, others, description, best_name(self._literals(node, _PAGE), self.languages))
-
-    def _is_in_fact(self, node: ox.NamedNode) -> bool:
-        sides = ((node, None, None, None), (None, None, node, None))
-        return any(next(self._store.quads_for_pattern(*side), None) is not None for side in sides)
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
         """Return the entities of a name: by label before by alias, then by the number in the id."""
@@ -122,21 +118,24 @@ class Names:
         entities = [
             entity for identifier in known if (entity := self.entity(ox.NamedNode(entity_iri(identifier)))) is not None
         ]
-        entities.sort(key=lambda entity: (*_fit(entity, name, key), natural_key(entity.id)))
+        entities.sort(key=lambda entity: (entity.label != name, fold(entity.label) != key, natural_key(entity.id)))
         return tuple(entities[:limit])
 
-    def properties(self, limit: int) -> tuple[Property, ...]:
-        uses = sorted(self.uses().items(), key=lambda pair: (-pair[1], pair[0]))
-        return tuple(self._property(property_id(iri), count) for iri, count in uses[:limit])
+    def most_used(self) -> Iterator[str]:
+        """Yield predicates, the most used first; sorted only when the first is asked for."""
+        yield from sorted(self.uses(), key=lambda iri: (-self.uses()[iri], iri))
 
-    def _property(self, identifier: str, count: int) -> Property:
-        node = ox.NamedNode(property_entity(identifier))
-        label = self.label(node.value, identifier)
-        names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
-        aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
-        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
-        datatype = best_name(self._literals(node, _DATATYPE), self.languages)
-        return Property(identifier, label, aliases, description, datatype, count)
+    def properties(self, limit: int) -> tuple[Property, ...]:
+        properties = []
+        for iri in islice(self.most_used(), limit):
+            identifier = property_id(iri)
+            node = ox.NamedNode(property_entity(identifier))
+            label = self.label(node.value, identifier)
+            names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
+            aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
+            about, kind = (best_name(self._literals(node, what), self.languages) for what in (_DESCRIPTION, _DATATYPE))
+            properties.append(Property(identifier, label, aliases, about, kind, self.uses()[iri]))
+        return tuple(properties)
 
     def uses(self) -> dict[str, int]:
         """Return the predicates of facts with their numbers of facts."""
@@ -153,12 +152,6 @@ class Names:
         for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
             if isinstance(quad.object, ox.Literal):
                 yield quad.object.value, quad.object.language or ""
-
-
-def _fit(entity: Entity, name: str, key: str) -> tuple[int, ...]:
-    if entity.label == name:
-        return (0,)
-    return (1,) if fold(entity.label) == key else (2,)
 
 
 Row = tuple[Object, ox.NamedNode, Object]
@@ -212,7 +205,12 @@ def find_neighbours(
         return neighbours
     if predicate is None and not bound.late:
         neighbours.rows.clear()
-        _take_of_each(neighbours, store, node, bound, outward, properties)
+        turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
+        while turns and len(neighbours.rows) < bound.rows and not bound.late:
+            quads = turns.popleft()
+            if (quad := next(quads, None)) is not None:
+                neighbours.take(quad)
+                turns.append(quads)
     neighbours.complete = False
     return neighbours
 
@@ -236,20 +234,12 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     return True
 
 
-def _take_of_each(
-    neighbours: Neighbours, store: ox.Store, node: ox.NamedNode, bound: Bound, outward: bool, properties: Iterable[str]
-) -> None:
-    turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
-    while turns and len(neighbours.rows) < bound.rows and not bound.late:
-        quads = turns.popleft()
-        quad = next(quads, None)
-        if quad is not None:
-            neighbours.take(quad)
-            turns.append(quads)
-
-
 _MAX_STATEMENTS = 1_000
 """Statements that are read from each end of a fact, and triples of one statement."""
+
+
+def _is_node(term: object) -> TypeGuard[Node]:
+    return isinstance(term, ox.NamedNode | ox.BlankNode)
 
 
 class Qualifiers:
@@ -271,7 +261,10 @@ class Qualifiers:
         claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))
         begun: list[Node] = []
         ended: list[Node] = []
-        for number, (here, there) in enumerate(zip_longest(self._after(subject, claim), self._before(meaning, value))):
+        after = (quad.object for quad in self._store.quads_for_pattern(subject, claim, None, None))
+        before = (quad.subject for quad in self._store.quads_for_pattern(None, meaning, value, None))
+        sides = (filter(_is_node, nodes) for nodes in (after, before))
+        for number, (here, there) in enumerate(zip_longest(*sides)):
             if here is None or there is None:
                 return begun if here is None else ended
             if number == _MAX_STATEMENTS:
@@ -282,16 +275,6 @@ class Qualifiers:
             if self._is_there(subject, claim, there):
                 ended.append(there)
         return begun
-
-    def _after(self, subject: Node, claim: ox.NamedNode) -> Iterator[Node]:
-        for quad in self._store.quads_for_pattern(subject, claim, None, None):
-            if isinstance(quad.object, ox.NamedNode | ox.BlankNode):
-                yield quad.object
-
-    def _before(self, meaning: ox.NamedNode, value: Object) -> Iterator[Node]:
-        for quad in self._store.quads_for_pattern(None, meaning, value, None):
-            if isinstance(quad.subject, ox.NamedNode | ox.BlankNode):
-                yield quad.subject
 
     def _is_there(self, subject: Node, predicate: ox.NamedNode, value: Object) -> bool:
         return next(self._store.quads_for_pattern(subject, predicate, value, None), None) is not None

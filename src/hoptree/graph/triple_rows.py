@@ -92,7 +92,9 @@ class RowReader:
         missing = [name for name in parts if parts[name] in (None, "") and not ids[name]]
         if missing:
             raise InvalidRow(f"it has no {' and no '.join(missing)}")
-        sources = _sources(_first(row, FIELDS["src"]))
+        given = _first(row, FIELDS["src"])
+        several = given if isinstance(given, list) else [given]
+        sources = tuple(sorted({text for item in several if item is not None and (text := _text(item))}))
         subject, labels = _entity(parts["s"], ids["s"], LABEL)
         identifier, names = _property(parts["p"], ids["p"])
         value, more = self._value(parts["o"], ids["o"], self._datatypes.get(identifier, ""))
@@ -126,14 +128,12 @@ class RowReader:
             return _wikidata_value(value)
         if isinstance(value, bool | int | float) and not identifier:
             return ox.Literal(value), []
-        literal = datatype not in _ENTITY_KINDS if datatype else isinstance(value, str) and _looks_literal(value)
+        literal = datatype not in _ENTITY_KINDS
+        if not datatype:
+            literal = isinstance(value, str) and bool(len(value) > _MAX_NAME_CHARS or _LITERAL.fullmatch(value.strip()))
         if not identifier and literal and not _ID.fullmatch(_text(value)):
             return ox.Literal(_text(value)), []
         return _entity(value, identifier, ALIAS)
-
-
-def _looks_literal(text: str) -> bool:
-    return len(text) > _MAX_NAME_CHARS or _LITERAL.fullmatch(text.strip()) is not None
 
 
 def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, str, str]]]:
@@ -177,11 +177,6 @@ def _property(name_value: Any, identifier: Any) -> tuple[str, list[tuple[Node, s
     if bracketed or _ID.fullmatch(name):
         return bracketed[1] if bracketed else name, []
     return name_id(name), []
-
-
-def _sources(given: Any) -> tuple[str, ...]:
-    several = given if isinstance(given, list) else [given]
-    return tuple(sorted({text for item in several if item is not None and (text := _text(item))}))
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
