@@ -43,10 +43,8 @@ class Chunking:
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= _MAX_SIZE or not 0 <= self.overlap < self.size:
-            raise ConfigError(
-                f"Passages of {self.size} with an overlap of {self.overlap} cannot be made.",
-                f"The size is from 1 to {_MAX_SIZE:,} and the overlap is smaller than the size.",
-            )
+            cause = f"Passages of {self.size} with an overlap of {self.overlap} cannot be made."
+            raise ConfigError(cause, f"The size is from 1 to {_MAX_SIZE:,} and the overlap is smaller than the size.")
 
     @classmethod
     def parse(cls, spec: str) -> Chunking:

@@ -70,10 +70,8 @@ def find_files(
         yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
     if not stat.S_ISDIR(status.st_mode):
-        raise CorpusError(
-            f"{source} is {_special(status.st_mode)} and no document.",
-            "Write what comes from there to a file, and give that.",
-        )
+        cause = f"{source} is {_special(status.st_mode)} and no document."
+        raise CorpusError(cause, "Write what comes from there to a file, and give that.")
     if os.path.lexists(source / _INDEX_MANIFEST):
         raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
     empty, noted = True, len(problems.notes)

@@ -334,10 +334,8 @@ class Gliner:
         try:
             self._model: Any = module.GLiNER.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
-            raise MissingModel(
-                f"GLiNER cannot load {where} ({type(error).__name__}: {error}).",
-                "Give a folder with a GLiNER model, or its name on the hub.",
-            ) from error
+            cause = f"GLiNER cannot load {where} ({type(error).__name__}: {error})."
+            raise MissingModel(cause, "Give a folder with a GLiNER model, or its name on the hub.") from error
 
     def read(self, text: str) -> tuple[Mention, ...]:
         try:
@@ -366,10 +364,8 @@ class Relik:
             with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
                 self._model: Any = module.Relik.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
-            raise MissingModel(
-                f"ReLiK cannot load {where} ({type(error).__name__}: {error}).",
-                "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub.",
-            ) from error
+            remedy = "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub."
+            raise MissingModel(f"ReLiK cannot load {where} ({type(error).__name__}: {error}).", remedy) from error
 
     def read(self, text: str) -> tuple[Mention, ...]:
         try:

@@ -172,10 +172,8 @@ class _LossGuard:
     def check_file(self, path: Path, source: str, form: str, kept: int, broken: int, left_out: int) -> None:
         """Refuse a file without any triple, and a damaged one for an existing source."""
         if not kept and path.name in self._broken.cut:
-            raise GraphError(
-                f"{path.name} is cut or damaged, and nothing of it can be read.",
-                "Get the file again. The graph is as it was.",
-            )
+            cause = f"{path.name} is cut or damaged, and nothing of it can be read."
+            raise GraphError(cause, "Get the file again. The graph is as it was.")
         if not kept and broken:
             first = next((sentence for sentence in self._broken.sentences if path.name in sentence), "")
             raise GraphError(
@@ -203,10 +201,8 @@ class _LossGuard:
         for new in loaded:
             old = self._replaced.get(new.name)
             if old is not None and old.facts and not new.facts and not self._empty:
-                raise GraphError(
-                    f"The {_count(old.facts, 'fact')} of the source {new.name} would be replaced by none.",
-                    f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.",
-                )
+                cause = f"The {_count(old.facts, 'fact')} of the source {new.name} would be replaced by none."
+                raise GraphError(cause, f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.")
 
     def _instead(self, source: str) -> str:
         hint = "If that is meant, say --empty. "

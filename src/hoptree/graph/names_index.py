@@ -142,10 +142,8 @@ def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = l
 
 
 def _unwritable(place: Path, error: Exception) -> GraphUnavailable:
-    return GraphUnavailable(
-        f"The index of names cannot be written to {place}: {error}.",
-        "Free some space, or let the folder be written to, and run the same command.",
-    )
+    cause = f"The index of names cannot be written to {place}: {error}."
+    return GraphUnavailable(cause, "Free some space, or let the folder be written to, and run the same command.")
 
 
 def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:

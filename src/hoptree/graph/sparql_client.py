@@ -139,12 +139,8 @@ class SparqlClient:
         if status == 504 or (timed_out and status >= 400):
             raise self._too_long(seconds)
         if status == 403:
-            raise EndpointError(
-                f"{self.shown} turned the request away (HTTP 403).",
-                "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikidata wants to know who asks.",
-                status=status,
-                exit_code=2,
-            )
+            remedy = "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikidata wants to know who asks."
+            raise EndpointError(f"{self.shown} turned the request away (HTTP 403).", remedy, status=status, exit_code=2)
         if status == 400:
             reason = " ".join(body[:300].decode("utf-8", "replace").split())
             raise EndpointError(f"{self.shown} does not understand the query: {reason}", "Correct it.", exit_code=2)
@@ -159,10 +155,8 @@ class SparqlClient:
         return body
 
     def _too_long(self, seconds: float) -> QueryTooLong:
-        return QueryTooLong(
-            f"{self.shown} did not finish the query in time ({seconds:g} seconds).",
-            "Ask for less, or try again later; the commands of hoptree graph take --seconds.",
-        )
+        cause = f"{self.shown} did not finish the query in time ({seconds:g} seconds)."
+        return QueryTooLong(cause, "Ask for less, or try again later; the commands of hoptree graph take --seconds.")
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -244,10 +244,8 @@ def form_of(path: Path, given: str = "") -> Form:
         return known[known.index(given)]
     endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".bz2")]
     if not endings or endings[-1] not in _ENDINGS:
-        raise GraphError(
-            f"The name of {path.name} does not tell its form.",
-            "Name it .nt, .nq, .ttl, .tsv or .jsonl (.gz and .bz2 behind that), or give --form.",
-        )
+        cause = f"The name of {path.name} does not tell its form."
+        raise GraphError(cause, "Name it .nt, .nq, .ttl, .tsv or .jsonl (.gz and .bz2 behind that), or give --form.")
     return _ENDINGS[endings[-1]]
 
 

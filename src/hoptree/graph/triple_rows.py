@@ -214,10 +214,8 @@ class BrokenPlaces:
             return
         if self.limit <= 0:
             raise GraphError(sentence, "Mend or remove it, or load with --skip-broken N to pass over N places.")
-        raise GraphError(
-            f"More than {self.limit:,} places of the files cannot be read. The last one: {sentence}",
-            f"Mend them, or load with --skip-broken {self.limit * 10} to pass over more.",
-        )
+        cause = f"More than {self.limit:,} places of the files cannot be read. The last one: {sentence}"
+        raise GraphError(cause, f"Mend them, or load with --skip-broken {self.limit * 10} to pass over more.")
 
 
 Line = tuple[int, bytes]

@@ -380,14 +380,10 @@ def _no_download(url: str, why: str) -> Unreachable:
 
 def _disk_error(entry: Entry, folder: Path, error: OSError) -> InputError:
     if error.errno == errno.ENOSPC:
-        return InputError(
-            f"The disk of {folder} has no room for {entry.name}, which takes {entry.size / 1e9:.1f} GB.",
-            "Free some space, or set HOPTREE_MODELS to a folder on another disk.",
-        )
-    return InputError(
-        f"{folder} cannot be used for models: {error.strerror or error}.",
-        "Set HOPTREE_MODELS to a folder that can be written.",
-    )
+        cause = f"The disk of {folder} has no room for {entry.name}, which takes {entry.size / 1e9:.1f} GB."
+        return InputError(cause, "Free some space, or set HOPTREE_MODELS to a folder on another disk.")
+    cause = f"{folder} cannot be used for models: {error.strerror or error}."
+    return InputError(cause, "Set HOPTREE_MODELS to a folder that can be written.")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -139,11 +139,8 @@ class HFModel:
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
         if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):
-            raise EndpointError(
-                f"{self.name} has an encoder, and its attention and hidden states are not told here.",
-                "Choose a model that reads and writes in one sequence.",
-                exit_code=2,
-            )
+            cause = f"{self.name} has an encoder, and its attention and hidden states are not told here."
+            raise EndpointError(cause, "Choose a model that reads and writes in one sequence.", exit_code=2)
         rows = await loop.run_in_executor(engine.pool, ready.text.rows, request)
         try:
             ready.batcher.submit(rows)
@@ -251,10 +248,8 @@ def _start_tokens(name: str, loaded: Loaded) -> list[int]:
     start = generation.decoder_start_token_id
     start = getattr(config, "decoder_start_token_id", None) if start is None else start
     if not isinstance(start, int):
-        raise ConfigError(
-            f"{name} does not say with which token its decoder starts.",
-            "Write decoder_start_token_id into its generation_config.json.",
-        )
+        cause = f"{name} does not say with which token its decoder starts."
+        raise ConfigError(cause, "Write decoder_start_token_id into its generation_config.json.")
     return [start, *([] if generation.forced_bos_token_id is None else [generation.forced_bos_token_id])]
 
 

@@ -116,11 +116,8 @@ def _apply_template(tokenizer: Any, messages: Sequence[Message]) -> str:
     try:
         return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
     except Exception as error:  # the template is a program of the model's makers
-        raise EndpointError(
-            f"The model's chat template refused the messages: {error}.",
-            "Some models take no system message; choose another model.",
-            exit_code=2,
-        ) from error
+        cause = f"The model's chat template refused the messages: {error}."
+        raise EndpointError(cause, "Some models take no system message; choose another model.", exit_code=2) from error
 
 
 def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -128,19 +125,14 @@ def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tup
     try:
         done = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     except NotImplementedError as error:
-        raise EndpointError(
-            "The model's tokenizer does not tell where in a text its tokens stand.",
-            "Choose a model with a fast tokenizer (a tokenizer.json).",
-            exit_code=2,
-        ) from error
+        cause = "The model's tokenizer does not tell where in a text its tokens stand."
+        raise EndpointError(cause, "Choose a model with a fast tokenizer (a tokenizer.json).", exit_code=2) from error
     return list(done["input_ids"]), [(start, end) for start, end in done["offset_mapping"]]
 
 
 def _too_long(tokens: int, context: int) -> EndpointError:
-    return RequestTooLong(
-        f"The prompt has {tokens} tokens and the model's context {context}.",
-        "Read fewer passages (--set k=…), or choose a model with a longer context.",
-    )
+    cause = f"The prompt has {tokens} tokens and the model's context {context}."
+    return RequestTooLong(cause, "Read fewer passages (--set k=…), or choose a model with a longer context.")
 
 
 class Text:
@@ -179,11 +171,9 @@ class Text:
     def _check(self, highest: int) -> None:
         if highest >= self._known:
             decoded = self._tokenizer.decode([highest])
-            raise EndpointError(
-                f"The tokenizer writes token {highest} ('{decoded}') and the model knows {self._known} tokens.",
-                "They do not belong together: save the model with its own tokenizer, or leave this word out.",
-                exit_code=2,
-            )
+            cause = f"The tokenizer writes token {highest} ('{decoded}') and the model knows {self._known} tokens."
+            remedy = "They do not belong together: save the model with its own tokenizer, or leave this word out."
+            raise EndpointError(cause, remedy, exit_code=2)
 
     def _forced_row(self, request: Request, opening: Opening, forced: list[int]) -> Row:
         begin = len(opening.text) - len(request.prefix)

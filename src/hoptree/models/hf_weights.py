@@ -271,10 +271,8 @@ def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
     """Refuse a tokenizer with more ordinary tokens than the model knows; added ones may never be used."""
     known = getattr(config, "vocab_size", None)
     if isinstance(known, int) and tokenizer.vocab_size > known:
-        raise ConfigError(
-            f"The tokenizer of {name} has {tokenizer.vocab_size} tokens and the model knows {known}.",
-            "They do not belong together: save the model again with its own tokenizer.",
-        )
+        cause = f"The tokenizer of {name} has {tokenizer.vocab_size} tokens and the model knows {known}."
+        raise ConfigError(cause, "They do not belong together: save the model again with its own tokenizer.")
 
 
 def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
@@ -292,10 +290,8 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
     torch: Any = importlib.import_module("torch")
     reader = import_optional("gguf", "A LoRA in a GGUF file", "whitebox").GGUFReader(str(adapter))
     if (kind := str(reader.fields["general.architecture"].contents())) not in _SAME_ROWS:
-        raise ConfigError(
-            f"{adapter.name} is for models of the kind {kind}, which transformers orders otherwise.",
-            "Give the folder that it was made from: adapter=FOLDER",
-        )
+        cause = f"{adapter.name} is for models of the kind {kind}, which transformers orders otherwise."
+        raise ConfigError(cause, "Give the folder that it was made from: adapter=FOLDER")
     state: dict[str, Any] = {}
     for tensor in reader.tensors:
         match = _LORA_NAME.fullmatch(str(tensor.name))
@@ -318,10 +314,8 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
 
 
 def _foreign_lora(adapter: Path, why: str) -> ConfigError:
-    return ConfigError(
-        f"{adapter.name} cannot be put on a model of transformers: {why}.",
-        "Give the folder that it was made from: adapter=FOLDER",
-    )
+    cause = f"{adapter.name} cannot be put on a model of transformers: {why}."
+    return ConfigError(cause, "Give the folder that it was made from: adapter=FOLDER")
 
 
 def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
@@ -335,10 +329,8 @@ def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
         if getattr(config, setting, None) is not None
     ]
     if not known or special or getattr(model, "_is_stateful", False):
-        raise ConfigError(
-            f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here.",
-            "Serve it with another program and use --model openai/NAME with --base-url.",
-        )
+        cause = f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here."
+        raise ConfigError(cause, "Serve it with another program and use --model openai/NAME with --base-url.")
     register_attention()
     model.set_attn_implementation(ATTENTION)
     return model
@@ -396,13 +388,7 @@ def _loading(name: str) -> Iterator[None]:
         raise MissingExtra(f"{name} in transformers", "whitebox") from error
     except Exception as error:  # what a library of many formats raises cannot be listed
         if is_out_of_memory(error):
-            raise EndpointError(
-                f"There is no memory for the weights of {name}.",
-                "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",
-                exit_code=2,
-            ) from error
-        raise EndpointError(
-            f"transformers could not load {name}: {first_line(error)}.",
-            "Check the name, the files and the memory that is free.",
-            exit_code=2,
-        ) from error
+            remedy = "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu"
+            raise EndpointError(f"There is no memory for the weights of {name}.", remedy, exit_code=2) from error
+        cause = f"transformers could not load {name}: {first_line(error)}."
+        raise EndpointError(cause, "Check the name, the files and the memory that is free.", exit_code=2) from error

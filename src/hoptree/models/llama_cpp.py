@@ -105,11 +105,9 @@ def refusal_error(chunk: dict[str, Any]) -> ModelError:
         )
     status = detail.get("code") if isinstance(detail.get("code"), int) else None
     if detail.get("type") == "exceed_context_size_error":
-        return RequestTooLong(
-            f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}.",
-            "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
-            status=status,
-        )
+        cause = f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}."
+        remedy = "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…)."
+        return RequestTooLong(cause, remedy, status=status)
     message = str(detail.get("message", detail)).rstrip(".")
     return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
 

@@ -51,10 +51,8 @@ class OpenAIModel:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = HttpClient(url, headers=headers, timeout=timeout, url_source="--base-url", max_body=MAX_BODY_BYTES)
         if url == DEFAULT_URL and not key:
-            raise ConfigError(
-                f"openai/{name} needs a key.",
-                "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/….",
-            )
+            remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
+            raise ConfigError(f"openai/{name} needs a key.", remedy)
         self.name = f"openai/{name}"
         self.identity = f"openai:{url}:{name}"
         self.endpoint = url
@@ -123,10 +121,9 @@ class OpenAIModel:
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             kind = describe_body(body) if data is None else "JSON of another kind"
             kind = str(error) if isinstance(error, _NotACompletion) else kind
-            raise UnusableReply(
-                f"{self._http.shown} answered with {kind} instead of a chat completion.",
-                "Check that --base-url ends where /chat/completions begins (often /v1).",
-            ) from error
+            cause = f"{self._http.shown} answered with {kind} instead of a chat completion."
+            remedy = "Check that --base-url ends where /chat/completions begins (often /v1)."
+            raise UnusableReply(cause, remedy) from error
         return Reply(choices, usage)
 
     def _failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:

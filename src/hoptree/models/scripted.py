@@ -104,10 +104,8 @@ class ScriptedModel:
             self.requests.append((step, text))
         rule = next((rule for rule in self.rules if rule.fits(step, text)), None)
         if rule is None:
-            raise ConfigError(
-                f"The script has no reply for step '{step}' and the message ending in '{text[-80:]}'.",
-                "Add a rule to the script.",
-            )
+            cause = f"The script has no reply for step '{step}' and the message ending in '{text[-80:]}'."
+            raise ConfigError(cause, "Add a rule to the script.")
         rule.served += 1
         turn = rule.served - 1
         await asyncio.sleep(self._latency if rule.latency is None else rule.latency)

@@ -143,15 +143,12 @@ class Settings:
             if not isinstance(given, str):
                 raise ConfigError(f"The model {name} is open, and workers cannot share it.", "Give its spec, a text.")
             if given.startswith(_IN_PROCESS):
-                raise ConfigError(
-                    f"The model {name} runs inside the server, and each worker would load it again.",
-                    "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL",
-                )
+                cause = f"The model {name} runs inside the server, and each worker would load it again."
+                remedy = "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL"
+                raise ConfigError(cause, remedy)
         if self.concurrency is not None and self.concurrency < self.workers:
-            raise ConfigError(
-                f"A concurrency of {self.concurrency} cannot be parted among {self.workers} workers.",
-                f"Give at most {self.concurrency} workers, or a higher --concurrency.",
-            )
+            cause = f"A concurrency of {self.concurrency} cannot be parted among {self.workers} workers."
+            raise ConfigError(cause, f"Give at most {self.concurrency} workers, or a higher --concurrency.")
         if not isinstance(self.cache, str | Path | None):
             raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
 

@@ -249,17 +249,13 @@ def _model_failed(error: Exception) -> ModelError:
 
 
 def _scores_not_finite() -> ModelError:
-    return EndpointError(
-        "The model's scores for the next token are no numbers.",
-        "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
-    )
+    remedy = "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32."
+    return EndpointError("The model's scores for the next token are no numbers.", remedy)
 
 
 def _signals_not_finite() -> ModelError:
-    return EndpointError(
-        "What the model tells of its attention or hidden state are no numbers, though its scores are.",
-        "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.",
-    )
+    cause = "What the model tells of its attention or hidden state are no numbers, though its scores are."
+    return EndpointError(cause, "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.")
 
 
 def _no_memory(row: Row) -> ModelError:
