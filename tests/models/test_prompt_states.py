@@ -17,7 +17,7 @@ from tests.models.small_adapters import lora_file
 
 import hoptree
 from hoptree.engine.prompts import Filled, read_prompt
-from hoptree.models import local
+from hoptree.models import llama_cpp
 from hoptree.models.catalogue import find_entry, is_complete, models_folder
 from hoptree.models.llama_cpp import PromptStates, find_opening
 from hoptree.models.local import LocalModel
@@ -44,7 +44,7 @@ APART = "from tests.models.test_prompt_states import print_reply; print_reply()"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(local, "states_folder", lambda: tmp_path / "states")
+    monkeypatch.setattr(llama_cpp, "states_folder", lambda: tmp_path / "states")
     return tmp_path / "states"
 
 
@@ -227,5 +227,5 @@ def test_the_oldest_are_deleted_beyond_the_limit(tmp_path: Path, monkeypatch: py
 
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setattr(local, "states_folder", lambda: tmp_path / "file" / "states")
+    monkeypatch.setattr(llama_cpp, "states_folder", lambda: tmp_path / "file" / "states")
     assert ask(states=True).text

@@ -10,28 +10,16 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from hoptree.core.errors import GraphError
+from hoptree.graph import vocabulary as vocab
 from hoptree.graph.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.oxigraph import Node, Object, Triple, graph_name_of, ox
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
 from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
-from hoptree.graph.vocabulary import (
-    ABOUT,
-    ALIAS,
-    DATATYPE,
-    DESCRIPTION,
-    KEY,
-    LABEL,
-    PAGE,
-    TYPE,
-    WIKIBASE,
-    WIKIDATA,
-    predicate_role,
-)
 from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
 
 _MAX_CACHED = 50_000
 _FACT_ROLES = ("fact", "claim", "value", "qualifier")
-_PROPERTY_TYPE = f"{WIKIBASE}propertyType"
+_PROPERTY_TYPE = f"{vocab.WIKIBASE}propertyType"
 
 
 class _Translator:
@@ -45,10 +33,14 @@ class _Translator:
 
     def lines(self, triples: Iterable[Triple]) -> Iterator[str]:
         for subject, predicate, value, places in triples:
-            role = predicate_role(predicate.value)
+            role = vocab.predicate_role(predicate.value)
             graph = self._graphs.get(places) or self._graph(places)
             if role in _FACT_ROLES:
-                if predicate.value == TYPE and isinstance(value, ox.NamedNode) and value.value.startswith(WIKIBASE):
+                if (
+                    predicate.value == vocab.TYPE
+                    and isinstance(value, ox.NamedNode)
+                    and value.value.startswith(vocab.WIKIBASE)
+                ):
                     self.left_out += 1
                     continue
                 yield f"{subject} {predicate} {value}{graph}"
@@ -67,17 +59,17 @@ class _Translator:
 
     def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
         # Wikidata's dumps have every label three times.
-        repeated = predicate != LABEL and role == "label" and subject.value.startswith(WIKIDATA)
+        repeated = predicate != vocab.LABEL and role == "label" and subject.value.startswith(vocab.WIKIDATA)
         if repeated or not is_wanted_language(value.language or "", self._languages):
             self.left_out += 1
             return
         text = value.value
         if not text.strip() or self._is_repeated((subject.value, predicate, text)):
             return
-        kept = {"label": LABEL, "alias": ALIAS}.get(role, DESCRIPTION)
+        kept = {"label": vocab.LABEL, "alias": vocab.ALIAS}.get(role, vocab.DESCRIPTION)
         yield f"{subject} <{kept}> {value}{graph}"
-        if kept != DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
-            yield f"{subject} <{KEY}> {ox.Literal(key)}{graph}"
+        if kept != vocab.DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
+            yield f"{subject} <{vocab.KEY}> {ox.Literal(key)}{graph}"
 
     def _is_repeated(self, name: tuple[str, str, str]) -> bool:
         """Whether a name was seen recently: tables repeat it in every row."""
@@ -90,11 +82,11 @@ class _Translator:
 
     def _other(self, subject: Node, predicate: str, value: Object, graph: str) -> Iterator[str]:
         if predicate == _PROPERTY_TYPE and isinstance(value, ox.NamedNode):
-            yield f"{subject} <{DATATYPE}> {ox.Literal(value.value.removeprefix(WIKIBASE))}{graph}"
-        elif predicate == DATATYPE and isinstance(value, ox.Literal):
-            yield f"{subject} <{DATATYPE}> {value}{graph}"
-        elif predicate == ABOUT and isinstance(value, ox.NamedNode) and (page := self._page(subject.value)):
-            yield f"{value} <{PAGE}> {page}{graph}"
+            yield f"{subject} <{vocab.DATATYPE}> {ox.Literal(value.value.removeprefix(vocab.WIKIBASE))}{graph}"
+        elif predicate == vocab.DATATYPE and isinstance(value, ox.Literal):
+            yield f"{subject} <{vocab.DATATYPE}> {value}{graph}"
+        elif predicate == vocab.ABOUT and isinstance(value, ox.NamedNode) and (page := self._page(subject.value)):
+            yield f"{value} <{vocab.PAGE}> {page}{graph}"
         else:
             self.left_out += 1
 
@@ -158,7 +150,7 @@ def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
         if len(known) >= _MAX_CACHED_PREDICATES:
             known.clear()
         text = predicate.decode("utf-8", "replace")
-        answer = known[predicate] = text != TYPE and predicate_role(text) == "fact"
+        answer = known[predicate] = text != vocab.TYPE and vocab.predicate_role(text) == "fact"
     return answer
 
 

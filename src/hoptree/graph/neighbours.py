@@ -11,26 +11,9 @@ from itertools import islice, zip_longest
 from typing import TypeGuard
 
 from hoptree.core.errors import GraphError
+from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, render_literal
 from hoptree.graph.oxigraph import Node, Object, ox
-from hoptree.graph.vocabulary import (
-    ALIAS,
-    DATATYPE,
-    DESCRIPTION,
-    KEY,
-    LABEL,
-    PAGE,
-    USES,
-    entity_id,
-    entity_iri,
-    is_property,
-    natural_key,
-    predicate_role,
-    property_entity,
-    property_id,
-    readable_name,
-    step_iri,
-)
 from hoptree.text.names import best_name, fold, language_rank
 
 _MAX_NAMES = 500
@@ -39,8 +22,13 @@ _MAX_CANDIDATES, _MAX_READ = 2_000, 100
 """Entities of one name, and how many of them have their other names read."""
 _MAX_CACHED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
-_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(LABEL), ox.NamedNode(ALIAS), ox.NamedNode(DESCRIPTION)
-_KEY, _USES, _DATATYPE, _PAGE = ox.NamedNode(KEY), ox.NamedNode(USES), ox.NamedNode(DATATYPE), ox.NamedNode(PAGE)
+_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(vocab.LABEL), ox.NamedNode(vocab.ALIAS), ox.NamedNode(vocab.DESCRIPTION)
+_KEY, _USES, _DATATYPE, _PAGE = (
+    ox.NamedNode(vocab.KEY),
+    ox.NamedNode(vocab.USES),
+    ox.NamedNode(vocab.DATATYPE),
+    ox.NamedNode(vocab.PAGE),
+)
 
 
 class Names:
@@ -60,7 +48,7 @@ class Names:
                 self._labels.clear()
             node = ox.NamedNode(iri)
             label = best_name(self._literals(node, _LABEL), self.languages)
-            known = label or best_name(self._literals(node, _ALIAS), self.languages) or readable_name(identifier)
+            known = label or best_name(self._literals(node, _ALIAS), self.languages) or vocab.readable_name(identifier)
             self._labels[iri] = known
         return known
 
@@ -76,20 +64,20 @@ class Names:
         unit = value.value.partition(" ")[2] if datatype == QUANTITY else ""
         if unit:
             with suppress(GraphError, ValueError):
-                unit = self.label(entity_iri(unit), unit)
+                unit = self.label(vocab.entity_iri(unit), unit)
         return Term("", render_literal(value.value, datatype, unit))
 
     def _new_term(self, iri: str) -> Term:
         if len(self._terms) >= _MAX_CACHED:
             self._terms.clear()
-        identifier = property_id(iri) if iri.startswith(_PROPERTIES) else entity_id(iri)
-        named = property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
+        identifier = vocab.property_id(iri) if iri.startswith(_PROPERTIES) else vocab.entity_id(iri)
+        named = vocab.property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
         term = self._terms[iri] = Term(identifier, self.label(named, identifier))
         return term
 
     def entity(self, node: ox.NamedNode) -> Entity | None:
         """Return an entity with all names; None if it has none and is in no fact."""
-        identifier = entity_id(node.value)
+        identifier = vocab.entity_id(node.value)
         label = self.label(node.value, identifier)
         labels = list(self._literals(node, _LABEL))
         aliases = [*self._literals(node, _ALIAS), *labels]
@@ -108,17 +96,21 @@ class Names:
             return ()
         quads = self._store.quads_for_pattern(None, _KEY, ox.Literal(key), None)
         ids = {
-            entity_id(quad.subject.value)
+            vocab.entity_id(quad.subject.value)
             for quad in islice(quads, _MAX_CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((identifier for identifier in ids if not is_property(identifier)), key=natural_key)[
+        known = sorted((identifier for identifier in ids if not vocab.is_property(identifier)), key=vocab.natural_key)[
             : max(_MAX_READ, limit)
         ]
         entities = [
-            entity for identifier in known if (entity := self.entity(ox.NamedNode(entity_iri(identifier)))) is not None
+            entity
+            for identifier in known
+            if (entity := self.entity(ox.NamedNode(vocab.entity_iri(identifier)))) is not None
         ]
-        entities.sort(key=lambda entity: (entity.label != name, fold(entity.label) != key, natural_key(entity.id)))
+        entities.sort(
+            key=lambda entity: (entity.label != name, fold(entity.label) != key, vocab.natural_key(entity.id))
+        )
         return tuple(entities[:limit])
 
     def most_used(self) -> Iterator[str]:
@@ -128,8 +120,8 @@ class Names:
     def properties(self, limit: int) -> tuple[Property, ...]:
         properties = []
         for iri in islice(self.most_used(), limit):
-            identifier = property_id(iri)
-            node = ox.NamedNode(property_entity(identifier))
+            identifier = vocab.property_id(iri)
+            node = ox.NamedNode(vocab.property_entity(identifier))
             label = self.label(node.value, identifier)
             names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
             aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
@@ -223,7 +215,7 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     """Take facts; return whether that were all."""
     others = 0
     for quad in quads:
-        if predicate_role(quad.predicate.value) != "fact":
+        if vocab.predicate_role(quad.predicate.value) != "fact":
             others += 1
         elif len(neighbours.rows) >= bound.rows:
             return False
@@ -258,7 +250,10 @@ class Qualifiers:
         """Return a fact's statements, searched from both ends until one is exhausted."""
         subject, _, value = row
         assert not isinstance(subject, ox.Literal)
-        claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))
+        claim, meaning = (
+            ox.NamedNode(vocab.step_iri("claim", identifier)),
+            ox.NamedNode(vocab.step_iri("value", identifier)),
+        )
         begun: list[Node] = []
         ended: list[Node] = []
         after = (quad.object for quad in self._store.quads_for_pattern(subject, claim, None, None))
@@ -283,7 +278,7 @@ class Qualifiers:
         qualifiers: set[Qualifier] = set()
         quads = self._store.quads_for_pattern(statement, None, None, None)
         for quad in islice(quads, _MAX_STATEMENTS):
-            if predicate_role(quad.predicate.value) == "qualifier":
+            if vocab.predicate_role(quad.predicate.value) == "qualifier":
                 qualifiers.add(Qualifier(self._names.term(quad.predicate), self._names.term(quad.object)))
         self.complete = self.complete and next(quads, None) is None
         return sorted(qualifiers, key=lambda qualifier: (qualifier.relation.text, qualifier.value.text))

@@ -147,7 +147,12 @@ class Text:
     def rows(self, request: Request) -> list[Row]:
         """Return one row for each sample, with consecutive seeds."""
         opening = self._prompts.opening(request)
-        self._check(max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0))
+        highest = max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0)
+        if highest >= self._known:
+            shown = f"token {highest} ('{self._tokenizer.decode([highest])}')"
+            cause = f"The tokenizer writes {shown} and the model knows {self._known} tokens."
+            remedy = "They do not belong together: save the model with its own tokenizer, or leave this word out."
+            raise EndpointError(cause, remedy, exit_code=2)
         if opening.forced is not None:
             return [self._forced_row(request, opening, opening.forced)]
         most = max(1, min(request.max_tokens, opening.room))
@@ -167,13 +172,6 @@ class Text:
             )
             for sample in range(request.n)
         ]
-
-    def _check(self, highest: int) -> None:
-        if highest >= self._known:
-            decoded = self._tokenizer.decode([highest])
-            cause = f"The tokenizer writes token {highest} ('{decoded}') and the model knows {self._known} tokens."
-            remedy = "They do not belong together: save the model with its own tokenizer, or leave this word out."
-            raise EndpointError(cause, remedy, exit_code=2)
 
     def _forced_row(self, request: Request, opening: Opening, forced: list[int]) -> Row:
         begin = len(opening.text) - len(request.prefix)

@@ -243,7 +243,11 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
             raise ConfigError(
                 f"{source.name} has no chat template.", "Choose a model that was trained to follow instructions."
             )
-        _check_tokenizer(source.name, tokenizer, config.get_text_config(decoder=True))
+        known = getattr(config.get_text_config(decoder=True), "vocab_size", None)
+        if isinstance(known, int) and tokenizer.vocab_size > known:  # added tokens may never be used
+            cause = f"The tokenizer of {source.name} has {tokenizer.vocab_size} tokens and the model knows {known}."
+            remedy = "They do not belong together: save the model again with its own tokenizer."
+            raise ConfigError(cause, remedy)
         if source.file is None:
             options["use_safetensors"] = True  # the older form runs code when it is read
         options.update(config=config, dtype=getattr(torch, dtype))
@@ -265,14 +269,6 @@ def _gguf_read_once() -> Iterator[None]:
         yield
     finally:
         gguf.GGUFReader = plain
-
-
-def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
-    """Refuse a tokenizer with more ordinary tokens than the model knows; added ones may never be used."""
-    known = getattr(config, "vocab_size", None)
-    if isinstance(known, int) and tokenizer.vocab_size > known:
-        cause = f"The tokenizer of {name} has {tokenizer.vocab_size} tokens and the model knows {known}."
-        raise ConfigError(cause, "They do not belong together: save the model again with its own tokenizer.")
 
 
 def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:

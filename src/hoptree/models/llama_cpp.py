@@ -163,7 +163,7 @@ class SlotPool:
         with self._lock:
             idle = [slot for slot in self._slots if not slot.busy]
             if same := [slot for slot in idle if slot.step == step]:
-                slot = max(same, key=lambda slot: _common_prefix_length(slot.prompt, prompt))
+                slot = max(same, key=lambda slot: len(os.path.commonprefix((slot.prompt, prompt))))  # noqa: RUF071
             else:
                 slot = min(idle, key=lambda slot: slot.used)
             self._clock += 1
@@ -173,13 +173,6 @@ class SlotPool:
     def give_back(self, slot: Slot) -> None:
         with self._lock:
             slot.busy = False
-
-
-def _common_prefix_length(left: str, right: str) -> int:
-    """Return how many characters two texts have in common at the start."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
-    )
 
 
 MAX_FOLDER_BYTES = 512 * 2**20

@@ -17,22 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
+from hoptree.models import llama_cpp
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
 from hoptree.models.catalogue import file_digest, find_entry, locate_weights
-from hoptree.models.llama_cpp import (
-    Completion,
-    Opening,
-    PromptStates,
-    Slot,
-    SlotPool,
-    assemble,
-    build_reply,
-    find_opening,
-    refusal_error,
-    request_body,
-    sampling,
-    states_folder,
-)
 from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request, SharedEngine, first_line
 
 
@@ -136,7 +123,7 @@ class LocalModel:
             lora.check_base(_digest(path), f"local/{short}")
         self.name = f"local/{short}{f'+{lora.label}@{lora.digest[:8]}' if lora else ''}"
         self.trained_on = lora.templates if lora else frozenset[str]()
-        kept = states_folder() if states and not exact else None
+        kept = llama_cpp.states_folder() if states and not exact else None
         self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None, kept)
         self.slots = slots
         self.endpoint = f"local:{path}{f'+{lora.path}' if lora else ''}"
@@ -168,9 +155,13 @@ class LocalModel:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         depends = f"{self.identity};{_PROMPT_BATCH_TOKENS};{self._adapted(request)}"
-        opening = find_opening(request, depends) if self._settings.states else None
+        opening = llama_cpp.find_opening(request, depends) if self._settings.states else None
         bodies = [
-            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact, **self._adapted(request)}
+            {
+                **llama_cpp.request_body(request, request.seed + sample),
+                "cache_prompt": not self._exact,
+                **self._adapted(request),
+            }
             for sample in range(request.n)
         ]
         try:
@@ -180,7 +171,7 @@ class LocalModel:
         finally:
             # Cancelled or failed: what still runs stops at its next token.
             stop.set()
-        return build_reply(completions, request.prefix)
+        return llama_cpp.build_reply(completions, request.prefix)
 
     def _adapted(self, request: Request) -> dict[str, Any]:
         """Use the adapter for the prompts it was trained on; one that does not name them is used for all."""
@@ -204,9 +195,9 @@ class _Engine(SharedEngine):
         super().__init__(settings)
         self._server: Any = None
         self._loading = threading.Lock()
-        self._lanes = SlotPool(settings.lanes)
+        self._lanes = llama_cpp.SlotPool(settings.lanes)
         self._api_key = secrets.token_urlsafe(32)
-        self._states = PromptStates(settings.states, self._api_key) if settings.states else None
+        self._states = llama_cpp.PromptStates(settings.states, self._api_key) if settings.states else None
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
@@ -216,11 +207,11 @@ class _Engine(SharedEngine):
         self._server = None
 
     def complete(
-        self, body: dict[str, Any], step: str, stop: threading.Event, opening: Opening | None = None
-    ) -> Completion:
+        self, body: dict[str, Any], step: str, stop: threading.Event, opening: llama_cpp.Opening | None = None
+    ) -> llama_cpp.Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
-            return Completion()
+            return llama_cpp.Completion()
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
@@ -234,7 +225,12 @@ class _Engine(SharedEngine):
         return completion
 
     def _prepare(
-        self, server: Any, lane: Slot, opening: Opening | None, asked: Mapping[str, Any], stop: threading.Event
+        self,
+        server: Any,
+        lane: llama_cpp.Slot,
+        opening: llama_cpp.Opening | None,
+        asked: Mapping[str, Any],
+        stop: threading.Event,
     ) -> int:
         """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
 
@@ -249,10 +245,10 @@ class _Engine(SharedEngine):
         slot = {"id_slot": lane.number, **lora}
         if changed and self._states.has(opening.key):
             # A slot forgets what it holds when the adapter changes: that must be before its state comes back.
-            _stream(server, {**request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
+            _stream(server, {**llama_cpp.request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
         if self._states.restore(server, lane.number, opening.key):
             return 0
-        body = {**request_body(Request(opening.messages, max_tokens=1), 0), **slot}
+        body = {**llama_cpp.request_body(Request(opening.messages, max_tokens=1), 0), **slot}
         try:
             usage = _stream(server, body, stop).usage
         except ModelError:
@@ -276,7 +272,7 @@ def _choose_adapter(model: str, setting: str) -> Adapter | None:
     return packaged_adapter() if setting == PACKAGED else read_adapter(Path(setting).expanduser().resolve())
 
 
-def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Completion:
+def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> llama_cpp.Completion:
     chunks: list[dict[str, Any]] = []
 
     def on_chunk(chunk: dict[str, Any]) -> bool:
@@ -287,7 +283,7 @@ def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Complet
         server.handle_chat_completions(body, on_chunk)
     except (ValueError, RuntimeError) as error:
         raise EndpointError(f"llama.cpp refused the request: {first_line(error)}.") from error
-    return Completion() if stop.is_set() else assemble(chunks)
+    return llama_cpp.Completion() if stop.is_set() else llama_cpp.assemble(chunks)
 
 
 def _load(settings: _Settings, api_key: str) -> Any:
@@ -391,9 +387,9 @@ def measure_speed(path: Path) -> tuple[float, float]:
 
 def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **sampling(0.0)}
+    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **llama_cpp.sampling(0.0)}
     answer: dict[str, Any] = server.handle_chat_completions(body)
     if "timings" not in answer:
-        raise refusal_error(answer)
+        raise llama_cpp.refusal_error(answer)
     timings: dict[str, Any] = answer["timings"]
     return timings

@@ -80,7 +80,11 @@ class ScriptedModel:
         self._keeps_requests = rules is not None  # for tests; a model of a file may run for days
         self._latency = latency
         if rules is None:
-            text = _read_file(Path(path))
+            try:
+                text = Path(path).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                cause = f"The script {path} cannot be read: {error}."
+                raise InputError(cause, "Give scripted/FILE with a JSON file.") from error
             self.rules, self._latency = _read_script(text, path, latency)
         else:
             self.rules = rules
@@ -159,15 +163,6 @@ def _prefix_choice(rule: Rule, request: Request) -> Choice:
         for start, _ in request.attention_of
     )
     return Choice("", tokens=tokens, hidden=hidden, attended=Attended(text, tuple(w.span() for w in words), weights))
-
-
-def _read_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"The script {path} cannot be read: {error}.", "Give scripted/FILE with a JSON file."
-        ) from error
 
 
 def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:

@@ -23,6 +23,15 @@ _MIN_JOIN_PART = 8
 _MAX_WAIT_STEPS = 8
 # After so many steps with a smaller batch a larger one is tried, and after twice as many each time that fails.
 CALM_STEPS = 256
+_CLOSED = ("The model was closed.", "Open the model again before calling it.")
+_SCORES_NOT_FINITE = (
+    "The model's scores for the next token are no numbers.",
+    "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
+)
+_SIGNALS_NOT_FINITE = (
+    "What the model tells of its attention or hidden state are no numbers, though its scores are.",
+    "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.",
+)
 
 
 class Batcher:
@@ -54,10 +63,14 @@ class Batcher:
         """Queue rows; their futures are done when they are."""
         for row in rows:
             if row.longest > self._allowed:
-                raise _too_long(row, self._allowed)
+                counts = f"{row.longest} tokens ({row.read} read, {row.max_tokens} written)"
+                raise RequestTooLong(
+                    f"The request needs {counts}, and there is room for {self._allowed}.",
+                    "Raise it (hf/NAME?max_batch_tokens=…), ask for fewer tokens, or read fewer passages (--set k=…).",
+                )
         with self._changed:
             if self._closed:
-                raise _closed()
+                raise EndpointError(*_CLOSED)
             self._waiting.extend(rows)
             self._changed.notify()
 
@@ -86,7 +99,7 @@ class Batcher:
         finally:
             with self._changed:
                 self._closed = True
-            self._fail(_closed())
+            self._fail(EndpointError(*_CLOSED))
 
     def _wait(self) -> bool:
         """Wait for work; return False when closed."""
@@ -100,25 +113,29 @@ class Batcher:
 
     def _step(self) -> None:
         if joining := self._joining():
-            self._join(joining)
+            running, self._live = self._live, self._live + joining
+            self._passes.join(joining, running, self.max_batch_tokens)
         for row in [row for row in self._live if row.forced is not None]:
             if not self._force(row):
                 return
         if not self._live:
             return
-        self._make_room_to_write()
+        kept = self._passes.make_room(self._live, self.max_batch_tokens)
+        with self._changed:
+            self._waiting.extendleft(reversed(self._live[kept:]))
+        self._live = self._live[:kept]
         tokens = next_tokens(self._passes.write(self._live).float(), self._live)
         still: list[Row] = []
         failed: dict[Row, ModelError] = {}
         for row, token in zip(self._live, tokens, strict=True):
             if token is None:
-                failed[row] = _scores_not_finite()
+                failed[row] = EndpointError(*_SCORES_NOT_FINITE)
             elif not row.add(token, self._end_tokens):
                 still.append(row)
             elif row.sound:
                 _settle(row)
             else:
-                failed[row] = _signals_not_finite()
+                failed[row] = EndpointError(*_SIGNALS_NOT_FINITE)
         self._live = still
         if failed:
             self._give_up(failed)
@@ -133,11 +150,11 @@ class Batcher:
             note_scores(logits, [row] * len(tokens), tokens)
             if not logits.amax(-1).isfinite().all():
                 self._live.remove(row)
-                self._give_up({row: _scores_not_finite()})
+                self._give_up({row: EndpointError(*_SCORES_NOT_FINITE)})
                 return False
         self._live.remove(row)
         if not row.sound:
-            self._give_up({row: _signals_not_finite()})
+            self._give_up({row: EndpointError(*_SIGNALS_NOT_FINITE)})
             return False
         _settle(row)
         return True
@@ -169,16 +186,6 @@ class Batcher:
                 self._waiting.popleft()
         self._steps_waited = 0
         return chosen
-
-    def _join(self, joining: list[Row]) -> None:
-        running, self._live = self._live, self._live + joining
-        self._passes.join(joining, running, self.max_batch_tokens)
-
-    def _make_room_to_write(self) -> None:
-        kept = self._passes.make_room(self._live, self.max_batch_tokens)
-        with self._changed:
-            self._waiting.extendleft(reversed(self._live[kept:]))
-        self._live = self._live[:kept]
 
     def _shrink(self) -> None:
         """Restart with half the tokens; a row that was alone twice fails."""
@@ -235,10 +242,6 @@ def _settle(row: Row, error: HoptreeError | None = None) -> None:
         pass  # cancelled in this moment
 
 
-def _closed() -> ModelError:
-    return EndpointError("The model was closed.", "Open the model again before calling it.")
-
-
 def _model_failed(error: Exception) -> ModelError:
     message = (str(error).strip().splitlines() or [""])[0].rstrip(".")
     failure = EndpointError(
@@ -248,16 +251,6 @@ def _model_failed(error: Exception) -> ModelError:
     return failure
 
 
-def _scores_not_finite() -> ModelError:
-    remedy = "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32."
-    return EndpointError("The model's scores for the next token are no numbers.", remedy)
-
-
-def _signals_not_finite() -> ModelError:
-    cause = "What the model tells of its attention or hidden state are no numbers, though its scores are."
-    return EndpointError(cause, "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.")
-
-
 def _no_memory(row: Row) -> ModelError:
     """Retryable: others may use the device too."""
     return EndpointError(
@@ -265,12 +258,4 @@ def _no_memory(row: Row) -> ModelError:
         "Free some, ask for fewer tokens, read fewer passages (--set k=…), or choose a smaller model or dtype "
         "(hf/NAME?dtype=bf16).",
         retryable=True,
-    )
-
-
-def _too_long(row: Row, tokens: int) -> ModelError:
-    return RequestTooLong(
-        f"The request needs {row.longest} tokens ({row.read} read, {row.max_tokens} written), "
-        f"and there is room for {tokens}.",
-        "Raise it (hf/NAME?max_batch_tokens=…), ask for fewer tokens, or read fewer passages (--set k=…).",
     )
