@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
@@ -27,6 +27,8 @@ _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
 _MAX_TOKENIZER_CHARS = 1_000_000
 
 Span = tuple[int, int]
+Tokenizer = Callable[[str], list[Span]]
+"""Finds where the tokens of a text begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,6 @@ class Chunking:
         return "auto" if self == Chunking() else f"{self.by}:{self.size}:{self.overlap}"
 
 
-class Tokenizer(Protocol):
-    """Finds where the tokens of a text begin and end."""
-
-    def spans(self, text: str) -> list[Span]: ...
-
-
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json file."""
     try:
@@ -81,12 +77,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise ConfigError(f"{path} is no tokenizer: {error}.", "Give the tokenizer.json of a model.") from error
     loaded.no_truncation()
     loaded.no_padding()
-
-    class Loaded:
-        def spans(self, text: str) -> list[Span]:
-            return [(start, end) for start, end in loaded.encode(text, add_special_tokens=False).offsets]
-
-    return Loaded()
+    return lambda text: list(loaded.encode(text, add_special_tokens=False).offsets)
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
@@ -162,7 +153,7 @@ def _by_tokens(tokenizer: Tokenizer | None) -> Callable[[str, int, int, Chunking
             if end > most:
                 line_end = text.rfind("\n", start + _MAX_TOKENIZER_CHARS // 2, most)
                 stop = line_end if line_end > 0 else most
-            yield from _token_pieces(text, start, stop, tokenizer.spans(text[start:stop]), chunking)
+            yield from _token_pieces(text, start, stop, tokenizer(text[start:stop]), chunking)
             start = stop
 
     return cut

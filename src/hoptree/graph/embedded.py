@@ -27,6 +27,7 @@ from hoptree.graph.facts import (
     Stats,
     Table,
     Value,
+    half_of_each,
 )
 from hoptree.graph.folder import damage, damaged, open_generation, read_manifest, reading
 from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
@@ -289,7 +290,9 @@ class EmbeddedGraph:
         ]
         if len(sides) == 2:  # a fact about itself is in both
             sides[1].rows = {row: graphs for row, graphs in sides[1].rows.items() if row not in sides[0].rows}
-        rows, cut = _shared_out(sides, bound.rows)
+        outward, inward = ([*part.rows.items()] for part in (*sides, Neighbours())[:2])
+        rows = half_of_each(outward, inward, bound.rows)
+        cut = len(rows) < len(outward) + len(inward)
         facts: list[Fact] = []
         qualifiers = Qualifiers(self.store, self.names) if self._qualified else None
         for row, graphs in rows:
@@ -309,13 +312,3 @@ class EmbeddedGraph:
         relation = self.names.term(predicate)
         for group in qualifiers.of(row, relation.id) if qualifiers else ((),):
             yield Fact(self.names.term(subject), relation, self.names.term(value), group, sources)
-
-
-def _shared_out(sides: list[Neighbours], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
-    """Return at most `limit` rows, half of each direction if both have more, and whether some were cut."""
-    if sum(len(part.rows) for part in sides) <= limit:
-        return [row for part in sides for row in part.rows.items()], False
-    first, second = sides
-    room = max(limit - len(second.rows), (limit + 1) // 2)
-    taken = list(islice(first.rows.items(), room))
-    return [*taken, *islice(second.rows.items(), limit - len(taken))], True

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
 
 Direction = Literal["both", "out", "in"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     complete: bool = True
+
+
+def half_of_each(outward: Sequence[T], inward: Sequence[T], limit: int) -> list[T]:
+    """Return at most `limit` items, half of each direction if both have more."""
+    taken = outward[: max(limit - len(inward), (limit + 1) // 2)]
+    return [*taken, *inward[: limit - len(taken)]]
 
 
 DEFAULT_MAX_FACTS = 200

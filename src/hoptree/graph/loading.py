@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
@@ -22,19 +23,25 @@ _FACT_ROLES = ("fact", "claim", "value", "qualifier")
 _PROPERTY_TYPE = f"{vocab.WIKIBASE}propertyType"
 
 
+def _line_end(source: str, base: str, places: tuple[str, ...]) -> str:
+    """Return the end of a line: the graph, unless it is the default one, and a full stop."""
+    graph = graph_name_of(source, places, base)
+    return f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
+
+
 class _Translator:
     """Translates triples of a source to N-Quads, which load faster than terms."""
 
     def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
-        self._source, self._base, self._languages = source, base, languages
-        self._graphs: dict[tuple[str, ...], str] = {}
+        self._languages = languages
+        self._line_end = lru_cache(_MAX_CACHED)(partial(_line_end, source, base))
         self._seen: set[tuple[str, str, str]] = set()
         self.left_out = 0
 
     def lines(self, triples: Iterable[Triple]) -> Iterator[str]:
         for subject, predicate, value, places in triples:
             role = vocab.predicate_role(predicate.value)
-            graph = self._graphs.get(places) or self._graph(places)
+            graph = self._line_end(places)
             if role in _FACT_ROLES:
                 if (
                     predicate.value == vocab.TYPE
@@ -48,14 +55,6 @@ class _Translator:
                 yield from self._name(subject, predicate.value, role, value, graph)
             else:
                 yield from self._other(subject, predicate.value, value, graph)
-
-    def _graph(self, places: tuple[str, ...]) -> str:
-        """Return the end of a line: the graph, unless it is the default one, and a full stop."""
-        if len(self._graphs) > _MAX_CACHED:
-            self._graphs.clear()
-        graph = graph_name_of(self._source, places, self._base)
-        end = self._graphs[places] = f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
-        return end
 
     def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
         # Wikidata's dumps have every label three times.
@@ -102,7 +101,6 @@ class _Translator:
 
 
 _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
-_MAX_CACHED_PREDICATES = 4_096
 
 
 def _load_lines(
@@ -110,7 +108,6 @@ def _load_lines(
 ) -> None:
     """Load the lines of an N-Triples file as part of `source`; plain facts go to the store as they are."""
     graph = graph_name_of(source, (), change.manifest.base)
-    straight: dict[bytes, bool] = {}
     plain: list[Line] = []
     others: list[Line] = []
     scope = scope_of(path, source)
@@ -129,7 +126,7 @@ def _load_lines(
 
     for line in lines:
         predicate = _PREDICATE.match(line[1])
-        if predicate is not None and _is_plain(predicate[1], straight):
+        if predicate is not None and _is_plain(predicate[1]):
             plain.append(line)
             if len(plain) >= BATCH:
                 load_plain()
@@ -143,15 +140,11 @@ def _load_lines(
     the_long_way(others)
 
 
-def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
+@lru_cache(4_096)
+def _is_plain(predicate: bytes) -> bool:
     """Whether all triples with a predicate are facts."""
-    answer = known.get(predicate)
-    if answer is None:
-        if len(known) >= _MAX_CACHED_PREDICATES:
-            known.clear()
-        text = predicate.decode("utf-8", "replace")
-        answer = known[predicate] = text != vocab.TYPE and vocab.predicate_role(text) == "fact"
-    return answer
+    text = predicate.decode("utf-8", "replace")
+    return text != vocab.TYPE and vocab.predicate_role(text) == "fact"
 
 
 class _LossGuard:

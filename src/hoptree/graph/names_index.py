@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from math import log
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -74,7 +75,7 @@ class NameIndex:
             self._index = tantivy.Index.open(str(folder))
             self._searcher = self._index.searcher()
             self._schema = self._index.schema
-        self._rarity: dict[str, float] = {}
+        self.rarity = lru_cache(100_000)(partial(_rarity, self._searcher))
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
@@ -82,16 +83,6 @@ class NameIndex:
     def knows(self, word: str) -> bool:
         """Whether any name has this word."""
         return bool(self._searcher.doc_freq("words", word))
-
-    def rarity(self, word: str) -> float:
-        """Return the inverse document frequency of a word."""
-        known = self._rarity.get(word)
-        if known is None:
-            if len(self._rarity) > 100_000:
-                self._rarity.clear()
-            count = self._searcher.doc_freq("words", word)
-            known = self._rarity[word] = log(1 + (len(self) + 1) / (count + 0.5))
-        return known
 
     def exact_name(self, words: Sequence[str]) -> list[Hit]:
         """Return the entities with exactly this name."""
@@ -120,6 +111,11 @@ class NameIndex:
             hits = self._searcher.search(query, most, count=False).hits
             records: list[Any] = [self._searcher.doc(address).get_first("record") for _, address in hits]
             return [(row[0], tuple(row[1].split())) for row in (json.loads(bytes(record)) for record in records)]
+
+
+def _rarity(searcher: tantivy.Searcher, word: str) -> float:
+    """Return the inverse document frequency of a word."""
+    return log(1 + (searcher.num_docs + 1) / (searcher.doc_freq("words", word) + 0.5))
 
 
 def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import islice, zip_longest
 from typing import TypeGuard
 
@@ -36,27 +37,14 @@ class Names:
 
     def __init__(self, store: ox.Store, languages: tuple[str, ...]) -> None:
         self._store, self.languages = store, languages
-        self._labels: dict[str, str] = {}
-        self._terms: dict[str, Term] = {}
+        self.label = lru_cache(_MAX_CACHED)(partial(_label, store, languages))  # of an IRI, or made of its id
+        self._named_term = lru_cache(_MAX_CACHED)(partial(_named_term, self.label))
         self._uses: dict[str, int] | None = None
-
-    def label(self, iri: str, identifier: str) -> str:
-        """Return the label of an IRI, or a name made of its id."""
-        known = self._labels.get(iri)
-        if known is None:
-            if len(self._labels) >= _MAX_CACHED:
-                self._labels.clear()
-            node = ox.NamedNode(iri)
-            label = best_name(self._literals(node, _LABEL), self.languages)
-            known = label or best_name(self._literals(node, _ALIAS), self.languages) or vocab.readable_name(identifier)
-            self._labels[iri] = known
-        return known
 
     def term(self, value: object) -> Term:
         """Return a subject or object of a triple, readable."""
         if isinstance(value, ox.NamedNode):
-            iri = value.value
-            return self._terms.get(iri) or self._new_term(iri)
+            return self._named_term(value.value)
         if isinstance(value, ox.BlankNode):
             return Term("", "something unnamed")
         assert isinstance(value, ox.Literal)
@@ -67,27 +55,21 @@ class Names:
                 unit = self.label(vocab.entity_iri(unit), unit)
         return Term("", render_literal(value.value, datatype, unit))
 
-    def _new_term(self, iri: str) -> Term:
-        if len(self._terms) >= _MAX_CACHED:
-            self._terms.clear()
-        identifier = vocab.property_id(iri) if iri.startswith(_PROPERTIES) else vocab.entity_id(iri)
-        named = vocab.property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
-        term = self._terms[iri] = Term(identifier, self.label(named, identifier))
-        return term
-
     def entity(self, node: ox.NamedNode) -> Entity | None:
         """Return an entity with all names; None if it has none and is in no fact."""
         identifier = vocab.entity_id(node.value)
         label = self.label(node.value, identifier)
-        labels = list(self._literals(node, _LABEL))
-        aliases = [*self._literals(node, _ALIAS), *labels]
+        labels = list(_literals(self._store, node, _LABEL))
+        aliases = [*_literals(self._store, node, _ALIAS), *labels]
         aliases.sort(key=lambda pair: language_rank(pair[1], self.languages))
         sides = ((node, None, None, None), (None, None, node, None))
         if not aliases and not any(next(self._store.quads_for_pattern(*side), None) for side in sides):
             return None
         others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
-        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
-        return Entity(identifier, label, others, description, best_name(self._literals(node, _PAGE), self.languages))
+        description = best_name(_literals(self._store, node, _DESCRIPTION), self.languages)
+        return Entity(
+            identifier, label, others, description, best_name(_literals(self._store, node, _PAGE), self.languages)
+        )
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
         """Return the entities of a name: by label before by alias, then by the number in the id."""
@@ -123,9 +105,11 @@ class Names:
             identifier = vocab.property_id(iri)
             node = ox.NamedNode(vocab.property_entity(identifier))
             label = self.label(node.value, identifier)
-            names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
+            names = [*_literals(self._store, node, _LABEL), *_literals(self._store, node, _ALIAS)]
             aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
-            about, kind = (best_name(self._literals(node, what), self.languages) for what in (_DESCRIPTION, _DATATYPE))
+            about, kind = (
+                best_name(_literals(self._store, node, what), self.languages) for what in (_DESCRIPTION, _DATATYPE)
+            )
             properties.append(Property(identifier, label, aliases, about, kind, self.uses()[iri]))
         return tuple(properties)
 
@@ -140,10 +124,24 @@ class Names:
             self._uses = counted
         return self._uses
 
-    def _literals(self, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
-        for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
-            if isinstance(quad.object, ox.Literal):
-                yield quad.object.value, quad.object.language or ""
+
+def _literals(store: ox.Store, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
+    for quad in islice(store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
+        if isinstance(quad.object, ox.Literal):
+            yield quad.object.value, quad.object.language or ""
+
+
+def _label(store: ox.Store, languages: tuple[str, ...], iri: str, identifier: str) -> str:
+    names = (best_name(_literals(store, ox.NamedNode(iri), kind), languages) for kind in (_LABEL, _ALIAS))
+    return next(filter(None, names), "") or vocab.readable_name(identifier)
+
+
+def _named_term(label: Callable[[str, str], str], iri: str) -> Term:
+    if iri.startswith(_PROPERTIES):
+        identifier = vocab.property_id(iri)
+        return Term(identifier, label(vocab.property_entity(identifier), identifier))
+    identifier = vocab.entity_id(iri)
+    return Term(identifier, label(iri, identifier))
 
 
 Row = tuple[Object, ox.NamedNode, Object]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from hoptree.graph.facts import (
     Table,
     Term,
     Value,
+    half_of_each,
     render_literal,
     render_time,
 )
@@ -179,14 +180,6 @@ def _term(value: _Written, labels: KnownLabels) -> Term:
     )
 
 
-def _half_each(statements: Sequence[_Statement], limit: int) -> list[_Statement]:
-    """Return at most `limit` statements, half of each direction if both have more."""
-    out = [statement for statement in statements if statement.outward]
-    into = [statement for statement in statements if not statement.outward]
-    taken = out[: max(limit - len(into), (limit + 1) // 2)]
-    return [*taken, *into[: limit - len(taken)]]
-
-
 WIKIDATA_URL = "https://query.wikidata.org/sparql"
 
 
@@ -227,7 +220,7 @@ class SparqlEndpoint:
     ) -> Neighbourhood:
         limit, budget, here = max(1, limit), TimeBudget(seconds), vocab.entity_iri(entity)
         predicate = vocab.property_iri(relation) if relation else ""
-        statements: list[_Statement] = []
+        found: dict[Direction, list[_Statement]] = {"out": [], "in": []}
         complete = True
         sides: tuple[Direction, ...] = ("out", "in") if direction == "both" else (direction,)
         for side in sides:
@@ -237,13 +230,15 @@ class SparqlEndpoint:
             complete = complete and len(sources) <= limit and len(rows) < 10 * (limit + 1)
             # A fact about the entity itself comes from both sides.
             known = here if side == "in" and direction == "both" else ""
-            statements += _read_statements(rows, predicate, outward=side == "out", but=known)
-        kept = _half_each(statements, limit)
+            found[side] = _read_statements(rows, predicate, outward=side == "out", but=known)
+        kept = half_of_each(found["out"], found["in"], limit)
         labels = await self._labels.of([here, *(iri for statement in kept for iri in statement.iris())], budget)
         here_term = Term(entity, labels.text(here))
         facts = [statement.fact(here_term, labels, self._client.shown) for statement in kept]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
-        return Neighbourhood(Entity(entity, here_term.text), tuple(facts), complete and len(kept) == len(statements))
+        return Neighbourhood(
+            Entity(entity, here_term.text), tuple(facts), complete and len(kept) == sum(map(len, found.values()))
+        )
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         name = " ".join(name.split())

@@ -129,24 +129,14 @@ class Workers:
         self._keepers = [loop.create_task(self._keep_worker(event)) for event in tried]
         await asyncio.gather(*(event.wait() for event in tried))
 
-    async def ask(self, question: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
+    async def ask(self, message: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
         """Have a question answered; a failure is a result too. A cancellation ends it in the worker.
 
         Listeners get events while they happen if it is `live`; else at the end, which costs both sides less.
         """
-        identity = json.dumps({**question, "budget": None})
+        identity = json.dumps({**message, "budget": None})
         worker = self._worker_of[identity] = self._choose(identity)
         self._identical[identity] += 1
-        try:
-            return await self._ask(worker, question, listeners, live)
-        finally:
-            self._identical[identity] -= 1
-            if not self._identical[identity]:
-                del self._identical[identity], self._worker_of[identity]
-
-    async def _ask(
-        self, worker: _Worker, message: Mapping[str, Any], listeners: Sequence[Listener], live: bool
-    ) -> Result:
         number, seconds = next(self._numbers), message["budget"]["seconds"]
         question = worker.questions[number] = _Question(listeners, asyncio.get_running_loop().create_future())
         worker.send({"ask": number, "live": live, **message})
@@ -162,6 +152,10 @@ class Workers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # then its cost so far is known
             raise
+        finally:
+            self._identical[identity] -= 1
+            if not self._identical[identity]:
+                del self._identical[identity], self._worker_of[identity]
         return read_result(question.events, failure)
 
     def forget(self, corpus: str) -> None:
