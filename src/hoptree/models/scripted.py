@@ -173,28 +173,24 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
         for rule in rules:
             re.compile(rule.regex)
             replies = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
-            if not replies or not all(isinstance(text, str) for text in replies):
-                raise ValueError("a reply is a text or a list of texts")
-            _check_numbers(rule)
-            if not isinstance(rule.latency, int | float | None):
-                raise ValueError("latency is a number of seconds")
-            if rule.fault and rule.fault not in _FAULTS:
-                raise ValueError(f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}")
+            signals = (rule.logprob, rule.entropy, rule.attention)
+            plain = all(isinstance(value, int | float | None) or _is_numbers(value) for value in signals)
+            attended = isinstance(rule.attended, dict) and _is_numbers([*rule.attended.values()])
+            for is_right, rule_text in (
+                (replies and all(isinstance(text, str) for text in replies), "a reply is a text or a list of texts"),
+                (plain, "logprob, entropy and attention are numbers, or lists of one for each token"),
+                (rule.hidden is None or _is_numbers(rule.hidden), "hidden is a list of numbers"),
+                (not rule.attended or attended, "attended gives words numbers"),
+                (isinstance(rule.latency, int | float | None), "latency is a number of seconds"),
+                (rule.fault in ("", *_FAULTS), f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}"),
+            ):
+                if not is_right:
+                    raise ValueError(rule_text)
         return rules, float(data.get("latency", latency))
     except (ValueError, KeyError, TypeError, re.error, RecursionError) as error:
         raise InputError(
             f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
         ) from error
-
-
-def _check_numbers(rule: Rule) -> None:
-    for value in (rule.logprob, rule.entropy, rule.attention):
-        if not (isinstance(value, int | float | None) or _is_numbers(value)):
-            raise ValueError("logprob, entropy and attention are numbers, or lists of one for each token")
-    if not (rule.hidden is None or _is_numbers(rule.hidden)):
-        raise ValueError("hidden is a list of numbers")
-    if rule.attended and not (isinstance(rule.attended, dict) and _is_numbers([*rule.attended.values()])):
-        raise ValueError("attended gives words numbers")
 
 
 def _is_numbers(value: object) -> bool:

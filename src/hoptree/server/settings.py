@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, closest
 from hoptree.core.http_server import is_loopback
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
@@ -219,7 +218,7 @@ def check_name(name: str) -> None:
 
 def guess(name: str, known: Collection[str]) -> str:
     """Return the name that was probably meant, if one is near."""
-    return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN_CHARS], known, 1)), "")
+    return closest(name[:_MAX_SHOWN_CHARS], known)
 
 
 def unknown(what: str, name: str, known: Collection[str], *, status: int = 400, param: str | None = None) -> Refusal:
