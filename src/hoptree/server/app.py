@@ -173,7 +173,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.server = state
     # In one list, questions first: a nested router is matched again on each level, for every request.
     questions = state.questions
-    corpora = corpus_routes(questions.corpora, state.corpus_service, state.jobs, settings.limits.files)
+    corpora = corpus_routes(questions.corpora, state.corpus_service, state.jobs)
     for router in (ask_routes(questions), about_routes(questions), corpora, run_routes(state.runs)):
         app.router.routes += router.routes
     _add_page(app)

@@ -59,10 +59,10 @@ class DocumentList(TypedDict):
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
 
 
-def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs, max_files: int) -> APIRouter:
+def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRouter:
     """Make the routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
-    uploads = APIRouter(route_class=_upload_route(max_files))
+    uploads = APIRouter(route_class=_UploadRoute)
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
     async def list_corpora() -> Response:
@@ -133,32 +133,29 @@ def _accepted(job: Job) -> Response:
     return Json(StartedJob(job=job.id), 202)
 
 
-def _upload_route(max_files: int) -> type[APIRoute]:
-    """Make a class of routes that take up to `max_files` files; FastAPI has a bound and messages of its own."""
+class _UploadRoute(APIRoute):
+    """Takes as many files as the limits allow; FastAPI has a bound and messages of its own."""
 
-    class UploadRoute(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            handle = super().get_route_handler()
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
 
-            async def receive(request: Request) -> Response:
-                if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-                    cause = "The body is not said to be a form with files."
-                    raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
-                try:
-                    with refuse_when_disk_full():
-                        await request.form(max_files=max_files)  # which is kept, and read by the route
-                except HTTPException as error:
-                    if error.detail.startswith("Too many files"):
-                        raise too_many_files(max_files) from None
-                    raise
-                except ClientDisconnect:
-                    raise Refusal(499, "ClientGone", "The client went away.") from None
-                except ValueError:  # an unknown encoding; FastAPI handles only some of these
-                    raise Refusal(
-                        400, "BadForm", "The form cannot be read.", "Send it as multipart/form-data."
-                    ) from None
-                return await handle(request)
+        async def receive(request: Request) -> Response:
+            max_files: int = request.app.state.server.settings.limits.files
+            if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+                cause = "The body is not said to be a form with files."
+                raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
+            try:
+                with refuse_when_disk_full():
+                    await request.form(max_files=max_files)  # which is kept, and read by the route
+            except HTTPException as error:
+                if error.detail.startswith("Too many files"):
+                    raise too_many_files(max_files) from None
+                raise
+            except ClientDisconnect:
+                raise Refusal(499, "ClientGone", "The client went away.") from None
+            except ValueError:  # an unknown encoding; FastAPI handles only some of these
+                remedy = "Send it as multipart/form-data."
+                raise Refusal(400, "BadForm", "The form cannot be read.", remedy) from None
+            return await handle(request)
 
-            return receive
-
-    return UploadRoute
+        return receive
