@@ -30,7 +30,7 @@ from hoptree.graph.facts import (
     half_of_each,
 )
 from hoptree.graph.folder import damage, damaged, open_generation, read_manifest, reading
-from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
+from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, find_neighbours
 from hoptree.graph.oxigraph import node_of, ox, sources_of
 from hoptree.graph.sparql_queries import blank_literals, check_query, columns_in_order, prefixes_missing
 from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
@@ -296,7 +296,10 @@ class EmbeddedGraph:
         facts: list[Fact] = []
         qualifiers = Qualifiers(self.store, self.names) if self._qualified else None
         for row, graphs in rows:
-            facts += self._facts(row, graphs, qualifiers)
+            sources = tuple(sorted({source for graph in graphs for source in sources_of(graph, self.manifest.base)}))
+            subject, name, value = map(self.names.term, row)
+            groups = qualifiers.of(row, name.id) if qualifiers else [()]
+            facts += [Fact(subject, name, value, group, sources) for group in groups]
             if len(facts) > bound.rows or bound.late:  # a fact with several statements occurs several times
                 cut = True
                 break
@@ -305,10 +308,3 @@ class EmbeddedGraph:
         label = self.names.label(node.value, entity)
         complete = not cut and all(part.complete for part in sides) and (qualifiers is None or qualifiers.complete)
         return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
-
-    def _facts(self, row: Row, graphs: list[object], qualifiers: Qualifiers | None) -> Iterator[Fact]:
-        subject, predicate, value = row
-        sources = tuple(sorted({name for graph in graphs for name in sources_of(graph, self.manifest.base)}))
-        relation = self.names.term(predicate)
-        for group in qualifiers.of(row, relation.id) if qualifiers else ((),):
-            yield Fact(self.names.term(subject), relation, self.names.term(value), group, sources)

@@ -23,13 +23,17 @@ from hoptree.models.catalogue import file_digest, find_entry, locate_weights
 from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request, SharedEngine, first_line
 
 
+def _read_system(path: Path) -> str:
+    """Read a file in which Linux describes the machine; other systems have none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
     """Return the processor's features as Linux names them; None if unknown."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in lines:
+    for line in _read_system(path).splitlines():
         key, _, value = line.partition(":")
         if key.strip().lower() in ("flags", "features"):
             return frozenset(value.split())
@@ -39,12 +43,8 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
 def physical_cores() -> int:
     """Return the cores this process may use without hyper-threads, which llama.cpp cannot use well."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        blocks = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")
-    except OSError:
-        return usable
     cores = set()
-    for block in blocks:
+    for block in _read_system(Path("/proc/cpuinfo")).split("\n\n"):
         facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
         if "core id" in facts:
             cores.add((facts.get("physical id", "0"), facts["core id"]))
@@ -53,10 +53,7 @@ def physical_cores() -> int:
 
 def available_memory() -> int | None:
     """Return the bytes of memory that are available without swapping; None if unknown."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
+    lines = _read_system(Path("/proc/meminfo")).splitlines()
     kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     return int(kilobytes[0]) * 1024 if kilobytes else None
 

@@ -94,11 +94,10 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         keys = tuple(row.key() for row in _KeyFile.model_validate(data).key)
         if len({key.name for key in keys}) < len(keys) or len({key.digest for key in keys}) < len(keys):
             raise ValueError("a name or secret is there twice")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        form = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "UTF-8"
+        why = error.strerror if isinstance(error, OSError) else f"it is no {form}"
         raise ConfigError(f"The keys in {path} cannot be read: {why}.", _REMEDY) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"The keys in {path} cannot be read: it is no TOML.", _REMEDY) from error
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         why = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
