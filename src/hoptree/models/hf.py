@@ -69,21 +69,21 @@ class HFModel:
             raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(_DTYPES)}.")
         if max_batch_tokens is not None and max_batch_tokens < 1:
             raise ConfigError("max_batch_tokens must be at least 1.")
-        from hoptree.models.hf_weights import adapter_digest, adapter_templates, find_adapter, resolve_source
+        from hoptree.models.hf_weights import find_adapter, resolve_source
 
         device, lora = _device(device), find_adapter(adapter)
         self._settings = _Settings(
             resolve_source(model, folder),
             dtype or ("bf16" if device.startswith("cuda") else "fp32"),
             device,
-            lora,
+            lora.path if lora else None,
             max_batch_tokens,
         )
-        self._adapter_digest = adapter_digest(lora) if lora else ""
+        self._adapter_digest = lora.digest if lora else ""
         label = f"+{Path(adapter).name.removesuffix('.gguf')}@{self._adapter_digest[:8]}" if lora else ""
         self.name = f"hf/{model}{label}"
-        self.trained_on = adapter_templates(lora) if lora else frozenset[str]()
-        self.endpoint = f"hf:{model}:{device}:{lora or ''}"
+        self.trained_on = lora.templates if lora else frozenset[str]()
+        self.endpoint = f"hf:{model}:{device}:{lora.path if lora else ''}"
         self.slots = _MAX_ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""

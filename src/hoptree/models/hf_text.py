@@ -63,14 +63,12 @@ class DecoderPrompts:
         text = before + request.prefix
         if not request.max_tokens:
             tokens, spans = _tokenize_with_spans(self._tokenizer, text)
-            if len(tokens) > self._context:
-                raise _too_long(len(tokens), self._context)
+            _check_length(len(tokens), self._context)
             # A token with characters of both belongs to the prefix.
             first = sum(end <= len(before) for _, end in spans)
             return Opening(tokens[:first], 0, forced=tokens[first:], text=text, spans=spans)
         prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        if len(prompt) >= self._context:
-            raise _too_long(len(prompt), self._context)
+        _check_length(len(prompt), self._context, room=1)
         return Opening(prompt, self._context - len(prompt))
 
 
@@ -95,14 +93,10 @@ class EncoderDecoderPrompts:
             raise EndpointError("The prompt is empty.", "Ask something.", exit_code=2)
         if not request.max_tokens:
             forced, spans = _tokenize_with_spans(self._tokenizer, request.prefix)
-            longest = max(len(prompt), len(self._start) + len(forced))
-            if longest > self._context:
-                raise _too_long(longest, self._context)
+            _check_length(max(len(prompt), len(self._start) + len(forced)), self._context)
             return Opening(prompt, 0, self._start, forced, request.prefix, spans)
         begin = self._start + self._tokenizer.encode(request.prefix, add_special_tokens=False)
-        longest = max(len(prompt), len(begin) + 1)
-        if longest > self._context:
-            raise _too_long(longest, self._context)
+        _check_length(max(len(prompt), len(begin) + 1), self._context)
         return Opening(prompt, self._context - len(begin), begin)
 
 
@@ -130,9 +124,11 @@ def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tup
     return list(done["input_ids"]), [(start, end) for start, end in done["offset_mapping"]]
 
 
-def _too_long(tokens: int, context: int) -> EndpointError:
-    cause = f"The prompt has {tokens} tokens and the model's context {context}."
-    return RequestTooLong(cause, "Read fewer passages (--set k=…), or choose a model with a longer context.")
+def _check_length(tokens: int, context: int, room: int = 0) -> None:
+    """Refuse a prompt that leaves less than this room for the reply."""
+    if tokens + room > context:
+        remedy = "Read fewer passages (--set k=…), or choose a model with a longer context."
+        raise RequestTooLong(f"The prompt has {tokens} tokens and the model's context {context}.", remedy)
 
 
 class Text:

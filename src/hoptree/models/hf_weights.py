@@ -16,7 +16,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.core.lazy import import_optional
-from hoptree.models.adapters import NO_ADAPTER, PACKAGED, packaged_adapter, read_adapter
+from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, packaged_adapter, read_adapter
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 from hoptree.models.model import first_line
@@ -148,14 +148,20 @@ def _hub_options(source: Source) -> dict[str, bool]:
     return {"local_files_only": True}
 
 
-def find_adapter(name: str) -> Path | None:
-    """Return the folder or the GGUF file of a LoRA adapter, or that of hoptree-weights; None for none."""
+def find_adapter(name: str) -> Adapter | None:
+    """Return the LoRA adapter of a folder or a GGUF file, or that of hoptree-weights; None for none."""
     if name in ("", NO_ADAPTER):
         return None
     if name == PACKAGED:
-        return packaged_adapter().path
+        return packaged_adapter()
     path = Path(name).expanduser().resolve()
-    return read_adapter(path).path if path.suffix == ".gguf" else adapter_folder(name)
+    if path.suffix == ".gguf":
+        return read_adapter(path)
+    folder = adapter_folder(name)
+    parts = [hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
+    templates = (_read_card(folder) or {}).get("templates")
+    known = frozenset(map(str, templates)) if isinstance(templates, dict) else frozenset[str]()
+    return Adapter(folder, hashlib.sha256("".join(parts).encode()).hexdigest(), folder.name, templates=known)
 
 
 def adapter_folder(name: str) -> Path:
@@ -165,22 +171,6 @@ def adapter_folder(name: str) -> Path:
         if not (folder / file).is_file():
             raise ConfigError(f"{name} holds no {file}.", "Give the folder that peft saved an adapter in.")
     return folder
-
-
-def adapter_digest(adapter: Path) -> str:
-    if adapter.is_file():
-        return read_adapter(adapter).digest
-    parts = [hashlib.sha256((adapter / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
-
-
-def adapter_templates(adapter: Path) -> frozenset[str]:
-    """Return the prompts that an adapter was trained on, as far as it says so."""
-    if adapter.is_file():
-        return read_adapter(adapter).templates
-    card = _read_card(adapter)
-    templates = card.get("templates") if card else None
-    return frozenset(map(str, templates)) if isinstance(templates, dict) else frozenset()
 
 
 def _read_card(adapter: Path) -> dict[str, Any] | None:
