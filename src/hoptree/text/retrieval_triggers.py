@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
@@ -60,10 +61,9 @@ def attended_query(
     candidates: list[tuple[float, int, str]] = []
     for start, end in regions:
         text = attended.text[start:end]
-        spans, leads = word_spans(text), answer_lead_spans(text)
-        for (first, last), carries in zip(spans, tagger.content(text, spans), strict=True):
+        for first, last in _content_spans(text, tagger):
             word = (start + first, start + last)
-            if carries and not overlaps(word, hits) and not overlaps((first, last), leads):
+            if not overlaps(word, hits):
                 paid, at = 0.0, bisect_right(ends, word[0])
                 while at < len(ends) and attended.spans[at][0] < word[1]:
                     paid, at = paid + weights[at], at + 1
@@ -75,13 +75,16 @@ def attended_query(
 def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
     """DRAGIN's query without attention: the content words of question and sentence except the hits."""
     left_out = {hit.casefold() for hit in hits}
-    words: list[str] = []
-    for text in texts:
-        spans, leads = word_spans(text), answer_lead_spans(text)
-        for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True):
-            if carries and text[start:end].casefold() not in left_out and not overlaps((start, end), leads):
-                words.append(text[start:end])
-    return " ".join(words[:limit])
+    words = (text[start:end] for text in texts for start, end in _content_spans(text, tagger))
+    return " ".join(islice((word for word in words if word.casefold() not in left_out), limit))
+
+
+def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
+    """Yield the spans of content words, without those of "So the answer is"."""
+    spans, leads = word_spans(text), answer_lead_spans(text)
+    for span, carries in zip(spans, tagger.content(text, spans), strict=True):
+        if carries and not overlaps(span, leads):
+            yield span
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
@@ -107,15 +110,13 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
-    spans = word_spans(sentence)
-    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
+    names = name_spans(sentence)
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
-        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
-        if carries
+        for start, end in _content_spans(sentence, tagger)
         # the "s" behind a bracket or a quotation mark, which is no part of a word
-        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
-        and not overlaps((start, end), left_out)
+        if not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
+        and not overlaps((start, end), hits)
         and (is_ordinary_start(sentence, (start, end)) or not overlaps((start, end), names))
     )
 
