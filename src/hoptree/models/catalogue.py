@@ -332,28 +332,24 @@ def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
                 note.write_text(tag, encoding="ascii")
             else:  # a weak tag says nothing about bytes
                 note.unlink(missing_ok=True)
-            while block := _read_block(response):
+            while block := _read_block(response, url):
                 out.write(block)
                 on_bytes(out.tell())
     except urllib.error.HTTPError as error:
         if error.code != 416:  # else the file is complete already; its digest decides
             raise _no_download(url, f"HTTP {error.code}") from error
-    except (urllib.error.URLError, _BrokenDownload) as error:
-        raise _no_download(url, str(getattr(error, "reason", "") or error)) from error
+    except urllib.error.URLError as error:
+        raise _no_download(url, str(error.reason or error)) from error
 
 
-class _BrokenDownload(Exception):
-    """The connection ended before the file did."""
-
-
-def _read_block(response: Any) -> bytes:
+def _read_block(response: Any, url: str) -> bytes:
     """Read the next block, telling errors of the network from those of the disk."""
     try:
         block: bytes = response.read(_BLOCK_BYTES)
     except (OSError, http.client.HTTPException) as error:
-        raise _BrokenDownload(str(error) or type(error).__name__) from error
+        raise _no_download(url, str(error) or type(error).__name__) from error
     if not block and response.length:
-        raise _BrokenDownload(f"the connection broke off {response.length:,} bytes before the end")
+        raise _no_download(url, f"the connection broke off {response.length:,} bytes before the end")
     return block
 
 
