@@ -26,7 +26,7 @@ def open_graph(
 
         return EmbeddedGraph(Path(where), languages=languages)
     from hoptree.core.public_http import ReplyCache, path_beside_cache
-    from hoptree.graph.sparql_client import SparqlClient
+    from hoptree.graph.sparql import SparqlClient
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
     client = SparqlClient(

@@ -32,7 +32,7 @@ from hoptree.graph.facts import (
 from hoptree.graph.folder import damage, damaged, open_generation, read_manifest, reading
 from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, find_neighbours
 from hoptree.graph.oxigraph import node_of, ox, sources_of
-from hoptree.graph.sparql_queries import blank_literals, check_query, columns_in_order, prefixes_missing
+from hoptree.graph.sparql import blank_literals, check_query, columns_in_order, prefixes_missing
 from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
 
 _PREFIXES = {

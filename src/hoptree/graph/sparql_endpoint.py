@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from hoptree.core.errors import GraphError, QueryTooLong
 from hoptree.core.public_http import MAX_AGE_DAYS
-from hoptree.graph import sparql_queries as queries
+from hoptree.graph import sparql as queries
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import (
     DEFAULT_MAX_FACTS,
@@ -27,7 +27,7 @@ from hoptree.graph.facts import (
     render_literal,
     render_time,
 )
-from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
+from hoptree.graph.sparql import Cell, Results, SparqlClient, TimeBudget
 from hoptree.text.names import LANGUAGES, best_name, fold
 
 _LABELS_PER_QUERY = 150
