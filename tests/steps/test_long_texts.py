@@ -13,7 +13,7 @@ from hoptree.corpus.read import read_passages
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.demonstrations import nearest_demonstrations
+from hoptree.methods.steps.decompose import nearest_demonstrations
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import make_plan
