@@ -10,10 +10,10 @@ from pathlib import Path
 from hoptree.core.errors import InputError, ModelError
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
+from hoptree.engine.prompts import show_passages
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.graph.relation_linking import FUNCTION_WORDS
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.opening import open_retriever

@@ -9,6 +9,7 @@ from itertools import accumulate
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import both, together
 from hoptree.methods.robust.conditions import Listing, find_candidates, split_conditions
@@ -25,7 +26,6 @@ from hoptree.methods.robust.treeqa_revision import (
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
 from hoptree.methods.steps.compare import chooses, compare_pairs
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import SEARCHED, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds

@@ -14,9 +14,8 @@ from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, Draft, ReplyParsed, decision
 from hoptree.engine.explain import UNSETTLED, shorten
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.model import Reply
 from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node

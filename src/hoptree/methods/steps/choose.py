@@ -12,9 +12,9 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Draft, decision
 from hoptree.engine.explain import UNSETTLED, shorten
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_from, synthesise
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node

@@ -9,11 +9,10 @@ from dataclasses import field
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison import conclude
 from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison

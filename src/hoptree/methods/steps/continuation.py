@@ -15,9 +15,8 @@ from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, plain, prompt_for
+from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, show_texts
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
