@@ -18,12 +18,12 @@ from hoptree.core.errors import ConfigError, MissingModel
 from hoptree.core.values import Passage
 from hoptree.core.weights import FORMAT as WEIGHTS_FORMAT
 from hoptree.core.weights import MANIFEST, TrainedWeights
-from hoptree.retrieval import opening, ranker
+from hoptree.retrieval import ranker, retriever
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.rank_features import AFTER, ALONE, CHAINED, SENTENCE
 from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Ranked, Trees, read_ranker
+from hoptree.retrieval.retriever import open_retriever
 
 HEARD = "hoptree.retrieval"
 
@@ -246,4 +246,4 @@ def test_the_packaged_ranker_is_one_of_ours() -> None:
 
 
 def test_every_kind_is_explained() -> None:
-    assert set(opening.KINDS) >= {"ranked", "linked", "bm25"}
+    assert set(retriever.KINDS) >= {"ranked", "linked", "bm25"}

@@ -323,10 +323,10 @@ def _open_corpus(
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    from hoptree.retrieval.opening import open_retriever
+    from hoptree.retrieval.retriever import open_retriever
 
     if str(corpus) == "sample":
-        from hoptree.sample import sample_index
+        from hoptree.retrieval.index.folder import sample_index
 
         corpus = sample_index()
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)

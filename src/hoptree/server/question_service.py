@@ -17,8 +17,7 @@ from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled
 from hoptree.graph.facts import KnowledgeGraph
-from hoptree.retrieval.opening import KINDS
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import KINDS, Retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.keys import Key, Quotas
 from hoptree.server.prometheus import Metrics

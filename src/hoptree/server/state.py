@@ -10,7 +10,7 @@ from hoptree.core.errors import ConfigError, IndexUnavailable
 from hoptree.core.files import FolderLock
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
-from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.retriever import KINDS
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas

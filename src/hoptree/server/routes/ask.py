@@ -18,7 +18,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Retrieved
-from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.retriever import KINDS
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import QUESTION_ERRORS, AskFailure, AskReply, PassageReply, replies, reply
