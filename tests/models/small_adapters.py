@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hoptree.core.weights import ADAPTER, FORMAT, MANIFEST, PACKAGE, find_weights
+from hoptree.core.files import ADAPTER, WEIGHTS_FORMAT, WEIGHTS_MANIFEST, WEIGHTS_PACKAGE, find_weights
 
 _ALIGNMENT = 32
 _STRING, _FLOAT32 = 8, 6
@@ -61,7 +61,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     """Return what makes a package of weights that can be imported, for bases with these digests."""
 
     def installed(bases: Mapping[str, str], templates: Sequence[str] = ()) -> Path:
-        folder = tmp_path / "site" / PACKAGE
+        folder = tmp_path / "site" / WEIGHTS_PACKAGE
         folder.mkdir(parents=True)
         (folder / "__init__.py").touch()
         lora_file(folder / ADAPTER, {"bases": dict(bases), "templates": list(templates)})
@@ -70,8 +70,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             for file in folder.iterdir()
             if file.suffix != ".py"
         }
-        manifest = {"format": FORMAT, "files": files, "bases": dict(bases), "templates": list(templates)}
-        (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        manifest = {"format": WEIGHTS_FORMAT, "files": files, "bases": dict(bases), "templates": list(templates)}
+        (folder / WEIGHTS_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         monkeypatch.syspath_prepend(folder.parent)
         forget()
         return folder

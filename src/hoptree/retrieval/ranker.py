@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
+from hoptree.core.files import find_weights
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.core.weights import find_weights
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
