@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -16,8 +15,6 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from platformdirs import user_cache_path
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 
@@ -28,6 +25,8 @@ if TYPE_CHECKING:
 
 def cache_dir() -> Path:
     """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
+    from platformdirs import user_cache_path
+
     return user_cache_path("hoptree", appauthor=False)
 
 
@@ -144,6 +143,8 @@ class VersionedFolder:
 
     def delete(self, generation: Path) -> None:
         """Delete a generation and its marker last, so that the next change knows the rest if this one is killed."""
+        import shutil
+
         for path in sorted(generation.iterdir(), key=lambda path: path.name == self.marker):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -164,6 +165,8 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
         with suppress(OSError):
             os.link(source, target)
             return
+    import shutil
+
     shutil.copyfile(source, target)
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import DEFAULT_MAX_FACTS
 
 Direction = Literal["both", "out", "in"]
 
@@ -135,7 +136,6 @@ class Table:
     complete: bool = True
 
 
-DEFAULT_MAX_FACTS = 200
 DEFAULT_TIMEOUT_S = 10.0
 
 

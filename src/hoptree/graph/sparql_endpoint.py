@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from hoptree.core.errors import QueryTooLong
 from hoptree.core.public_http import MAX_AGE_DAYS
+from hoptree.core.values import DEFAULT_MAX_FACTS
 from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,
     Direction,
     Entity,

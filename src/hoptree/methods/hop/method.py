@@ -37,8 +37,7 @@ from hoptree.methods.hop.parts import (
     plan_by_words,
 )
 from hoptree.methods.hop.reading import ListsCombined, Reading, Trained, asks_trained, combine, read_passages
-from hoptree.methods.steps.answer import confident_answer
-from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
+from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
 from hoptree.models.model import LearnsCapabilities

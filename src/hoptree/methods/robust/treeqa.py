@@ -29,10 +29,10 @@ from hoptree.methods.steps.compare import chooses, compare_pairs
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import SEARCHED, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import agree, tells
 from hoptree.methods.treeqa.hypotheses import build_tree
 from hoptree.methods.treeqa.method import end_tree, plant_tree, propose_draft
 from hoptree.methods.treeqa.walk import Branch, Outcome, Traversal, Walk, flatten, strip_certainty
+from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import explain_type_mismatch, guess_unless_supported, parts_of
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node

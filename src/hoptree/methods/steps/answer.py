@@ -40,6 +40,10 @@ def note_written(ctx: Context, step: str, new: str, text: str) -> None:
     note_reply(ctx, step, "" if new or text else "no sentence", [] if new or not text else ["ended"])
 
 
+MAX_CITED_PASSAGES = 2
+"""Passages that an answer to a part brings to the last reading."""
+MAX_FURTHER_PASSAGES = 3
+"""Passages that the last reading sees beyond those the question itself finds."""
 _ANSWER_TOKENS = 64
 _REASONED_TOKENS = 128
 _SUMMARY_TOKENS = 256
