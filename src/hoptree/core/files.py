@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.lazy import lazy_re
 
 if TYPE_CHECKING:
     import filelock
@@ -88,7 +89,7 @@ def is_busy(error: HoptreeError) -> bool:
     return isinstance(error.__cause__, TimeoutError)
 
 
-_GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
+_GENERATION = lazy_re(r"\d{6}(\.part)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
 
 _QUOTES = "\"'“”‘’`*_ \t"
-_ITEM_NUMBER = re.compile(r"\A\d{1,2}[.)]\s+(?=\D)")
-_QUESTION_LABEL = re.compile(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
+_ITEM_NUMBER = lazy_re(r"\A\d{1,2}[.)]\s+(?=\D)")
+_QUESTION_LABEL = lazy_re(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
 _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unknown"))
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
@@ -34,8 +35,8 @@ DEMONSTRATIONS = 3
 _SAME_KIND_FACTOR = 1.5
 _LINK_PENALTY = 2.0  # for each hop more or less than the question has
 _FOREIGN_WORD_PENALTY = 0.2  # for a word that only the demonstration has, beside one that both have
-_LINK = re.compile(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
-_COMPARING = re.compile(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
+_LINK = lazy_re(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
+_COMPARING = lazy_re(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
 
 @dataclass(frozen=True, slots=True)

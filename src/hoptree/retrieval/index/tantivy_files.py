@@ -289,7 +289,7 @@ def composed(text: str) -> str:
 
 def pairs(text: str) -> list[str]:
     """Return every two neighbouring characters of scripts without spaces: their terms."""
-    if text.isascii():
+    if max(text, default="") < "\u0e00":  # the first of those scripts is Thai
         return []
     terms: list[str] = []
     for run in _UNSPACED.findall(text):
