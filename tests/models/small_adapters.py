@@ -21,16 +21,21 @@ WIDE, BLOCKS, INNER, RANK = 576, 30, 1536, 4
 """The shape of SmolLM2 135M, and of the adapters made here for it."""
 
 
-def lora_file(path: Path, card: Mapping[str, Any] | None = None, *, kind: str = "adapter", seed: int = 1) -> Path:
-    """Write a LoRA on all gates of SmolLM2 135M; `card` is what it says of bases and templates."""
+def lora_file(
+    path: Path, card: Mapping[str, Any] | None = None, *, kind: str = "adapter", seed: int = 1, blocks: int = BLOCKS
+) -> Path:
+    """Write a LoRA on the gates of SmolLM2 135M; `card` is what it says of bases and templates.
+
+    The fewer blocks, the more each changes, so that replies change.
+    """
     drawn = random.Random(seed)
     fields: list[tuple[str, str | float]] = [("general.architecture", "llama"), ("general.type", kind)]
     fields += [("adapter.type", "lora"), ("adapter.lora.alpha", 4.0)]
     if card is not None:
         fields.append(("hoptree.card", json.dumps(card)))
     tensors = [
-        (f"blk.{block}.ffn_gate.weight.lora_{side}", shape, [drawn.gauss(0, 0.3) for _ in range(shape[0] * shape[1])])
-        for block in range(BLOCKS)
+        (f"blk.{block}.ffn_gate.weight.lora_{side}", shape, [drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1])])
+        for block in range(blocks)
         for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
     ]
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
