@@ -34,7 +34,11 @@ def lora_file(
     if card is not None:
         fields.append(("hoptree.card", json.dumps(card)))
     tensors = [
-        (f"blk.{block}.ffn_gate.weight.lora_{side}", shape, [drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1])])
+        (
+            f"blk.{block}.ffn_gate.weight.lora_{side}",
+            shape,
+            [drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1])],
+        )
         for block in range(blocks)
         for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
     ]
