@@ -15,15 +15,14 @@ import pytest
 from tests.retrieval.linked_films import QUESTION, films
 
 from hoptree.core.errors import ConfigError, MissingModel
+from hoptree.core.files import WEIGHTS_FORMAT, WEIGHTS_MANIFEST, TrainedWeights
 from hoptree.core.values import Passage
-from hoptree.core.weights import FORMAT as WEIGHTS_FORMAT
-from hoptree.core.weights import MANIFEST, TrainedWeights
-from hoptree.retrieval import opening, ranker
+from hoptree.retrieval import ranker, retriever
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.rank_features import AFTER, ALONE, CHAINED, SENTENCE
 from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Ranked, Trees, read_ranker
+from hoptree.retrieval.retriever import open_retriever
 
 HEARD = "hoptree.retrieval"
 
@@ -237,7 +236,7 @@ def test_a_package_without_a_ranker_changes_nothing(monkeypatch: pytest.MonkeyPa
 
 def test_the_packaged_ranker_is_one_of_ours() -> None:
     package = Path(__file__).parents[2] / "weights" / "src" / "hoptree_weights"
-    manifest = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    manifest = json.loads((package / WEIGHTS_MANIFEST).read_text(encoding="utf-8"))
     assert manifest["format"] == WEIGHTS_FORMAT
     path = package / ranker.FILE
     assert path.stat().st_size <= 2_000_000
@@ -246,4 +245,4 @@ def test_the_packaged_ranker_is_one_of_ours() -> None:
 
 
 def test_every_kind_is_explained() -> None:
-    assert set(opening.KINDS) >= {"ranked", "linked", "bm25"}
+    assert set(retriever.KINDS) >= {"ranked", "linked", "bm25"}

@@ -133,14 +133,14 @@ def _compare(runs: dict[_Row, RetrievalRun], against: _Row) -> dict[_Row, Compar
 def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
     """Warn of questions without gold and of gold that is not in the corpus; return how much is missing, if known."""
     from hoptree.evaluation.retrieval import missing_gold
-    from hoptree.retrieval.remote import is_remote
+    from hoptree.retrieval.retriever import is_remote
 
     if asked.without_gold:
         warn(f"{counted(asked.without_gold, 'question has', 'questions have')} no gold passages; left out.")
     if is_remote(corpus):
         return None
     if corpus == "sample":
-        from hoptree.sample import sample_index
+        from hoptree.retrieval.index.folder import sample_index
 
         corpus = str(sample_index())
     missing = missing_gold(Path(corpus), asked)

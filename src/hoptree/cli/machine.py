@@ -12,7 +12,7 @@ from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import ADAPTER, find_weights
+from hoptree.core.files import ADAPTER, find_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

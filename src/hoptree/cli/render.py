@@ -16,6 +16,7 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
 from hoptree.cli.render_writing import draw_writing, show_writing
+from hoptree.core.lazy import lazy_re
 from hoptree.engine.events import GUESS, Event
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 from hoptree.engine.trace import ModelCalled, Retried
@@ -46,7 +47,7 @@ _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"
 """Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
 _MAX_CITED = 3  # passages and facts each that a node names
 _SVG_COLUMNS = 118
-_EXTERNAL = re.compile(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
+_EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
 
 
 def live_tree(console: Console, events: Sequence[Event]) -> Live:

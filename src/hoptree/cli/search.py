@@ -67,10 +67,10 @@ def search(
 
 def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
     """Return the retriever over what --corpus names."""
-    from hoptree.retrieval.opening import open_retriever
+    from hoptree.retrieval.retriever import open_retriever
 
     if corpus == "sample":
-        from hoptree.sample import sample_index
+        from hoptree.retrieval.index.folder import sample_index
 
         corpus = str(sample_index())
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)

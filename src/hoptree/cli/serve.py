@@ -181,7 +181,7 @@ def with_name(text: str) -> str:
     named, sign, _ = text.partition("=")
     if sign and "://" not in named:
         return text
-    from hoptree.retrieval.remote import is_remote
+    from hoptree.retrieval.retriever import is_remote
 
     if text != "sample" and not is_remote(text) and not Path(text).exists():
         raise InputError(

@@ -25,8 +25,8 @@ from hoptree.evaluation.datasets.reading import HALVES, filter_answers, read_exa
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.opening import open_retriever
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import sample_index
+from hoptree.retrieval.retriever import open_retriever
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
 

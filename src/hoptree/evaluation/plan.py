@@ -33,7 +33,7 @@ from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
 from hoptree.retrieval.index.folder import MANIFEST, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
-from hoptree.retrieval.remote import is_remote
+from hoptree.retrieval.retriever import is_remote
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))

@@ -16,7 +16,7 @@ from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import score_ranking
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.retriever import Retriever
 
 WARM_UP = 5

@@ -26,9 +26,8 @@ from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
 from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.models.model import Model
-from hoptree.retrieval.index.folder import MANIFEST, Index
-from hoptree.retrieval.remote import is_remote
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import MANIFEST, Index, sample_index
+from hoptree.retrieval.retriever import is_remote
 
 _BLOCK_BYTES = 1 << 20
 

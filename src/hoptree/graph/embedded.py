@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
+from hoptree.core.values import DEFAULT_MAX_FACTS
 from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,
     Candidates,
     Direction,

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import DEFAULT_MAX_FACTS
 
 Direction = Literal["both", "out", "in"]
 T = TypeVar("T")
@@ -142,7 +143,6 @@ def half_of_each(outward: Sequence[T], inward: Sequence[T], limit: int) -> list[
     return [*taken, *inward[: limit - len(taken)]]
 
 
-DEFAULT_MAX_FACTS = 200
 DEFAULT_TIMEOUT_S = 10.0
 
 

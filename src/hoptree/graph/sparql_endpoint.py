@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from hoptree.core.errors import GraphError, QueryTooLong
 from hoptree.core.public_http import MAX_AGE_DAYS
+from hoptree.core.values import DEFAULT_MAX_FACTS
 from hoptree.graph import sparql as queries
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,
     Direction,
     Entity,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import ADAPTER, find_weights
+from hoptree.core.files import ADAPTER, find_weights
 from hoptree.models.catalogue import Entry
 
 NO_ADAPTER = "none"

@@ -11,6 +11,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
+from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
     Choice,
@@ -29,7 +30,7 @@ _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
 _FALLBACK_LOGPROBS = (5, 1)
 """Alternatives a token to request if an endpoint refuses more without naming its limit."""
-_HTML = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
 class OpenAIModel:

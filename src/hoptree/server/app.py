@@ -29,7 +29,7 @@ from hoptree.core.files import FolderLock
 from hoptree.core.http_server import protocol_with_timeouts, stopped_by_signals
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
-from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.retriever import KINDS
 from hoptree.server.about_routes import about_routes
 from hoptree.server.ask_routes import ask_routes
 from hoptree.server.corpus_routes import corpus_routes

@@ -19,12 +19,9 @@ from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest, sample_index
 from hoptree.retrieval.indexing.check import check_parts
-from hoptree.retrieval.opening import KINDS, open_retriever
-from hoptree.retrieval.remote import is_remote
-from hoptree.retrieval.retriever import Retriever
-from hoptree.sample import sample_index
+from hoptree.retrieval.retriever import KINDS, Retriever, is_remote, open_retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.settings import Settings, check_name, unknown
 

@@ -22,8 +22,8 @@ from hoptree.text.parse import (
 )
 
 _QUOTES = "\"'“”‘’`*_ \t"
-_ITEM_NUMBER = re.compile(r"\A\d{1,2}[.)]\s+(?=\D)")
-_QUESTION_LABEL = re.compile(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
+_ITEM_NUMBER = lazy_re(r"\A\d{1,2}[.)]\s+(?=\D)")
+_QUESTION_LABEL = lazy_re(r"\W*question\b[^:]{0,9}:", re.IGNORECASE)
 _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unknown"))
 
 

@@ -216,7 +216,7 @@ _FORMS = tuple(
         r"(?<=\d)\s?[-–—]\s?(?P<until>\d{4})(?!\d)",
     )
 )
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 

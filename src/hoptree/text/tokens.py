@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+from hoptree.core.lazy import lazy_re
 
 Span = tuple[int, int]
 """First character, and the one after the last."""
@@ -65,7 +66,7 @@ def _best_reading(pieces: Sequence[str], visible: str) -> _Decoded:
     return max(read, key=lambda written: sum(1 for _ in _aligned(written, visible)))
 
 
-_BYTES = re.compile(r"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
+_BYTES = lazy_re(r"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
 
 
 def _plain(piece: str) -> bytes:

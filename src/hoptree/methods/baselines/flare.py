@@ -13,8 +13,7 @@ from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
-from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
-from hoptree.methods.steps.demonstrations import draw_examples
+from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, note_fidelity, show_context
 from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, SubQuery, Verdict, write_with_help
 from hoptree.methods.steps.uncertain_sentences import token_probabilities
 from hoptree.text.names import sentence_spans

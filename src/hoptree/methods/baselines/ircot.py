@@ -14,8 +14,7 @@ from hoptree.engine.events import ChainWritten
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import cut_at_answer, think
-from hoptree.methods.steps.continuation import Generator, adds_text, show_context
-from hoptree.methods.steps.demonstrations import draw_examples_with_documents
+from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples_with_documents, show_context
 from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
 from hoptree.text.parse import gives_answer, read_conclusion, states_fact
 

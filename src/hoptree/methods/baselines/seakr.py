@@ -15,8 +15,7 @@ from hoptree.engine.schedule import together
 from hoptree.engine.sentence_view import number
 from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, join_conclusion
-from hoptree.methods.steps.continuation import Generator, adds_text, note_fidelity, show_context
-from hoptree.methods.steps.demonstrations import draw_examples
+from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples, note_fidelity, show_context
 from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
 from hoptree.methods.steps.uncertain_sentences import Measured, Spread
 from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
