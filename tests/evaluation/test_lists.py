@@ -29,8 +29,8 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.metrics import candidate_recall, considered, said_names, score_list
 from hoptree.evaluation.report.contents import group_tables
 from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.run_folder import summarise
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.summary import summarise
 
 RAT_PACK = (("Frank Sinatra",), ("Dean Martin",), ("Sammy Davis, Jr.", "Sammy Davis"))
 

@@ -14,8 +14,7 @@ import pytest
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget, Prices
-from hoptree.evaluation.boundary import BoundaryExperiment
-from hoptree.evaluation.experiment import Experiment, experiment_of
+from hoptree.evaluation.experiment import BoundaryExperiment, Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 from hoptree.evaluation.running import RunOptions, run_experiment

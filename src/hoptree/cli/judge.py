@@ -52,7 +52,7 @@ def judge(
 async def _judge_all(
     folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
 ) -> list[dict[str, Any]]:
-    from hoptree.evaluation.judge_run import judge_run
+    from hoptree.evaluation.running import judge_run
     from hoptree.models import open_model
 
     async def judge_one(folder: Path) -> dict[str, Any]:
@@ -225,8 +225,8 @@ def boundary(
     hoptree eval boundary experiments/taikc/table4.yaml --data DATA -m openai/NAME --judge openai/JUDGE --out runs/NAME
     hoptree eval report runs --html boundary.html
     """
-    from hoptree.evaluation.boundary import BoundaryExperiment
-    from hoptree.evaluation.boundary_run import measure_all, planned_for
+    from hoptree.evaluation.boundary import measure_all, planned_for
+    from hoptree.evaluation.experiment import BoundaryExperiment
     from hoptree.evaluation.plan import read_plan
     from hoptree.evaluation.running import RunOptions
 

@@ -23,7 +23,6 @@ from hoptree.evaluation.run_folder import Warned
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.experiment import Experiment
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import Progress, RunOptions
     from hoptree.models.model import Model as OpenModel
@@ -255,7 +254,7 @@ async def _run_all(
     Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
     """
     from hoptree.engine.schedule import together
-    from hoptree.evaluation.summary import money_spent
+    from hoptree.evaluation.run_folder import money_spent
 
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
@@ -295,19 +294,6 @@ def _sum_up(summary: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _models_of(experiment: Experiment, opened: dict[tuple[str, str], OpenModel]) -> dict[str, OpenModel]:
-    """Return the models of an experiment by role, the main one under "", opening those that are not yet."""
-    from hoptree.models import open_model
-
-    models = {}
-    for role, spec in {"": experiment.model, **experiment.roles}.items():
-        key = (spec, experiment.base_url if not role or spec.startswith("openai/") else "")
-        if key not in opened:
-            opened[key] = open_model(spec, base_url=key[1])
-        models[role] = opened[key]
-    return models
-
-
 async def _run_one(
     run: Planned, folder: Path, ways: RunOptions, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
 ) -> dict[str, Any]:
@@ -325,7 +311,7 @@ async def _run_one(
         if run.corpora:
             experiment = replace(experiment, corpus=str(index_for(run.corpora, indexes)))
         options.warn_without_links(experiment.corpus, experiment.retriever)
-        models = _models_of(experiment, opened)
+        models = experiment.open_models(opened)
         summary = await run_experiment(
             experiment,
             folder,

@@ -7,21 +7,24 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.values import Answer, Question
 from hoptree.engine.cache import Store
-from hoptree.engine.context import Budget, Prices
+from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.engine import Engine
-from hoptree.engine.prompts import prompts_digest
-from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.prompts import prompt_for, prompts_digest
+from hoptree.engine.registry import DEFAULT_METHOD, Method, Option, read_options
+from hoptree.engine.schedule import together
 from hoptree.engine.trace import Listener
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import HALVES, filter_answers, read_examples
+from hoptree.methods.steps.answer import confident_answer, direct_answer
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -29,6 +32,7 @@ from hoptree.retrieval.opening import open_retriever
 from hoptree.sample import sample_index
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
+_OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options", "budget", "prices", "base_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +92,26 @@ class Experiment:
             raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
         retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus, "bm25")
         try:
-            kept = await filter_answers(data, retriever, k=self.filter_answers)
+            kept, left_out, untouched = await filter_answers(data, retriever, k=self.filter_answers)
         finally:
             await retriever.aclose()
         looked_in = f"{self.filter_answers} passages of {retriever.identity}"
-        return kept.data, {"looked_in": looked_in, "left_out": kept.left_out, "untouched": len(kept.untouched)}
+        return kept, {"looked_in": looked_in, "left_out": left_out, "untouched": len(untouched)}
 
     def open_judge(self) -> Model:
         """Open the judge, at the run's own endpoint if it has no address of its own."""
         at_endpoint = self.judge.startswith("openai/")
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
+
+    def open_models(self, opened: dict[tuple[str, str], Model]) -> dict[str, Model]:
+        """Return the models by role, the main one under "", opening those that are not in `opened` yet."""
+        models = {}
+        for role, spec in {"": self.model, **self.roles}.items():
+            key = (spec, self.base_url if not role or spec.startswith("openai/") else "")
+            if key not in opened:
+                opened[key] = open_model(spec, base_url=key[1])
+            models[role] = opened[key]
+        return models
 
     def open(
         self,
@@ -110,20 +124,12 @@ class Experiment:
     ) -> Engine:
         """Open the engine; models that are passed in open stay open."""
         return Engine(
-            method=self.method,
             model=model or self.model,
-            corpus=self.corpus,
-            graph=self.graph,
-            retriever=self.retriever,
-            rerank=self.rerank,
-            options=self.options,
-            budget=self.budget,
-            prices=self.prices,
-            cache=cache,
-            base_url=self.base_url,
             roles={**self.roles, **(roles or {})},
+            cache=cache,
             concurrency=concurrency,
             listeners=listeners,
+            **{name: getattr(self, name) for name in _OF_THE_ENGINE},
         )
 
 
@@ -190,3 +196,48 @@ def _environment() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "packages": packages,
     }
+
+
+BOUNDARY_METHOD = "boundary"
+"""Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
+_STEPS_OF = "taikc"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryExperiment(Experiment):
+    """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
+
+    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
+    """
+
+    method: str = BOUNDARY_METHOD
+
+    def open(self, **how: Any) -> Engine:
+        engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
+        prompt = prompt_for(_STEPS_OF, "confident")
+        template = f"{prompt.name}@{prompt.digest}"
+        options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
+        # Under TAIKC's name, so that the two steps find its prompts.
+        roles = ("know", "answer")
+        engine.method = Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=roles)
+        engine.options = read_options(engine.method, self.options)
+        return engine
+
+
+async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
+    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal.
+
+    The direct answer has the probability of its least likely token where the model gives it.
+    """
+    logprobs = "logprobs" in ctx.model_for("answer").capabilities
+    direct, confident = await together(
+        (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
+    )
+    ctx.trace.add(
+        BOUNDARY_METHOD,
+        direct=direct.text,
+        confidence=direct.confidence,
+        confident=confident.text,
+        refused=confident.status == "refused",
+    )
+    return direct

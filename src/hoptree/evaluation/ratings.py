@@ -15,7 +15,7 @@ from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module, Sheet
 from hoptree.evaluation.judge import JudgeReport, Verdict, YesNoReply, agreement, ask_yes_no, summarise_replies
-from hoptree.evaluation.summary import half_width
+from hoptree.evaluation.run_folder import half_width
 from hoptree.models.model import Model
 
 Listener = Callable[[int, int], None]
