@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -18,15 +18,15 @@ from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import DEFAULT_METHOD
-from hoptree.evaluation.run_folder import Warned
+from hoptree.engine.schedule import together
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
+from hoptree.evaluation.run_folder import Warned, money_spent
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
+from hoptree.models.model import Model as OpenModel
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import Progress, RunOptions
-    from hoptree.models.model import Model as OpenModel
-
 
 _LIST_SCORES = ("list_f1", "list_precision", "list_recall", "candidate_recall")
 _SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LIST_SCORES)
@@ -165,10 +165,6 @@ def run(
     hoptree run experiments/taikc/table2.yaml --data DATA --only hotpotqa --only taikc --out runs/table2
     hoptree eval compare runs/oner runs/taikc
     """
-    from hoptree.engine.context import Budget
-    from hoptree.evaluation.plan import chosen
-    from hoptree.evaluation.running import RunOptions
-
     options.check_prices(max_cost, prices)
     settings_given = options.given(
         method=method,
@@ -232,9 +228,6 @@ def _plan(
     experiment: Path | None, data: Path | None, corpus: str | None, name: str, settings: dict[str, Any]
 ) -> list[Planned]:
     """Return the runs of an experiment file, or the one that the options describe."""
-    from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.plan import Planned, read_plan
-
     if experiment is not None:
         if name:
             raise InputError("An experiment file names its own runs.", "Leave out --name.")
@@ -253,9 +246,6 @@ async def _run_all(
 
     Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
     """
-    from hoptree.engine.schedule import together
-    from hoptree.evaluation.run_folder import money_spent
-
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
@@ -297,9 +287,6 @@ def _sum_up(summary: dict[str, Any]) -> str:
 async def _run_one(
     run: Planned, folder: Path, ways: RunOptions, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
 ) -> dict[str, Any]:
-    from hoptree.evaluation.plan import index_for
-    from hoptree.evaluation.running import run_experiment
-
     last: list[Progress] = []
 
     def show_progress(now: Progress) -> None:

@@ -207,11 +207,6 @@ _MAX_RUNS_IN_CAPTION = 12
 """More runs than these are folded away."""
 
 
-def write_page(groups: Sequence[DataGroup], path: Path) -> None:
-    """Write the page of these runs."""
-    write_text(path, make_page(groups))
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
     try:
