@@ -219,7 +219,7 @@ def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
 
 @pytest.mark.parametrize("method", list_methods(), ids=lambda method: method.name)
 def test_every_method_can_be_explained(method: Method, capsys: pytest.CaptureFixture[str]) -> None:
-    show_one(MethodFacts.gather(method, {}, {}))
+    show_one(MethodFacts(method, {}, None))
     assert f"--method {method.name}" in capsys.readouterr().out
     for need in method.needs:
         assert how_to_meet(need) != "see its description", f"say in method_facts how {need} is met"

@@ -15,7 +15,7 @@ from hoptree.cli.progress import shown
 from hoptree.core.files import FolderLock
 
 if TYPE_CHECKING:
-    from hoptree.extraction.run import Progress, Wanted
+    from hoptree.extraction.run import Progress
 
 
 _SAMPLE_PASSAGES = 5
@@ -61,6 +61,8 @@ def extract(
     """
     from hoptree.engine.context import Budget, Prices
     from hoptree.extraction.run import Wanted
+    from hoptree.extraction.run import extract as extract_facts
+    from hoptree.models import DEFAULT_MODEL, open_model
 
     limits = Budget.parse(budget)
     check_prices(limits.cost, prices)
@@ -77,8 +79,15 @@ def extract(
         concurrency=concurrency,
         anyway=anyway,
     )
-    work = _extract(wanted, model, base_url, quiet=as_json)
-    summary = run(work, stays=what_stays("passages", cached=not no_cache))
+
+    async def extract_all() -> dict[str, Any]:
+        async with aclosing(open_model(model or DEFAULT_MODEL, base_url=base_url)) as opened:
+            with shown(as_json) as show:
+                return await extract_facts(
+                    wanted, opened, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
+                )
+
+    summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))
     if into is not None and not dry_run:
         summary["loaded"] = _load(Path(summary["file"]), into)
     if as_json:
@@ -91,17 +100,6 @@ def extract(
             f"{counted(failed, 'passage')} could not be read.",
             f"The same command tries {them} again; the others cost nothing.",
         )
-
-
-async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> dict[str, Any]:
-    from hoptree.extraction.run import extract as extract_facts
-    from hoptree.models import DEFAULT_MODEL, open_model
-
-    async with aclosing(open_model(spec or DEFAULT_MODEL, base_url=base_url)) as model:
-        with shown(quiet) as show:
-            return await extract_facts(
-                wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
-            )
 
 
 def _describe(progress: Progress) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from hoptree.cli.console import echo, percent, print_json, print_report, print_t
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import describe_judge, run_bars, shown
 from hoptree.core.errors import InputError
-from hoptree.evaluation.annotation import MODULES, Sheet, draw_of_runs, read_sheets, write_sheet
+from hoptree.evaluation.annotation import MODULES, draw_of_runs, read_sheets, write_sheet
 from hoptree.evaluation.boundary import measure_all, planned_for
 from hoptree.evaluation.experiment import BoundaryExperiment
 from hoptree.evaluation.plan import read_plan
@@ -22,6 +22,7 @@ from hoptree.evaluation.ratings import ModelRatings, rate_decisions, sum_up
 from hoptree.evaluation.report.measures import find_runs
 from hoptree.evaluation.running import RunOptions, judge_run
 from hoptree.models import open_model
+from hoptree.models.model import Model
 
 
 def judge(
@@ -42,30 +43,28 @@ def judge(
     hoptree eval judge runs/oner runs/taikc --model openai/NAME
     hoptree eval compare runs/oner runs/taikc --metric judge
     """
-    work = _judge_all(find_runs(runs), model, base_url, concurrency, cached=not no_cache, quiet=as_json)
-    summaries = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
+
+    async def judge_one(folder: Path, judge: Model) -> dict[str, Any]:
+        with shown(as_json) as show:
+            return await judge_run(
+                folder,
+                judge,
+                cache=None if no_cache else "default",
+                concurrency=concurrency,
+                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+            )
+
+    async def judge_all() -> list[dict[str, Any]]:
+        folders = find_runs(runs)
+        async with aclosing(open_model(model, base_url=base_url)) as judge:
+            return [await judge_one(folder, judge) for folder in folders]
+
+    summaries = run_to_end(judge_all(), stays=what_stays("verdicts", cached=not no_cache))
     if as_json:
         print_json({"runs": summaries})
     else:
         for summary in summaries:
             _report(summary)
-
-
-async def _judge_all(
-    folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
-) -> list[dict[str, Any]]:
-    async def judge_one(folder: Path) -> dict[str, Any]:
-        with shown(quiet) as show:
-            return await judge_run(
-                folder,
-                model,
-                cache="default" if cached else None,
-                concurrency=concurrency,
-                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
-            )
-
-    async with aclosing(open_model(spec, base_url=base_url)) as model:
-        return [await judge_one(folder) for folder in folders]
 
 
 def _report(summary: dict[str, Any]) -> None:
@@ -260,27 +259,21 @@ def ratings(
     hoptree eval ratings first.csv second.csv --model openai/NAME --json
     """
     read = read_sheets(sheets)
-    by_model = None
-    if model:
-        work = _rate(read, model, base_url, concurrency, cached=not no_cache, quiet=as_json)
-        by_model = run_to_end(work, stays=what_stays(cached=not no_cache))
-    summary = sum_up(read, by_model)
-    print_report(summary, _ratings_report, as_json=as_json)
+    decisions = {key: decision for sheet in read for key, decision in sheet.decisions.items()}
 
+    async def rate() -> ModelRatings:
+        async with aclosing(open_model(model, base_url=base_url)) as rater:
+            with shown(as_json) as show:
+                return await rate_decisions(
+                    list(decisions.values()),
+                    rater,
+                    cache=None if no_cache else "default",
+                    concurrency=concurrency,
+                    on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
+                )
 
-async def _rate(
-    sheets: Sequence[Sheet], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
-) -> ModelRatings:
-    decisions = list({key: decision for sheet in sheets for key, decision in sheet.decisions.items()}.values())
-    async with aclosing(open_model(spec, base_url=base_url)) as model:
-        with shown(quiet) as show:
-            return await rate_decisions(
-                decisions,
-                model,
-                cache="default" if cached else None,
-                concurrency=concurrency,
-                on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
-            )
+    by_model = run_to_end(rate(), stays=what_stays(cached=not no_cache)) if model else None
+    print_report(sum_up(read, by_model), _ratings_report, as_json=as_json)
 
 
 def _ratings_report(summary: Mapping[str, Any]) -> None:

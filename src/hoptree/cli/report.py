@@ -219,21 +219,9 @@ def reproduce(
     hoptree eval reproduce runs/taikc
     hoptree eval reproduce runs/taikc --base-url http://localhost:9000/v1 --json
     """
-    work = _reproduce(run, out, Elsewhere(data, corpus, model, base_url), tolerance, quiet=as_json)
-    outcome = run_to_end(work, stays=what_stays("questions", cached=False))
-    if as_json:
-        print_json(outcome.as_dict())
-    else:
-        _reproduce_report(outcome)
-    if not outcome.reproduced:
-        raise typer.Exit(1)
 
-
-async def _reproduce(
-    run: Path, out: Path | None, elsewhere: Elsewhere, tolerance: float | None, *, quiet: bool
-) -> Reproduction:
     def report_changes(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
-        if quiet:
+        if as_json:
             return
         echo(f"asked again in {out}")
         for name, (was, now) in changed.items():
@@ -241,15 +229,22 @@ async def _reproduce(
         if not changed:
             echo("  everything it rests on is the same")
 
-    with shown(quiet) as show:
-        return await repeat(
+    with shown(as_json) as show:
+        work = repeat(
             run,
             out,
-            elsewhere=elsewhere,
+            elsewhere=Elsewhere(data, corpus, model, base_url),
             tolerance=tolerance,
             on_begin=report_changes,
             on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
         )
+        outcome = run_to_end(work, stays=what_stays("questions", cached=False))
+    if as_json:
+        print_json(outcome.as_dict())
+    else:
+        _reproduce_report(outcome)
+    if not outcome.reproduced:
+        raise typer.Exit(1)
 
 
 def _reproduce_report(outcome: Reproduction) -> None:

@@ -117,28 +117,25 @@ def tune(
     ways = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
-    work = _tune(tuning, out, ways, quiet=as_json)
-    tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
-    if as_json:
-        print_json(tuned.as_dict())
-    else:
-        _report(tuned)
 
+    def report_trial(step: Step, outcome: Outcome) -> None:
+        if not as_json:
+            score = f"{metric} {_score(outcome)} over {step.questions:,} questions"
+            warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
 
-async def _tune(tuning: Tuning, out: Path, ways: RunOptions, *, quiet: bool) -> Tuned:
-    with shown(quiet) as show:
+    with shown(as_json) as show:
 
         def show_progress(step: Step, now: Progress) -> None:
             where = f"trial {step.number} of {step.total}, {step.trial.name}: "
             done = min(len(now.rows), step.questions)
-            show(done, step.questions, lambda: where + describe_run(now, ways.max_cost))
+            show(done, step.questions, lambda: where + describe_run(now, max_cost))
 
-        def report_trial(step: Step, outcome: Outcome) -> None:
-            if not quiet:
-                score = f"{tuning.metric} {_score(outcome)} over {step.questions:,} questions"
-                warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
-
-        return await run_trials(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
+        work = run_trials(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
+        tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    if as_json:
+        print_json(tuned.as_dict())
+    else:
+        _report(tuned)
 
 
 def _report(tuned: Tuned) -> None:

@@ -18,7 +18,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
-from hoptree.evaluation.report.tables import Cell, Number, TableRow
+from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
@@ -79,6 +79,15 @@ class DataGroup:
 def row_of_runs(label: str, runs: Sequence[Run], cells: Iterable[Cell]) -> TableRow:
     """Return a row whose figures come from several runs."""
     return TableRow(label, " ".join(run.id for run in runs), tuple(cells))
+
+
+def run_table(
+    title: str, runs: Iterable[Run], cells: Callable[[Run], Mapping[str, Cell] | None], *notes: str
+) -> Table | None:
+    """Return a table with a row a run, from its cells by column; a run without cells is left out."""
+    known = [(run, by_column) for run in runs if (by_column := cells(run))]
+    columns = known[0][1] if known else ()
+    return make_table(title, columns, (run.row(by_column.values()) for run, by_column in known), *notes)
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:

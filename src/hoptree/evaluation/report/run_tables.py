@@ -15,7 +15,16 @@ from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
 from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
-from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, fold_traces, mean_cost, mean_score, row_of_runs
+from hoptree.evaluation.report.measures import (
+    COSTS,
+    DataGroup,
+    Run,
+    fold_traces,
+    mean_cost,
+    mean_score,
+    row_of_runs,
+    run_table,
+)
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
 from hoptree.evaluation.statistics import mean_of
@@ -113,12 +122,6 @@ def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:
     return tuple(event for event in warnings if isinstance(event.kind, str) and isinstance(event.message, str))
 
 
-_REPLIES_COLUMNS = (
-    *("Calls", "Replies parsed", "Unread, %", "Mended, %"),
-    *("Step with most unread", "Unread of that step, %", "Calls remembered, %"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Replies:
     """Parsed, unread and repaired replies by step, and the number of calls and of those answered by a cache."""
@@ -142,21 +145,21 @@ class Replies:
 def replies_table(group: DataGroup) -> Table | None:
     """Return a row for every run of a data set."""
     title = f"{group.name}: replies that could not be read and calls that were remembered"
-    return make_table(title, _REPLIES_COLUMNS, [run.row(_reply_cells(run)) for run in group.runs], *NOTES["replies"])
+    return run_table(title, group.runs, _reply_cells, *NOTES["replies"])
 
 
-def _reply_cells(run: Run) -> tuple[Cell, ...]:
+def _reply_cells(run: Run) -> dict[str, Cell]:
     replies = replies_of(run)
     parsed, worst = replies.parsed.total(), replies.worst
-    return (
-        mean_cost(run, COSTS["calls"]),
-        count(parsed) if parsed else None,
-        _counted_share(replies.unread.total(), parsed),
-        _counted_share(replies.mended.total(), parsed),
-        (worst or "none") if parsed else None,
-        _counted_share(replies.unread[worst], replies.parsed[worst]),
-        _counted_share(replies.remembered, replies.calls),
-    )
+    return {
+        "Calls": mean_cost(run, COSTS["calls"]),
+        "Replies parsed": count(parsed) if parsed else None,
+        "Unread, %": _counted_share(replies.unread.total(), parsed),
+        "Mended, %": _counted_share(replies.mended.total(), parsed),
+        "Step with most unread": (worst or "none") if parsed else None,
+        "Unread of that step, %": _counted_share(replies.unread[worst], replies.parsed[worst]),
+        "Calls remembered, %": _counted_share(replies.remembered, replies.calls),
+    }
 
 
 def _counted_share(part: int, total: int) -> Number | None:
