@@ -15,9 +15,8 @@ from tests.evaluation.report_runs import cells, right, script, table
 from hoptree.core.errors import EndpointError, HoptreeError, InputError, TraceError
 from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine import trace
-from hoptree.evaluation.ask_question import Asked
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
+from hoptree.evaluation.experiment import Asked, BoundaryExperiment, Experiment
 from hoptree.evaluation.ray_run import _error, _serialise_error
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups

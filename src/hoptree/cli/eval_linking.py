@@ -18,15 +18,7 @@ from hoptree.cli.progress import counting, shown
 from hoptree.cli.search import write_rows
 from hoptree.core.errors import ConfigError
 from hoptree.engine.calls import open_calls
-from hoptree.evaluation.linking import (
-    ENTITY_KS,
-    RELATION_KS,
-    LinkingRun,
-    LinkingSet,
-    Parts,
-    evaluate_linking,
-    read_linking_questions,
-)
+from hoptree.evaluation import linking
 from hoptree.graph import open_graph
 from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates, open_mention_model
 from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
@@ -90,7 +82,7 @@ def eval_linking(
     """
     depths = _read_depths(k)
     _check(relations, among, model)
-    asked = read_linking_questions(data, half=half, limit=limit)
+    asked = linking.read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
@@ -128,18 +120,20 @@ def _check(relations: Sequence[str], among: str, model: str) -> None:
 
 
 async def _evaluate(
-    asked: LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
-) -> LinkingRun:
+    asked: linking.LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
+) -> linking.LinkingRun:
     total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
             parts = _open(opened, settings, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
-            entity_ks, relation_ks = depths or ENTITY_KS, depths or RELATION_KS
+            entity_ks, relation_ks = depths or linking.ENTITY_KS, depths or linking.RELATION_KS
             on_done = partial(counting(show, total), "linking")
-            return await evaluate_linking(asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done)
+            return await linking.evaluate_linking(
+                asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done
+            )
 
 
-def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> Parts:
+def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> linking.Parts:
     """Open all parts, which are closed with the stack."""
     graph = open_graph(settings["graph"], cached=settings["cached"])
     opened.push_async_callback(graph.aclose)
@@ -158,7 +152,7 @@ def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Call
     rankings = _open_rankings(opened, settings["relations"], settings["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
     marked = MentionModelCandidates(reader, candidates) if reader else None
-    return Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
+    return linking.Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
 
 
 def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
-from hoptree.cli.method_costs import Cost, read_costs
+from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
 from hoptree.engine.registry import Method, Option, list_methods
 from hoptree.methods.papers import PAPERS
@@ -99,7 +99,7 @@ class MethodFacts:
     cost: Cost | None
 
     def as_dict(self) -> dict[str, Any]:
-        cost = {**self.cost.as_dict(), "changed_since": self.cost_is_old} if self.cost else None
+        cost = {**asdict(self.cost), "changed_since": self.cost_is_old} if self.cost else None
         fidelity = {model: None if value == UNKNOWN else value for model, value in self.fidelity.items()}
         return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost}
 
@@ -120,7 +120,7 @@ class MethodFacts:
     @property
     def cost_is_old(self) -> bool:
         """Whether the method's prompts or default options changed since its cost was measured."""
-        return self.cost is not None and not self.cost.is_of(self.method)
+        return self.cost is not None and self.cost.made_from != made_from(self.method)
 
     @property
     def steps(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
+from hoptree.cli import options
 from hoptree.cli.console import (
     chance,
     counted,
@@ -22,16 +23,6 @@ from hoptree.cli.console import (
     stoppable,
     warn,
     written,
-)
-from hoptree.cli.options import (
-    CORPUS_HELP,
-    AsJson,
-    Half,
-    Limit,
-    PerQuestion,
-    Rerank,
-    RetrieverKind,
-    warn_without_links,
 )
 from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
@@ -46,17 +37,17 @@ if TYPE_CHECKING:
 
 def search(
     query: Annotated[str, Argument(help="What to look for.")],
-    corpus: Annotated[str, Option(help=CORPUS_HELP)],
+    corpus: Annotated[str, Option(help=options.CORPUS_HELP)],
     k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
     distinct: Annotated[bool, Option("--distinct", help="Leave out near duplicates.")] = False,
     where: Annotated[
         list[str],
         Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
     ] = [],  # noqa: B006 - typer copies it
     explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the best passages for a query, as a method would get them.
 
@@ -98,7 +89,7 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
 
     corpus = _place_of(corpus)
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
-    warn_without_links(corpus, kind)
+    options.warn_without_links(corpus, kind)
     return opened
 
 
@@ -158,18 +149,18 @@ def eval_retrieval(
     retriever: Annotated[
         list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
     ] = ["bm25"],  # noqa: B006 - typer copies it
-    rerank: Rerank = "",
+    rerank: options.Rerank = "",
     compare: Annotated[
         str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
     ] = "",
     gold: Annotated[
         str, Option(metavar="ids|titles", help="What names gold passages: supporting_ids or supporting_titles.")
     ] = "ids",
-    half: Half = "",
-    limit: Limit = None,
+    half: options.Half = "",
+    limit: options.Limit = None,
     k: Annotated[int, Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
-    per_question: PerQuestion = None,
-    as_json: AsJson = False,
+    per_question: options.PerQuestion = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure how much of what questions need a retriever finds, and how fast.
 

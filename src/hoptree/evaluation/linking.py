@@ -16,9 +16,9 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
-from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.reading import check_half, half_of
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
+from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of

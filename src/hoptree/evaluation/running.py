@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,16 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import TraceFile
-from hoptree.evaluation.ask_question import Asked, Asker, EngineAsker, at_once
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.experiment import BoundaryExperiment, Experiment, describe_run
+from hoptree.evaluation.experiment import (
+    Asked,
+    Asker,
+    BoundaryExperiment,
+    EngineAsker,
+    Experiment,
+    at_once,
+    describe_run,
+)
 from hoptree.evaluation.judge import (
     Judge,
     JudgeItem,
@@ -120,8 +127,9 @@ async def run_experiment(
         if writer.failure is not None and isinstance(experiment, BoundaryExperiment):
             raise writer.failure
 
+    judge = experiment.open_judge() if experiment.judge else None  # before the first question
     async with (
-        _judge(experiment) as judge,
+        aclosing(judge) if judge else nullcontext(),
         experiment.open(
             listeners=(on_event,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
         ) as engine,
@@ -182,17 +190,6 @@ async def _ask_missing(
     if waiting:
         async with _asker(engine, experiment, ways, on_event) as asker:
             await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
-
-
-@asynccontextmanager
-async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
-    """Open the judge before the first question, if there is one."""
-    judge = experiment.open_judge() if experiment.judge else None
-    try:
-        yield judge
-    finally:
-        if judge is not None:
-            await judge.aclose()
 
 
 @asynccontextmanager

@@ -18,10 +18,9 @@ from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.engine.registry import Method, find_method, read_options
-from hoptree.evaluation.ask_question import failed_row
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Experiment, failed_row
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RUN, Row, money_spent, read_rows, summarise_usage, write_json
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
@@ -277,7 +276,19 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
     """Create the folder with the lists of questions; remove it if the tuning is refused."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        _take(tuning, out)
+        out.mkdir(parents=True, exist_ok=True)
+        known = read_ids(out / TUNED_ON) if (out / TUNED_ON).exists() else ()
+        if known and known != tuning.ids:
+            raise InputError(
+                f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order.",
+                "Choose another --out, or the same questions.",
+            )
+        if not known:
+            if any(out.iterdir()):
+                raise InputError(f"{out} holds something else than a tuning.", "Choose an empty or new --out.")
+            if tuning.others:
+                write_ids(out / OTHERS, tuning.others)
+            write_ids(out / TUNED_ON, tuning.ids)  # last: it makes the folder a tuning
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Choose another --out.") from error
     try:
@@ -290,20 +301,3 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
                 for folder in created:
                     folder.rmdir()
         raise
-
-
-def _take(tuning: Tuning, out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    if (out / TUNED_ON).exists():
-        known = read_ids(out / TUNED_ON)
-        if known != tuning.ids:
-            raise InputError(
-                f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order.",
-                "Choose another --out, or the same questions.",
-            )
-        return
-    if any(out.iterdir()):
-        raise InputError(f"{out} holds something else than a tuning.", "Choose an empty or new --out.")
-    if tuning.others:
-        write_ids(out / OTHERS, tuning.others)
-    write_ids(out / TUNED_ON, tuning.ids)  # last: it makes the folder a tuning

@@ -28,19 +28,7 @@ from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
-from hoptree.mcp.responses import (
-    AnswerReply,
-    ClaimReply,
-    PlanReply,
-    SearchReply,
-    check_claim,
-    plan_question,
-    render_answer,
-    render_claim,
-    render_plan,
-    render_search,
-    search_passages,
-)
+from hoptree.mcp import responses
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
@@ -127,7 +115,7 @@ class _Tools:
         self._outside = outside
         self._free = MAX_CALLS
 
-    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, AnswerReply]:
+    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.AnswerReply]:
         """Answer a question that needs several facts joined together, from documents and the model's own knowledge.
 
         Returns the answer, the tree of sub-questions with where each answer comes from, and the passages behind them.
@@ -135,38 +123,38 @@ class _Tools:
         """
         async with self._call(ctx) as listen:
             result = self._public(await _in_task(self._engine.ask(question, listeners=(listen,))))
-        return _reply(*render_answer(result, self._engine.model))
+        return _reply(*responses.render_answer(result, self._engine.model))
 
     async def search(
         self, query: QueryText, ctx: Context, k: PassageCount = 5
-    ) -> Annotated[CallToolResult, SearchReply]:
+    ) -> Annotated[CallToolResult, responses.SearchReply]:
         """Find the best passages of the corpus for a query, without asking any model."""
         async with self._call(ctx) as listen:
-            result, passages = await _in_task(search_passages(self._engine, query, k, (listen,)))
+            result, passages = await _in_task(responses.search_passages(self._engine, query, k, (listen,)))
             result = self._public(result)
-        return _reply(*render_search(result, passages, self._engine.model))
+        return _reply(*responses.render_search(result, passages, self._engine.model))
 
-    async def decompose(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, PlanReply]:
+    async def decompose(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.PlanReply]:
         """Split a question into simpler ones without answering them.
 
         #queryN in a sub-question stands for the answer of sub-question N, which has to be found before.
         """
         async with self._call(ctx) as listen:
-            result, nodes = await _in_task(plan_question(self._engine, question, (listen,)))
+            result, nodes = await _in_task(responses.plan_question(self._engine, question, (listen,)))
             result = self._public(result)
-        return _reply(*render_plan(result, nodes))
+        return _reply(*responses.render_plan(result, nodes))
 
     async def verify_claim(
         self, claim: ClaimText, ctx: Context, question: ClaimQuestion = ""
-    ) -> Annotated[CallToolResult, ClaimReply]:
+    ) -> Annotated[CallToolResult, responses.ClaimReply]:
         """Hold a claim against the documents: supported, refuted, or unknown, with the reason and what was cited.
 
         Unknown means that nothing found settles it. It does not mean that the claim is false.
         """
         async with self._call(ctx) as listen:
-            checked = await _in_task(check_claim(self._engine, claim, question, (listen,)))
+            checked = await _in_task(responses.check_claim(self._engine, claim, question, (listen,)))
             checked = replace(checked, result=self._public(checked.result))
-        return _reply(*render_claim(checked, self._engine.model))
+        return _reply(*responses.render_claim(checked, self._engine.model))
 
     @asynccontextmanager
     async def _call(self, ctx: Context) -> AsyncIterator[Listener]:

@@ -260,7 +260,10 @@ def _threshold_curves(known: Sequence[Awareness]) -> list[Figure]:
             if awareness.data == data and awareness.curve:
                 label = awareness.run.label
                 curve = [(100 * x, 100 * y) for x, y in awareness.curve]
-                drawn.append(Line(models.index(label), label, curve, _own_word(awareness)))
+                known_of = (awareness.measures[name] or 0.0 for name in ("answered", "refused", "precision"))
+                answered, refused, right = known_of
+                own_word = (100 * answered / (answered + refused), 100 * right) if answered else None
+                drawn.append(Line(models.index(label), label, curve, own_word))
                 runs.append(awareness.run)
         if drawn:
             title = f"{data}: right answers against answers kept"
@@ -268,11 +271,6 @@ def _threshold_curves(known: Sequence[Awareness]) -> list[Figure]:
             legend = {curve.series: curve.name for curve in drawn}
             figures.append(Figure(title, caption, svg, legend, runs, shaped=True))
     return figures
-
-
-def _own_word(awareness: Awareness) -> tuple[float, float] | None:
-    answered, refused, right = (awareness.measures[name] or 0.0 for name in ("answered", "refused", "precision"))
-    return (100 * answered / (answered + refused), 100 * right) if answered else None
 
 
 def _bar(value: float | None) -> BarValue:

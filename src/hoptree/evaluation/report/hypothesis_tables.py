@@ -68,7 +68,10 @@ def errors_of(run: Run) -> dict[str, list[str]]:
 def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdict]) -> str:
     if row.error:
         return "failed"
-    if (verdicts and verdicts[-1].correct) or _has_same_words(row):
+    words, golds = set(normalise(row.answer).split()), [set(normalise(answer).split()) for answer in row.answers]
+    # An accepted answer stands in the answer, or all words of one of them in the other.
+    alike = any(len(gold & words) >= 2 and (gold <= words or words <= gold) for gold in golds)
+    if (verdicts and verdicts[-1].correct) or contains(row.answer, row.answers) or alike:
         return "string match"
     if tree is None:
         return "model"
@@ -81,18 +84,8 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
     if _is_misplaced(row, tree):
         return "tree structure"
     undecided = any(not verdict.clear for verdict in verdicts) or len({verdict.correct for verdict in verdicts}) > 1
-    words = [set(normalise(answer).split()) for answer in row.answers]
-    unlike = any(first.isdisjoint(second) for first, second in combinations(words, 2))
+    unlike = any(first.isdisjoint(second) for first, second in combinations(golds, 2))
     return "ambiguous" if undecided or unlike else "model"
-
-
-def _has_same_words(row: Row) -> bool:
-    """Whether an accepted answer stands in the answer, or all words of one of them in the other."""
-    if contains(row.answer, row.answers):
-        return True
-    words = set(normalise(row.answer).split())
-    golds = [set(normalise(gold).split()) for gold in row.answers]
-    return any(len(gold & words) >= 2 and (gold <= words or words <= gold) for gold in golds)
 
 
 def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:

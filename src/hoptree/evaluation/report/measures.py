@@ -161,17 +161,12 @@ def _group(runs: Sequence[Run]) -> DataGroup:
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
     else:
-        name, labels = _data_name(runs[0]), [run.label for run in runs]
+        path = Path(str(runs[0].about["experiment"].get("data", "questions")))
+        file = "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
+        name, labels = str(runs[0].about.get("data_name") or file), [run.label for run in runs]
     labels = _distinguish(_distinguish(labels, [run.folder.name for run in runs]), [run.id for run in runs])
     named = tuple(replace(run, label=label) for run, label in zip(runs, labels, strict=True))
     return DataGroup(name, runs[0].total, named)
-
-
-def _data_name(run: Run) -> str:
-    if name := run.about.get("data_name"):
-        return str(name)
-    path = Path(str(run.about["experiment"].get("data", "questions")))
-    return "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
 
 
 def _distinguish(names: Sequence[str], additions: Sequence[str]) -> list[str]:
@@ -232,15 +227,12 @@ def scores_of(run: Run, metric: str) -> dict[str, float | None]:
     scores = {row.id: row.scores.get(metric) for row in run.rows}
     if all(score is None for score in scores.values()):
         return scores
-    return scores | {row.id: _score_of_failure(row, metric) for row in run.rows if row.error}
-
-
-def _score_of_failure(row: Row, metric: str) -> float | None:
-    if metric in RARE_SCORES:
-        return 0.0 if row.scores.get(metric) is not None else None
-    if metric == _RECALL:
-        return (row.scores.get(metric) or 0.0) if row.gold else None
-    return 0.0
+    for row in run.rows:
+        if row.error and metric == _RECALL:
+            scores[row.id] = (scores[row.id] or 0.0) if row.gold else None
+        elif row.error and (metric not in RARE_SCORES or scores[row.id] is not None):
+            scores[row.id] = 0.0
+    return scores
 
 
 def exact_ids(run: Run) -> set[str]:

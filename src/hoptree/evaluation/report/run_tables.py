@@ -14,7 +14,7 @@ from hoptree.core.errors import InputError
 from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
-from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
+from hoptree.evaluation.judge import agreement, read_judgements
 from hoptree.evaluation.report.measures import (
     COSTS,
     DataGroup,
@@ -82,19 +82,13 @@ def judges_table(group: DataGroup) -> Table | None:
     for run, by_judge in zip(group.runs, reports, strict=True):
         cells = [points(by_judge[name].accuracy) if name in by_judge else None for name in names]
         for first, second in pairs:
-            cells += _agreement(by_judge.get(first), by_judge.get(second))
+            both = agreement(by_judge[first], by_judge[second]) if {first, second} <= by_judge.keys() else None
+            cells.append(points(both.rate, questions=both.questions) if both else None)
+            cells.append(None if both is None or both.kappa is None else Number(both.kappa, digits=3))
         rows.append(TableRow(run.label, run.id, tuple(cells)))
     columns = [f"{first} and {second}{what}" for first, second in pairs for what in (" agree", ", kappa")]
     note = "Agreement is over the answers both were asked about: blank ones are wrong without a judge."
     return make_table(f"{group.name}: judges", (*names, *columns), rows, note)
-
-
-def _agreement(first: JudgeReport | None, second: JudgeReport | None) -> list[Number | None]:
-    if first is None or second is None:
-        return [None, None]
-    both = agreement(first, second)
-    kappa = None if both.kappa is None else Number(both.kappa, digits=3)
-    return [points(both.rate, questions=both.questions), kappa]
 
 
 def warnings_table(group: DataGroup) -> Table | None:
