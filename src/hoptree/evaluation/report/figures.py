@@ -80,10 +80,10 @@ def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], n
 def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
     """TAIKC's Figure 6: score against cost over all data sets, for what was run on each of them."""
     everywhere = runs_on_all(groups)
-    legend = {
-        place: name if all(run.finished for run in runs) else f"{name} (not finished)"
-        for place, (name, runs) in enumerate(everywhere.items())
-    }
+    unfinished = {name for name, runs in everywhere.items() if not all(run.finished for run in runs)}
+    legend = {place: f"{name} (not finished)" if name in unfinished else name for place, name in enumerate(everywhere)}
+    drawn = [run for runs in everywhere.values() for run in runs]
+    caption = f"{_PARETO} Each data set counts the same in the means."
     figures = []
     for cost, label in (("tokens", _TOKENS), ("critical", _SECONDS)):
         points = []
@@ -94,8 +94,6 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
                 points.append(Dot(place, name, spent.value, score.value, None, None))
         if points:
             title = f"All {len(groups)} data sets: F1 against {label.split(',')[0]}"
-            caption = f"{_PARETO} Each data set counts the same in the means."
-            drawn = [run for runs in everywhere.values() for run in runs]
             svg = dots(f"all-{cost}", title, label, "F1", points)
             figures.append(Figure(title, caption, svg, legend, drawn, shaped=True))
     return figures

@@ -183,40 +183,25 @@ def _mean_and_deviation(figures: Sequence[Number | None]) -> tuple[Number | None
     return Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bridges:
-    """How the bridges of some questions fared: supporting titles that the question does not name.
-
-    `found` were among the names before some search, `used` were kept for one search at least. `reached` and `kept`
-    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
-    """
-
-    titles: int
-    found: int
-    used: int
-    reached: Counter[str]
-    kept: Counter[str]
-
-
 def bridge_titles(row: Row) -> tuple[str, ...]:
     """Return the supporting titles that the question does not name, ignoring brackets at their end."""
     return tuple(title for title in row.gold_titles if not named([title], [row.question]))
 
 
-def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> _Bridges:
-    titles = found = used = 0
-    reached: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
+def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> Counter[str]:
+    """Count how bridges fared: `titles` that the question does not name.
+
+    `found` were among the names before some search, `used` were kept for one search at least. `reached …` and `kept …`
+    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
+    """
+    counts: Counter[str] = Counter()
     for row in run.rows:
         for title in bridge_titles(row) if row.id in look_ups else ():
             passes = [passed for filtering in look_ups[row.id].filterings if (passed := _passed(title, filtering))]
-            titles += 1
-            found += bool(passes)
-            used += any(passed["all"] for passed in passes)
-            for passed in passes:
-                reached.update(passed.keys())
-                kept.update(name for name, stays in passed.items() if stays)
-    return _Bridges(titles, found, used, reached, kept)
+            counts.update(titles=1, found=bool(passes), used=any(passed["all"] for passed in passes))
+            for place, stays in (item for passed in passes for item in passed.items()):
+                counts.update({f"reached {place}": 1, f"kept {place}": stays})
+    return counts
 
 
 def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
@@ -301,18 +286,18 @@ def _filter_cells(run: Run) -> dict[str, Cell]:
     dropped = {place: sum(name.dropped_by == place for name in names) for place in FILTERS}
     asked = sum("cot" in filtering.filters and bool(filtering.reached("cot")) for filtering in filterings)
     bridges = _count_bridges(run, look_ups)
-    kept = {place: percent(bridges.kept[place], bridges.reached[place]) for place in (*FILTERS, "all")}
+    kept = {place: percent(bridges[f"kept {place}"], bridges[f"reached {place}"]) for place in (*FILTERS, "all")}
     return {
         "Searches with names": count(len(filterings)),
         "Names each": Number(len(names) / len(filterings)),
         **{f"Dropped by {title}, %": percent(dropped[place], shown[place]) for place, title in FILTERS.items()},
         "Dropped, %": percent(sum(bool(name.dropped_by) for name in names), len(names)),
         "CoT not understood, %": percent(sum(question.unread for question in look_ups.values()), asked),
-        "Bridges": count(bridges.titles),
-        "Named, %": percent(bridges.found, bridges.titles),
+        "Bridges": count(bridges["titles"]),
+        "Named, %": percent(bridges["found"], bridges["titles"]),
         **{f"Kept by {title}, %": kept[place] for place, title in FILTERS.items()},
         "Kept, %": kept["all"],
-        "Searched with, %": percent(bridges.used, bridges.found),
+        "Searched with, %": percent(bridges["used"], bridges["found"]),
     }
 
 
