@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from hoptree.cli.console import chance, clean, echo, interval, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import AsJson, RunFolders
+from hoptree.cli.options import AsJson, RunFolders, given
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
 from hoptree.evaluation.judge import read_judgements
@@ -19,7 +19,7 @@ from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, read_groups
 from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import Table, as_csv, as_latex, as_markdown
-from hoptree.evaluation.reproduce import Elsewhere, Reproduction
+from hoptree.evaluation.reproduce import Reproduction
 from hoptree.evaluation.reproduce import reproduce as repeat
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.evaluation.statistics import PairedComparison, compare_groups, compare_runs
@@ -233,7 +233,7 @@ def reproduce(
         work = repeat(
             run,
             out,
-            elsewhere=Elsewhere(data, corpus, model, base_url),
+            moved=given(data=data, corpus=corpus, model=model, base_url=base_url),
             tolerance=tolerance,
             on_begin=report_changes,
             on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),

@@ -26,21 +26,6 @@ _HERE = ("local", "hf", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Replacements for paths of the original run; empty ones are unchanged."""
-
-    data: Path | None = None
-    corpus: str = ""
-    model: str = ""
-    base_url: str = ""
-
-    def apply(self, experiment: Experiment) -> Experiment:
-        named = {"corpus": self.corpus, "model": self.model, "base_url": self.base_url}
-        moved = {name: value for name, value in named.items() if value}
-        return replace(experiment, data=self.data or experiment.data, judge="", **moved)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
 class Reproduction:
     """A run beside its repetition; `compared` has the repetition as run b.
 
@@ -126,14 +111,15 @@ async def reproduce(
     folder: Path,
     out: Path | None = None,
     *,
-    elsewhere: Elsewhere | None = None,
+    moved: Mapping[str, Any] | None = None,
     tolerance: float | None = None,
     on_begin: Callable[[Mapping[str, tuple[Any, Any]], Path], None] = lambda changed, out: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Reproduction:
     """Repeat a run without cached replies, and compare.
 
-    `on_begin` gets what has changed before the first question. `tolerance` is the share of the answers that may differ:
+    `moved` are settings with another value now, such as the place of the data. `on_begin` gets what has changed before
+    the first question. `tolerance` is the share of the answers that may differ:
     by default 5 % for a model on this machine, any for one at an endpoint. `out` may hold an interrupted repetition of
     this run, but no other run.
     """
@@ -146,7 +132,7 @@ async def reproduce(
             "Ask them again first: the same hoptree run with --retry-failed.",
         )
     kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
-    experiment = (elsewhere or Elsewhere()).apply(experiment_of(run, kind))
+    experiment = replace(experiment_of(run, kind), judge="", **(moved or {}))
     data = _same_questions(experiment, [row.id for row in before])
     corpus = experiment.corpus
     if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():

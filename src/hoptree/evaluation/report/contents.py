@@ -21,6 +21,7 @@ from hoptree.evaluation.report.measures import (
     exact_ids,
     fold_traces,
     has_score,
+    kinds_table,
     mean_cost,
     mean_figure,
     mean_score,
@@ -154,7 +155,9 @@ def group_tables(group: DataGroup) -> list[Table]:
                 tables.append(make_table(f"{group.name}: {TITLES[metric]} by {part}", columns, rows))
     tables += [*module_tables(group), *hypothesis_tables(group), *lookup_tables(group)]
     tables += [draws_table(group), errors_table(group), judges_table(group), routes_table(group)]
-    tables += [replies_table(group), warnings_table(group), _failures(group)]
+    failures = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
+    failed = kinds_table(f"{group.name}: questions that failed", failures, "They count as wrong.")
+    tables += [replies_table(group), warnings_table(group), failed]
     return [table for table in tables if table is not None]
 
 
@@ -186,13 +189,6 @@ def _results(group: DataGroup) -> Table:
     )
     notes = (*NOTES["results"], *(NOTES["yes_no"] if YES_NO in scores else ()))
     return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
-
-
-def _failures(group: DataGroup) -> Table | None:
-    times = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
-    kinds = sorted({kind for _, errors in times for kind in errors})
-    rows = [run.row(count(errors[kind]) for kind in kinds) for run, errors in times if kinds]
-    return make_table(f"{group.name}: questions that failed", kinds, rows, "They count as wrong.")
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:

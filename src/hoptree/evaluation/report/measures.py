@@ -18,7 +18,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
-from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, make_table
+from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
@@ -88,6 +88,18 @@ def run_table(
     known = [(run, by_column) for run in runs if (by_column := cells(run))]
     columns = known[0][1] if known else ()
     return make_table(title, columns, (run.row(by_column.values()) for run, by_column in known), *notes)
+
+
+def kinds_table(title: str, counts: Iterable[tuple[Run, Mapping[str, int] | None]], *notes: str) -> Table | None:
+    """Return a table with a row a run and a column a kind of what was counted; None is not known."""
+    counts = list(counts)
+    kinds = sorted({kind for _, known in counts for kind in known or ()})
+    rows = [
+        run.row(None if known is None else count(known.get(kind, 0)) for kind in kinds)
+        for run, known in counts
+        if kinds
+    ]
+    return make_table(title, kinds, rows, *notes)
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:

@@ -20,6 +20,7 @@ from hoptree.evaluation.report.measures import (
     DataGroup,
     Run,
     fold_traces,
+    kinds_table,
     mean_cost,
     mean_score,
     row_of_runs,
@@ -94,13 +95,7 @@ def judges_table(group: DataGroup) -> Table | None:
 def warnings_table(group: DataGroup) -> Table | None:
     """Return a row for every run and a column for every kind of warning; None if nothing warned."""
     counts = [(run, _warnings_of(run)) for run in group.runs]
-    kinds = sorted({kind for _, known in counts for kind in known or ()})
-    rows = [
-        run.row(None if known is None else count(known.get(kind, 0)) for kind in kinds)
-        for run, known in counts
-        if kinds
-    ]
-    return make_table(f"{group.name}: questions with a warning", kinds, rows, *NOTES["warnings"])
+    return kinds_table(f"{group.name}: questions with a warning", counts, *NOTES["warnings"])
 
 
 def _warnings_of(run: Run) -> dict[str, int] | None:
