@@ -182,21 +182,17 @@ def _report(summary: dict[str, Any], *, priced: bool) -> None:
     if summary["stopped_by"]:
         echo(f"  stopped by the budget of {summary['stopped_by']}; the same command goes on")
     if estimate := summary.get("estimate"):
-        _report_estimate(estimate, priced)
+        seconds = estimate["seconds_like_the_sample"]
+        pace = f", about {seconds:,.0f} s at this pace" if seconds is not None else ""
+        cost = f", cost {estimate['cost']:.4f}" if priced else ""
+        echo(
+            f"  estimate  the other {estimate['passages']:,} passages: {estimate['llm_calls']:,} calls, "
+            f"{estimate['tokens']:,} tokens{cost}, {estimate['facts']:,} facts{pace} "
+            f"({estimate['seconds_one_by_one']:,.0f} s one by one)"
+        )
     if loaded := summary.get("loaded"):
         echo(f"  loaded    {counted(loaded['facts'], 'fact')} as {loaded['source']} into {loaded['graph']}")
     for failure in summary["failed"][:_MAX_LISTED]:
         echo(f"  failed    {failure['passage']}: {failure['message']}")
     if (left := len(summary["failed"]) - _MAX_LISTED) > 0:
         echo(f"  … and {left:,} more: failed.jsonl in {summary['folder']} lists them")
-
-
-def _report_estimate(estimate: dict[str, Any], priced: bool) -> None:
-    seconds = estimate["seconds_like_the_sample"]
-    pace = f", about {seconds:,.0f} s at this pace" if seconds is not None else ""
-    cost = f", cost {estimate['cost']:.4f}" if priced else ""
-    echo(
-        f"  estimate  the other {estimate['passages']:,} passages: {estimate['llm_calls']:,} calls, "
-        f"{estimate['tokens']:,} tokens{cost}, {estimate['facts']:,} facts{pace} "
-        f"({estimate['seconds_one_by_one']:,.0f} s one by one)"
-    )

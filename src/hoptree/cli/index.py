@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from typer.core import TyperGroup
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import rate_bar
-from hoptree.core.errors import ConfigError, CorpusError, InputError
+from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.retrieval import indexing
 from hoptree.retrieval.hippo_retriever import count_facts
@@ -49,9 +48,9 @@ class _BuildIsDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            meant = get_close_matches(args[0], self.commands, 1)
+            meant = closest(args[0], self.commands)
             if meant and not args[0].startswith("-") and not Path(args[0]).exists():
-                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant[0]}'?")
+                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant}'?")
             args = ["build", *args]
         return super().parse_args(ctx, args)
 

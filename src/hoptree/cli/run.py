@@ -84,17 +84,13 @@ def _report(summary: dict[str, Any]) -> None:
     for warning in summary["warnings"]:
         echo(f"  {warning}")
     if estimate := summary.get("estimate"):
-        _report_estimate(summary["questions"], estimate)
-
-
-def _report_estimate(questions: int, estimate: dict[str, Any]) -> None:
-    seconds = estimate["seconds_like_the_sample"]
-    time_taken = f"{estimate['seconds_one_by_one']:,.0f} seconds one by one"
-    time_taken += f", {seconds:,.0f} like the sample" if seconds is not None else ""
-    echo(
-        f"  all {questions:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} tokens, "
-        f"{estimate['cost']:.2f} in money, {time_taken}"
-    )
+        seconds = estimate["seconds_like_the_sample"]
+        like_the_sample = f", {seconds:,.0f} like the sample" if seconds is not None else ""
+        echo(
+            f"  all {summary['questions']:,} would take about {estimate['llm_calls']:,} calls, "
+            f"{estimate['tokens']:,} tokens, {estimate['cost']:.2f} in money, "
+            f"{estimate['seconds_one_by_one']:,.0f} seconds one by one{like_the_sample}"
+        )
 
 
 _SAMPLE_QUESTIONS = 5

@@ -144,11 +144,12 @@ class Linked:
     error: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        asked = self.question
         return {
-            "id": self.question.id,
-            "question": self.question.text,
-            "entity": self.question.entity,
-            "relation": self.question.relation,
+            "id": asked.id,
+            "question": asked.text,
+            "entity": asked.entity,
+            "relation": asked.relation,
             "in_graph": self.in_graph,
             "relation_in_graph": self.relation_in_graph,
             "entities": dict(self.entity_ranks),

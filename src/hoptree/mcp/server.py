@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import hmac
 import inspect
 import json
@@ -21,7 +20,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, StringConstraints, ValidationError
 
 from hoptree import __version__
-from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, public_error, redact, redact_keys
+from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, closest, public_error, redact, redact_keys
 from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
@@ -95,8 +94,8 @@ class _Server(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         known = next((tool.input_schema["properties"] for tool in await self.list_tools() if tool.name == name), None)
         if known is not None and (unknown := next((given for given in arguments if given not in known), None)):
-            close = difflib.get_close_matches(unknown[:_MAX_NAME_CHARS], known, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"It takes {', '.join(known)}."
+            close = closest(unknown[:_MAX_NAME_CHARS], known)
+            hint = f"Did you mean {close}?" if close else f"It takes {', '.join(known)}."
             raise ToolError(f"{name} takes no {unknown[:_MAX_NAME_CHARS]}. {hint}")
         try:
             return await super().call_tool(name, arguments, context)
@@ -166,17 +165,14 @@ class _Tools:
             async with _reporting(ctx.report_progress, outside=self._outside) as listen:
                 yield listen
         except HoptreeError as error:
-            raise ToolError(self._message(error)) from error
+            if not self._outside:
+                raise ToolError(str(error)) from error
+            # Outside of this machine only what is public, with the rest in the log.
+            _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
+            cause, remedy = public_error(error, error.remedy)
+            raise ToolError(f"{cause} {remedy or ASK_OPERATOR}") from error
         finally:
             self._free += 1
-
-    def _message(self, error: HoptreeError) -> str:
-        """Return the text of an error; outside of this machine only what is public, with the rest in the log."""
-        if not self._outside:
-            return str(error)
-        _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
-        cause, remedy = public_error(error, error.remedy)
-        return f"{cause} {remedy or ASK_OPERATOR}"
 
     def _public(self, result: Result) -> Result:
         """Raise the failure of a result, or return it with warnings that the client may read."""
@@ -313,7 +309,11 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             f"{address.host} can be reached from other machines, and no key was set.",
             f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
         )
-    _check_key(key)
+    if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
+        raise ConfigError(  # it could be guessed, or not be sent
+            f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
+            f"Make one: export {KEY}=$(openssl rand -hex 32)",
+        )
     listening = listen(address.host, address.port, remedy="Choose another --http port or host.")
     async with engine:
         app: Any = open_server(engine, outside=True).streamable_http_app(
@@ -359,15 +359,6 @@ def _stop(server: Any) -> None:
     """Stop in order; called again, without waiting for anybody."""
     server.force_exit = server.should_exit
     server.should_exit = True
-
-
-def _check_key(key: str) -> None:
-    """Refuse a key that could be guessed, or not be sent."""
-    if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
-        raise ConfigError(
-            f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
-            f"Make one: export {KEY}=$(openssl rand -hex 32)",
-        )
 
 
 class _KeyGuard:
