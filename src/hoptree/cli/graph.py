@@ -174,7 +174,11 @@ def entity(
         raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
     async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
-        entities = await _resolve(opened, name)
+        try:
+            known = await opened.entity(name)
+        except GraphError:  # it is no id
+            known = None
+        entities = (known,) if known else await opened.entities(name)
         if not entities:
             return (), None, [] if as_json else await _suggest(opened, name)
         around = await opened.facts(
@@ -198,15 +202,6 @@ def entity(
         _show(entities, around)
     if not entities:
         raise typer.Exit(1)
-
-
-async def _resolve(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
-    """Return the entity of an id, else those of a name."""
-    try:
-        known = await graph.entity(name)
-    except GraphError:  # it is no id
-        known = None
-    return (known,) if known else await graph.entities(name)
 
 
 async def _suggest(graph: KnowledgeGraph, name: str) -> list[str]:

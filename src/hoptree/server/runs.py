@@ -18,9 +18,8 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError, redact
 from hoptree.engine.result import read_result
-from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
+from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, summarise, trace_of
 from hoptree.evaluation.statistics import PairedComparison, compare_runs
-from hoptree.evaluation.summary import summarise
 from hoptree.server.error_responses import Refusal
 from hoptree.server.reply_schemas import LIST_ERRORS, READ_ERRORS, AskReply, dataclass_schema, replies
 from hoptree.server.settings import unknown

@@ -18,9 +18,9 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Finished
 from hoptree.engine.registry import Method
 from hoptree.engine.schedule import together
-from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
+from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
 from hoptree.methods.steps.answer import direct_answer
 from hoptree.models.model import Model
