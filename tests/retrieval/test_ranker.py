@@ -198,6 +198,18 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_ranker(tmp_path / "none.json")
 
 
+@pytest.fixture
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank indexes as small as the one of these tests by default."""
+    monkeypatch.setattr("hoptree.retrieval.retriever._MIN_RANKED", 1)
+
+
+def test_auto_does_not_rank_a_small_index(folder: Path, installed: Callable[[str], Path]) -> None:
+    installed(json.dumps(weights(mentioned=1.0)))
+    assert open_retriever(folder).kind == "linked"
+
+
+@pytest.mark.usefixtures("any_size")
 def test_auto_ranks_where_weights_are_installed(folder: Path, installed: Callable[[str], Path], tmp_path: Path) -> None:
     assert open_retriever(folder).kind == "linked"
     with pytest.raises(MissingModel, match="hoptree-weights"):
@@ -211,6 +223,7 @@ def test_auto_ranks_where_weights_are_installed(folder: Path, installed: Callabl
     assert open_retriever(tmp_path / "bare").kind == "bm25"
 
 
+@pytest.mark.usefixtures("any_size")
 @pytest.mark.parametrize("how", ["foreign", "changed"])
 def test_damaged_weights_are_named_and_search_goes_on_without(
     folder: Path, installed: Callable[[str], Path], caplog: pytest.LogCaptureFixture, how: str

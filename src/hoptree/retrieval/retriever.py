@@ -213,6 +213,10 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     return Fused([words, dense], how="weighted", weights=_HYBRID_WEIGHTS)
 
 
+_MIN_RANKED = 200
+"""Passages from which on an index is ranked by default: of fewer, a search finds most, and numpy need not load."""
+
+
 def _default_kind(index: Index, facts: bool) -> str:
     """Choose what an index can do best."""
     if facts:
@@ -222,6 +226,8 @@ def _default_kind(index: Index, facts: bool) -> str:
             return "hippo"
     if not index.manifest.settings.links:
         return "bm25"
+    if index.manifest.passages < _MIN_RANKED:
+        return "linked"
     from hoptree.retrieval.ranker import installed_ranker
 
     try:
