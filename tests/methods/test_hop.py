@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from hoptree.engine.context import Budget
 from hoptree.methods.hop.chooser import frozen_chooser
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.text.names import sentences
 
 TOO_LITTLE = "it promised too little"
 
@@ -374,13 +376,20 @@ def test_an_endpoint_may_say_not_found_and_is_weighed_by_what_its_replies_show()
     assert stood["probability"] == pytest.approx(weights.right(stood["features"]), abs=1e-3)
 
 
-@pytest.mark.parametrize(("cut", "shown"), [(0.0, True), (1.0, False)])
-def test_every_reading_shows_what_is_left_of_the_passages(tmp_path: Path, cut: float, shown: bool) -> None:
+class Telling(Shelf):
+    """A shelf that says of every passage that its first sentence matters."""
+
+    def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
+        return [[0.0] + [-9.0] * (len(sentences(passage.text)) - 1) for passage in passages]
+
+
+@pytest.mark.parametrize(("cut", "shown"), [(False, True), (True, False)])
+def test_every_reading_shows_what_is_left_of_the_passages(tmp_path: Path, cut: bool, shown: bool) -> None:
     script = [*reads(Who="Damien Chazelle", Where="Providence", director=("London", HALF)), plan()]
     script.append(Rule("Providence", step="final"))
     asking(tmp_path)  # writes the chooser
     options = {"chooser": str(tmp_path / "chooser.json"), "effort": "high", "cut": cut}
-    run = Recorded("hop", script, ROOT, Shelf(*FOUND), options=options)
+    run = Recorded("hop", script, ROOT, Telling(*FOUND), options=options)
     readings = [prompt for prompt in run.prompts if "Documents:" in prompt]
     assert len(readings) >= 3, "of the question, of its parts, and of all together"
     assert [("directed by Alfred Hitchcock" in prompt) for prompt in readings] == [shown] * len(readings)
