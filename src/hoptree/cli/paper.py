@@ -15,6 +15,7 @@ from hoptree.core.errors import InputError
 if TYPE_CHECKING:
     from hoptree.evaluation.paper_tables import PaperPart
     from hoptree.evaluation.plan import Planned
+    from hoptree.evaluation.running import RunOptions
 
 _LIST = "list"
 
@@ -36,6 +37,7 @@ def paper(
     budget: options.QuestionBudget = "",
     out: Annotated[Path | None, Option(help="The folder of the runs.  [default: runs/PAPER/TABLE/MODEL]")] = None,
     retry_failed: options.RetryFailed = False,
+    no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Make a table or figure of a paper, and print it in the paper's rows and columns beside the paper's figures.
@@ -55,6 +57,7 @@ def paper(
     from hoptree.engine.context import Budget
     from hoptree.evaluation.paper_tables import check_data, find_part
     from hoptree.evaluation.plan import chosen, read_plan
+    from hoptree.evaluation.running import RunOptions
 
     part = find_part(name, table)
     if part.file is None:
@@ -72,8 +75,9 @@ def paper(
     planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
     folder = out or _default_folder(part, model, limit)
-    work = _make(planned, folder, judges[1:], base_url=base_url, retry_failed=retry_failed, quiet=as_json)
-    run_to_end(work, stays=what_stays("questions", cached=True))
+    ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
+    work = _make(planned, folder, ways, judges[1:], base_url=base_url, quiet=as_json)
+    run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     _show(part, planned, folder, judges, as_json=as_json)
 
 
@@ -85,7 +89,7 @@ def _default_folder(part: PaperPart, model: str, limit: int | None) -> Path:
 
 
 async def _make(
-    planned: list[Planned], out: Path, more_judges: list[str], *, base_url: str, retry_failed: bool, quiet: bool
+    planned: list[Planned], out: Path, ways: RunOptions, more_judges: list[str], *, base_url: str, quiet: bool
 ) -> None:
     """Make all runs, or measurements of boundary awareness; the first judge judges each as it is finished."""
     from hoptree.cli.judge import judge_all
@@ -93,16 +97,15 @@ async def _make(
     from hoptree.cli.run import run_all
     from hoptree.evaluation.boundary import BoundaryExperiment
     from hoptree.evaluation.boundary_run import measure_all
-    from hoptree.evaluation.running import RunOptions
 
-    ways = RunOptions(retry_failed=retry_failed)
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
         with run_bars(quiet) as show:
             await measure_all(planned, out, ways, on_progress=show)
         return
     await run_all(planned, out, ways, at_once=1, quiet=quiet)
     for spec in more_judges:
-        await judge_all([out / run.folder for run in planned], spec, base_url, None, cached=True, quiet=quiet)
+        folders = [out / run.folder for run in planned]
+        await judge_all(folders, spec, base_url, None, cached=ways.cache is not None, quiet=quiet)
 
 
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
@@ -129,6 +132,8 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
     echo(clean(text))
     for path in written:
         echo(f"wrote {path}")
+    for command in part.then:
+        echo(f"then: {command.replace('OUT', str(out))}")
 
 
 def _list(only: str, data: Path, *, as_json: bool) -> None:

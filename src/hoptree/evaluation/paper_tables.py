@@ -65,6 +65,7 @@ class PaperPart:
     differs: str = ""
     absent: str = ""
     says: str = ""
+    then: Sequence[str] = ()
     corpus: str = ""
     judge: str = ""
     questions: Mapping[str, int] | int = field(default_factory=dict)
