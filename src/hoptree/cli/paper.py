@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.progress import run_bars
+from hoptree.cli.run import run_all
 from hoptree.core.errors import InputError
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.paper_tables import PaperPart
-    from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import RunOptions
+from hoptree.engine.context import Budget
+from hoptree.evaluation.boundary import measure_all
+from hoptree.evaluation.experiment import BoundaryExperiment
+from hoptree.evaluation.paper_tables import (
+    PAPERS,
+    PaperPart,
+    check_data,
+    command_for,
+    data_needed,
+    find_part,
+    gpu_models,
+    paper_table,
+    read_paper,
+)
+from hoptree.evaluation.plan import Planned, chosen, read_plan
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.page import make_page, write_text
+from hoptree.evaluation.report.tables import as_markdown
+from hoptree.evaluation.running import RunOptions
 
 _LIST = "list"
 
@@ -24,7 +43,10 @@ def paper(
     name: Annotated[str, Argument(metavar="PAPER|list", help="taikc, ra-isf, treeqa or mind; list names all tables.")],
     table: Annotated[str, Argument(help="table2, figure3, …; with list, only those of this paper.")] = "",
     data: Annotated[Path, Option(help="The folder of the data sets.")] = Path("data"),
-    model: Annotated[str, Option("--model", "-m", help="The model of all runs.  [default: the paper's own]")] = "",
+    model: Annotated[
+        str,
+        Option("--model", "-m", envvar="HOPTREE_MODEL", help="The model of all runs.  [default: the paper's own]"),
+    ] = "",
     judge: Annotated[
         list[str],
         Option(metavar="MODEL", help="Who judges where the paper judges; several times for TAIKC's Table 7."),
@@ -54,11 +76,6 @@ def paper(
     if name == _LIST or not table:
         _list(table if name == _LIST else name, data, as_json=as_json)
         return
-    from hoptree.engine.context import Budget
-    from hoptree.evaluation.paper_tables import check_data, find_part
-    from hoptree.evaluation.plan import chosen, read_plan
-    from hoptree.evaluation.running import RunOptions
-
     part = find_part(name, table)
     if part.file is None:
         if part.command:
@@ -67,16 +84,15 @@ def paper(
     judges = judge or [model or part.judge] * bool(part.judges)
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
         raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
-    settings = options.given(
-        model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url, judge=judges[0] if judges else ""
-    )
+    first = judges[0] if judges else ""
+    settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url, judge=first)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
     planned = read_plan(part.file, data, settings)
     planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
     folder = out or _default_folder(part, model, limit)
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
-    work = _make(planned, folder, ways, judges[1:], base_url=base_url, quiet=as_json)
+    work = _make(planned, folder, ways, judges[1:], quiet=as_json)
     run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     _show(part, planned, folder, judges, as_json=as_json)
 
@@ -89,40 +105,28 @@ def _default_folder(part: PaperPart, model: str, limit: int | None) -> Path:
 
 
 async def _make(
-    planned: list[Planned], out: Path, ways: RunOptions, more_judges: list[str], *, base_url: str, quiet: bool
+    planned: list[Planned], out: Path, ways: RunOptions, more_judges: Sequence[str], *, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness; the first judge judges each as it is finished."""
-    from hoptree.cli.judge import judge_all
-    from hoptree.cli.progress import run_bars
-    from hoptree.cli.run import run_all
-    from hoptree.evaluation.boundary import BoundaryExperiment
-    from hoptree.evaluation.boundary_run import measure_all
-
+    """Make all runs, or measurements of boundary awareness; a further judge finds them finished, and judges."""
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
         with run_bars(quiet) as show:
             await measure_all(planned, out, ways, on_progress=show)
         return
     await run_all(planned, out, ways, at_once=1, quiet=quiet)
-    for spec in more_judges:
-        folders = [out / run.folder for run in planned]
-        await judge_all(folders, spec, base_url, None, cached=ways.cache is not None, quiet=quiet)
+    for judge in more_judges:
+        judged = [replace(run, experiment=replace(run.experiment, judge=judge)) for run in planned]
+        await run_all(judged, out, ways, at_once=1, quiet=quiet)
 
 
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
     """Print the table, or for a figure its tables of the report; write it beside the runs."""
-    from hoptree.evaluation.paper_tables import paper_table
-    from hoptree.evaluation.report.contents import tables_of
-    from hoptree.evaluation.report.measures import read_groups
-    from hoptree.evaluation.report.page import write_page, write_text
-    from hoptree.evaluation.report.tables import as_markdown
-
     tables = [paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
     if part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
         written.append(out / "report.html")
-        write_page(groups, written[-1])
+        write_text(written[-1], make_page(groups))
     text = as_markdown(tables) + (f"\nThe paper's text: {part.says}.\n" if part.says and not part.rows else "")
     write_text(written[0], text)
     if as_json:
@@ -137,8 +141,6 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
 
 
 def _list(only: str, data: Path, *, as_json: bool) -> None:
-    from hoptree.evaluation.paper_tables import PAPERS, read_paper
-
     parts = [part for paper in PAPERS if only in ("", paper) for part in read_paper(paper).parts.values()]
     rows = [_state(part, data) for part in parts or read_paper(only).parts.values()]
     if as_json:
@@ -154,8 +156,6 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:
-    from hoptree.evaluation.paper_tables import command_for, data_needed, gpu_models
-
     needed = data_needed(part)
     missing = [file for file in needed if not (data / file).exists()]
     commands = dict.fromkeys(command_for(file, data) or f"{file}, which no release has" for file in missing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -207,7 +208,7 @@ def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: 
     """Return the paper's rows and columns: our figures with intervals, and the paper's own below each."""
     ours = _Ours(part, planned, out)
     theirs, their_means = _paper_figures(part)
-    axes = _axis_values(part, [*ours.cells, *theirs])
+    axes = _axis_values(part, list(ours.cells), list(theirs))
     columns = _columns(part, axes)
     order = [axis for axis in _AXES if axis in part.rows]
     rows: list[TableRow] = []
@@ -263,11 +264,14 @@ def _paper_values(part: PaperPart) -> dict[str, Sequence[str]]:
     return {"data": part.data, "measure": list(part.measures), "part": list(part.parts)}
 
 
-def _axis_values(part: PaperPart, keys: Sequence[Key]) -> dict[str, list[str]]:
-    """Return the values of each axis: the paper's in its order, then those of our runs."""
+def _axis_values(part: PaperPart, ours: Sequence[Key], theirs: Sequence[Key]) -> dict[str, list[str]]:
+    """Return the values of each axis: our models before the paper's, all else in the order of its longest block."""
     first = _paper_values(part)
+    lengths = Counter(key[-1] for key in theirs)
+    by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
+    keys = {axis: (*by_length, *ours) for axis in _AXES} | {"model": (*ours, *theirs)}
     return {
-        axis: list(dict.fromkeys((*first.get(axis, ()), *(key[place] for key in keys if key[place]))))
+        axis: list(dict.fromkeys((*first.get(axis, ()), *(key[place] for key in keys[axis] if key[place]))))
         for place, axis in enumerate(_AXES)
     }
 
