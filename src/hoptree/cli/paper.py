@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.progress import run_bars
+from hoptree.cli.progress import Show, describe_judge, run_bars, shown
 from hoptree.cli.run import run_all
 from hoptree.core.errors import InputError
 from hoptree.engine.context import Budget
@@ -34,7 +36,8 @@ from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import as_markdown
-from hoptree.evaluation.running import RunOptions
+from hoptree.evaluation.running import JudgeProgress, RunOptions, judge_run
+from hoptree.models import open_model
 
 _LIST = "list"
 
@@ -84,15 +87,14 @@ def paper(
     judges = judge or [model or part.judge] * bool(part.judges)
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
         raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
-    first = judges[0] if judges else ""
-    settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url, judge=first)
+    settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
     planned = read_plan(part.file, data, settings)
     planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
     folder = out or _default_folder(part, model, limit)
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
-    work = _make(planned, folder, ways, judges[1:], quiet=as_json)
+    work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
     run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     _show(part, planned, folder, judges, as_json=as_json)
 
@@ -105,17 +107,27 @@ def _default_folder(part: PaperPart, model: str, limit: int | None) -> Path:
 
 
 async def _make(
-    planned: list[Planned], out: Path, ways: RunOptions, more_judges: Sequence[str], *, quiet: bool
+    planned: list[Planned], out: Path, ways: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness; a further judge finds them finished, and judges."""
+    """Make all runs, or measurements of boundary awareness, and judge; no two models are in memory at once."""
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
+        if judges:
+            planned = [replace(run, experiment=replace(run.experiment, judge=judges[0])) for run in planned]
         with run_bars(quiet) as show:
             await measure_all(planned, out, ways, on_progress=show)
         return
     await run_all(planned, out, ways, at_once=1, quiet=quiet)
-    for judge in more_judges:
-        judged = [replace(run, experiment=replace(run.experiment, judge=judge)) for run in planned]
-        await run_all(judged, out, ways, at_once=1, quiet=quiet)
+    for spec in judges:
+        at = base_url if spec.startswith("openai/") else ""
+        async with aclosing(open_model(spec, base_url=at)) as judge:
+            for run in planned:
+                with shown(quiet) as bar:
+                    progress = partial(_show_judge, bar)
+                    await judge_run(out / run.folder, judge, cache=ways.cache, on_progress=progress)
+
+
+def _show_judge(bar: Show, now: JudgeProgress) -> None:
+    bar(now.done, now.total, lambda: describe_judge(now))
 
 
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
