@@ -1,6 +1,6 @@
-"""Write the reference pages from the code: commands, events and HTTP routes.
+"""Write the reference pages from the code: commands, events, HTTP routes, and what of the papers is here.
 
-    python docs/generate.py            # write docs/reference/cli.md, events.md and http.md
+    python docs/generate.py            # write docs/reference/cli.md, events.md, http.md and papers.md
     python docs/generate.py --check    # exit 1 where one of them is not up to date
 
 `hoptree methods docs --out docs/reference/methods.md` writes the page of the methods.
@@ -20,7 +20,12 @@ _HEADER = "<!-- Written by docs/generate.py: edit the code, not this page. -->\n
 
 
 def main() -> int:
-    pages: dict[str, Callable[[], Iterator[str]]] = {"cli.md": commands, "events.md": events, "http.md": routes}
+    pages: dict[str, Callable[[], Iterator[str]]] = {
+        "cli.md": commands,
+        "events.md": events,
+        "http.md": routes,
+        "papers.md": papers,
+    }
     stale = []
     for name, page in pages.items():
         text = _HEADER + "\n".join(page()) + "\n"
@@ -111,6 +116,85 @@ def routes() -> Iterator[str]:
         for verb, operation in operations.items():
             text = operation.get("description") or operation.get("summary") or ""
             yield f"| `{verb.upper()} {path}` | {_cell(text)} | {', '.join(sorted(operation['responses']))} |"
+
+
+def papers() -> Iterator[str]:
+    """Every step, hyperparameter, ablation, table and figure of the papers, and how it is here."""
+    from hoptree.evaluation.paper_tables import PAPERS, read_paper
+
+    yield "# The papers, item by item\n"
+    yield "`same` is as the paper has it; what differs or is not here says why. `hoptree paper PAPER TABLE` makes a"
+    yield "table, and `hoptree paper list` says what it needs. From the `paper.toml` beside the"
+    yield "[experiment files](../../experiments/README.md), these files, and the options of the methods.\n"
+    for name, title in PAPERS.items():
+        yield f"## {title}\n"
+        yield from _paper(read_paper(name))
+
+
+def _paper(paper: Any) -> Iterator[str]:
+    from hoptree.engine.registry import find_method
+    from hoptree.training.lora.dataset import Recipe
+
+    method, recipe = find_method(paper.method), Recipe()
+    defaults = {option.name: option.default for option in method.options}
+    yield "| step of the algorithm | here |\n|---|---|"
+    for step in paper.steps:
+        yield f"| {_cell(step['name'])} | {_how(step)} |"
+    yield "\n| hyperparameter | paper | default here | here |\n|---|---|---|---|"
+    for fact in paper.hyperparameters:
+        option, setting = fact.get("option"), fact.get("setting")
+        value = defaults[option] if option else getattr(recipe, setting) if setting else ""
+        wanted = None if fact.get("unset") else fact.get("paper", "")
+        if wanted != value and "differs" not in fact:
+            raise SystemExit(f"{paper.name}: {fact['name']} is {value!r} here, not {wanted!r}: say why it differs.")
+        named = f"`{option or setting}={_value(value)}`" if option or setting else ""
+        yield f"| {fact['name']} | {_value(fact.get('paper', 'not given'))} | {named} | {_how(fact)} |"
+    yield "\n| ablation | run | here |\n|---|---|---|"
+    for fact in paper.ablations:
+        yield f"| {fact['name']} | {fact['run']} | {_how(fact)} |"
+    yield "\n| table or figure | shows | made by | here |\n|---|---|---|---|"
+    first: dict[Path, str] = {}
+    for part in paper.parts.values():
+        title = part.title.partition(", ")[2]
+        same_runs = first.setdefault(part.file, title) if part.file else title
+        how = _how_made(part) if same_runs == title else f"differs because it is drawn of the runs of {same_runs}"
+        yield f"| {title} | {part.about} | {_maker(part)} | {how} |"
+    yield f"\n| option of `{method.name}` that leaves the paper | why it is there |\n|---|---|"
+    leaving = method.deviations({})
+    for option, reason in method.beyond.items():
+        yield f"| `{option}`{' (the default)' if option in leaving else ''} | {_cell(reason)} |"
+    if method.differs:
+        yield f"| always | {_cell(method.differs)} |"
+    yield ""
+
+
+def _maker(part: Any) -> str:
+    from hoptree.evaluation.plan import read_plan
+
+    if part.file is None:
+        return f"`{part.command}`" if part.command else ""
+    runs = len(read_plan(part.file, Path("DATA")))
+    place = f"experiments/{part.paper}/{part.file.name}"
+    return f"[{part.file.name}](../../{place}), {runs} runs"
+
+
+def _how_made(part: Any) -> str:
+    from hoptree.evaluation.paper_tables import differences
+
+    reasons = "; ".join(line.rstrip(".") for line in differences(part)) if part.file else part.differs
+    return _how({"absent": part.absent} if part.absent else {"differs": reasons} if reasons else {})
+
+
+def _how(fact: Any) -> str:
+    if fact.get("absent"):
+        return f"not here because {_cell(fact['absent'])}"
+    return f"differs because {_cell(fact['differs'])}" if fact.get("differs") else "same"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "on", False: "off", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

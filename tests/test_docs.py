@@ -93,3 +93,18 @@ def test_the_reference_is_up_to_date() -> None:
 def test_the_readme_fits_on_a_page() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 130 and "@@" not in text
+
+
+def test_every_item_of_the_papers_is_the_same_or_says_why_not() -> None:
+    lines = (ROOT / "docs" / "reference" / "papers.md").read_text(encoding="utf-8").splitlines()
+    ends = (" same |", "differs because ", "not here because ")
+    counted, state = 0, False
+    for line in lines:
+        if not line.startswith("|"):
+            state = False
+        elif line.endswith("| here |"):
+            state = True
+        elif state and not line.startswith("|---"):
+            counted += 1
+            assert line.endswith(ends[0]) or any(f"| {words}" in line for words in ends[1:]), line
+    assert counted > 100

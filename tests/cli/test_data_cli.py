@@ -1,4 +1,4 @@
-"""`hoptree eval data`: list, get and sample at the command line, and a run over what they make."""
+"""`hoptree data`: list, get and sample at the command line, and a run over what they make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 def data(here: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {"NO_PROXY": "127.0.0.1", "XDG_CACHE_HOME": str(here / "cache")}
-    return call("eval", "data", *map(str, arguments), folder=here, environment=environment)
+    return call("data", *map(str, arguments), folder=here, environment=environment)
 
 
 def many(here: Path, kinds: dict[str, int]) -> Path:
@@ -101,7 +101,7 @@ def test_a_killed_download_goes_on(tmp_path: Path) -> None:
     content = RELEASES["hotpotqa", "dev"]["hotpot_dev_distractor_v1.json"]
     with hub({"/h.json": content + b" " * 4_000_000}) as address:
         Hub.pause = 2_000_000
-        command = [sys.executable, "-m", "hoptree", "eval", "data", "get", "hotpotqa", "--url", f"{address}/h.json"]
+        command = [sys.executable, "-m", "hoptree", "data", "get", "hotpotqa", "--url", f"{address}/h.json"]
         environment = {**os.environ, "NO_PROXY": "127.0.0.1"}
         child = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
         part = tmp_path / "data" / "hotpotqa" / ".downloads" / "h.json.part"
@@ -134,7 +134,8 @@ def test_list_says_what_is_here_and_which_tables_need_it(tmp_path: Path) -> None
     assert rows["iirc"]["missing"] == ["corpus.jsonl", "dev.jsonl"]
     assert "    for mind/table1, mind/table2" in lines
     assert rows["bamboogle"]["in_no_release"] == ["corpus.jsonl"]
-    assert "There are no experiment files in experiments" in data(tmp_path, "list", "iirc").stdout
+    assert "    for mind/table1, mind/table2" in data(tmp_path, "list", "iirc").stdout, "ours, wherever it is called"
+    assert "There are no experiment files in x" in data(tmp_path, "list", "iirc", "--experiments", "x").stdout
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_has_the_paper_s_mixture(tmp_path: Path) -> None:

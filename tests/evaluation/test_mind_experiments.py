@@ -181,3 +181,14 @@ def test_table_1_from_the_file_to_the_spread_over_draws(prepared: tuple[Path, Pa
     drawn = section(report, "StrategyQA: over demonstration draws")
     rows = re.findall(r"^\| ([^|]+) \| `[^`]+` \| 3 \|", drawn, re.MULTILINE)
     assert set(rows) == {"DRAGIN", "SeaKR", "FLARE", "No filter", "Confidence", "CoT", "CoT+Confidence"}
+
+
+def test_table_1_in_the_papers_rows_is_a_mean_over_draws(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    data, script = prepared
+    only = [part for name in ("HotpotQA", *(f"CoT, draw {n}" for n in range(3))) for part in ("--only", name)]
+    how = ("--data", data, "--model", f"scripted/{script}", *only, "--out", tmp_path / "runs", "--no-cache", "--json")
+    (table,) = json.loads(invoke("paper", "mind", "table1", *how))["tables"]
+    rows = {row["run"]: row for row in table["rows"]}
+    ours, theirs = rows[f"CoT, scripted/{script}"], rows["CoT, Llama-3.1-8B"]
+    assert ours["HotpotQA EM"]["after"] == "± 0.0 over 3 draws" and ours["IIRC EM"] is None
+    assert (theirs["HotpotQA EM"]["value"], theirs["id"]) == (34.5, "paper")

@@ -105,6 +105,19 @@ def test_table_7_from_the_file_to_the_report(tmp_path: Path) -> None:
     assert "| RA-ISF robust: " in work
 
 
+def test_tables_4_and_7_in_the_papers_rows(tmp_path: Path) -> None:
+    where = prepared(tmp_path, "nq", "triviaqa", "hotpotqa", "strategyqa", "2wikimultihopqa")
+    only = ("--only", "StrategyQA", "--only", "RA-ISF", "--json")
+    (searches,) = json.loads(invoke("paper", "ra-isf", "table4", *where, *only))["tables"]
+    ours, theirs = searches["rows"][:2]
+    assert (ours["StrategyQA Ret"]["value"], ours["StrategyQA Sub"]["value"]) == (2.0, 3.0)
+    assert (theirs["run"], theirs["StrategyQA Sub"]["value"]) == ("RA-ISF, Llama-2-13B", 6.8)
+    again = [*where[:4], "--out", tmp_path / "table7", "--no-cache"]
+    (work,) = json.loads(invoke("paper", "ra-isf", "table7", *again, *only))["tables"]
+    shares = {row["run"]: row["StrategyQA WR"]["value"] for row in work["rows"] if row["id"] == "here"}
+    assert list(shares.values()) == [0.0, 0.0, 100.0] and list(shares)[2].startswith("RA-ISF Task-Decomposition")
+
+
 @pytest.mark.parametrize(("name", "option", "end"), [("figure2", "depth", 5), ("figures3-4", "k", 9)])
 def test_figures_2_to_4_are_lines_in_the_report(tmp_path: Path, name: str, option: str, end: int) -> None:
     invoke("run", FOLDER / f"{name}.yaml", *prepared(tmp_path, "nq", "triviaqa"))

@@ -120,3 +120,21 @@ def test_the_small_model_from_the_file_to_the_report(prepared: dict[str, Path], 
     verdicts = section(report, "2wikimultihopqa: verdicts and updates")
     assert re.search(r"\| hybrid \| `\w+` \| 1 \| 1\.00 ", verdicts), "one tree, one update"
     assert "| robust, text |" in verdicts and "| one reading |" in section(report, "2wikimultihopqa: by what the graph")
+
+
+def test_tables_4_to_7_in_the_papers_rows(prepared: dict[str, Path], tmp_path: Path) -> None:
+    model = f"scripted/{prepared['model']}"
+    how = ("--data", prepared["data"], "--graph", prepared["graph"], "--model", model, "--only", "AdvHotpotQA")
+    here = ("--no-cache", "--json")
+
+    def rows(name: str) -> dict[tuple[str, str], dict[str, Any]]:
+        (table,) = json.loads(invoke("paper", "treeqa", name, *how, *here, "--out", tmp_path / name))["tables"]
+        return {(row["run"].removesuffix(f", {model}"), row["id"]): row for row in table["rows"]}
+
+    assert rows("table5")["TreeQA, level", "here"]["Tokens"]["value"] > 0
+    gold = rows("table6")
+    assert gold["Hybrid", "here"]["Recall"]["value"] == 100.0 > gold["Graph, DeepSeek-V3", "paper"]["Recall"]["value"]
+    updates = rows("table7")
+    assert updates[model, "here"]["AdvHotpotQA"]["value"] == 1.0 and updates[model, "here"]["WebQSP"] is None
+    assert updates["GPT-3.5-turbo", "paper"]["AdvHotpotQA"]["value"] == 1.45
+    assert rows("table4")["DR", "here"][model] is not None

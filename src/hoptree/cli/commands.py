@@ -26,6 +26,8 @@ COMMANDS = {
     "Evaluate": {
         "run": ("run:run", "Put a file of questions to a method; keep answers, traces and scores."),
         "eval": ("main:evaluation", "Compare, report, judge, tune and reproduce runs; measure retrieval."),
+        "data": ("data:app", "Get public data sets in our layout, and draw the papers' samples."),
+        "paper": ("paper:paper", "Make a table or figure of a paper, beside the paper's own figures."),
     },
     "Models and methods": {
         "models": ("machine:models_app", "List the models that run inside Hoptree, and fetch them."),
@@ -54,9 +56,6 @@ EVALUATION_COMMANDS = {
         "judge": ("judge:judge", "Have a model decide which answers of a run are right."),
         "reproduce": ("report:reproduce", "Run a run again, and say whether it came out the same."),
         "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
-    },
-    "Questions": {
-        "data": ("data:app", "Get public data sets in our layout, and draw the papers' samples."),
     },
     "Parts of a method": {
         "retrieval": ("search:eval_retrieval", "Measure how many gold passages a retriever finds."),

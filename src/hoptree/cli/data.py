@@ -1,4 +1,4 @@
-"""`hoptree eval data`: public data sets turned into our layout, what needs them, and the papers' samples."""
+"""`hoptree data`: public data sets turned into our layout, what needs them, and the papers' samples."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ app = typer.Typer(
     help="""Get the public data sets in our layout: DATA/NAME/dev.jsonl with DATA/NAME/corpus.jsonl.gz.
 
 \b
-hoptree eval data list --data DATA                       what there is, what is here, and which tables need it
-hoptree eval data get hotpotqa --data DATA               fetch it, and turn it into our layout
-hoptree eval data get hotpotqa --data DATA --from FILE   the same from your own download: file, folder or archive
-hoptree eval data sample hotpotqa --paper taikc --seed 1 --data DATA --out ids.txt
+hoptree data list --data DATA                       what there is, what is here, and which tables need it
+hoptree data get hotpotqa --data DATA               fetch it, and turn it into our layout
+hoptree data get hotpotqa --data DATA --from FILE   the same from your own download: file, folder or archive
+hoptree data sample hotpotqa --paper taikc --seed 1 --data DATA --out ids.txt
 hoptree run experiments/taikc/table2.yaml --data DATA --only HotpotQA --ids ids.txt --model SPEC --out runs/table2
 """,
 )
@@ -44,13 +44,15 @@ Data = Annotated[Path, Option("--data", help="The folder of all data sets.")]
 def list_sets(
     name: Annotated[str, Argument(help="One data set.  [default: all]")] = "",
     data: Data = Path("data"),
-    experiments: Annotated[Path, Option(help="The folder of the experiment files.")] = Path("experiments"),
+    experiments: Annotated[Path | None, Option(help="The folder of the experiment files.  [default: ours]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
     from hoptree.evaluation.datasets.fetch import read_record
     from hoptree.evaluation.datasets.releases import find_set, needed_by, public_sets
+    from hoptree.evaluation.plan import experiments_folder
 
+    experiments = experiments or experiments_folder()
     needs = needed_by(experiments)
     rows = []
     for public in [find_set(name)] if name else public_sets().values():
@@ -117,7 +119,7 @@ def _size(size: int) -> str:
 @app.command()
 @stoppable("What was fetched is kept, and older files are as they were: the same command goes on.")
 def get(
-    name: Annotated[str, Argument(help="A name from hoptree eval data list.")],
+    name: Annotated[str, Argument(help="A name from hoptree data list.")],
     data: Data = Path("data"),
     split: Annotated[str, Option(help="Which of its files: dev, train, dev_open, …  [default: its first]")] = "",
     sources: Annotated[
@@ -142,10 +144,10 @@ def get(
     Hoptree knows, or that of --sha256; else its digest is printed. NAME/release.json keeps where files come from.
 
     \b
-    hoptree eval data get hotpotqa --data DATA
-    hoptree eval data get 2wikimultihopqa --data DATA --from ~/Downloads/data_ids_april7.zip
-    hoptree eval data get iirc --data DATA --from iirc_train_dev.tgz --from context_articles.tar.gz
-    hoptree eval data get nq --split dev_open --data DATA --url https://mirror.example/NQ-open.dev.jsonl
+    hoptree data get hotpotqa --data DATA
+    hoptree data get 2wikimultihopqa --data DATA --from ~/Downloads/data_ids_april7.zip
+    hoptree data get iirc --data DATA --from iirc_train_dev.tgz --from context_articles.tar.gz
+    hoptree data get nq --split dev_open --data DATA --url https://mirror.example/NQ-open.dev.jsonl
     """
     from hoptree.evaluation.datasets import fetch
     from hoptree.evaluation.datasets.releases import find_set
@@ -211,9 +213,9 @@ def sample(
     --paper draws as many of each type as they have, not the same ones.
 
     \b
-    hoptree eval data sample hotpotqa --data DATA --paper taikc --seed 1 --out hotpotqa.txt
-    hoptree eval data sample hotpotqa --data DATA --count 500 --seed 1 --out hotpotqa.txt
-    hoptree eval data sample dev.jsonl --of "2 hops=100" --of "3 hops=50" --seed 1 --out ids.txt
+    hoptree data sample hotpotqa --data DATA --paper taikc --seed 1 --out hotpotqa.txt
+    hoptree data sample hotpotqa --data DATA --count 500 --seed 1 --out hotpotqa.txt
+    hoptree data sample dev.jsonl --of "2 hops=100" --of "3 hops=50" --seed 1 --out ids.txt
     """
     from hoptree.evaluation.datasets.reading import read_examples, write_ids
     from hoptree.evaluation.datasets.releases import find_set, paper_sample

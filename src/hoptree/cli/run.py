@@ -197,7 +197,7 @@ def run(
         ray=ray,
     )
     with _folder(out, dry_run) as folder:
-        work = _run_all(planned, folder, ways, at_once=at_once, quiet=as_json)
+        work = run_all(planned, folder, ways, at_once=at_once, quiet=as_json)
         summaries = run_to_end(work, stays=what_stays("questions" if out else "", cached=not no_cache))
     if out is None:
         summaries = [{**summary, "folder": None} for summary in summaries]
@@ -235,7 +235,7 @@ def _plan(
     return [Planned("", "", (), single)]
 
 
-async def _run_all(
+async def run_all(
     planned: list[Planned], out: Path, ways: RunOptions, *, at_once: int, quiet: bool
 ) -> list[dict[str, Any]]:
     """Make all runs under one limit of money, so many at once; a model that several use is loaded once.

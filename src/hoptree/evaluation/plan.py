@@ -54,6 +54,13 @@ class Planned:
         return Path(*(_plain(name) for name in (self.data_name, self.run_name) if name))
 
 
+def experiments_folder() -> Path:
+    """Return the folder of the experiment files: that of the package, or of the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    packaged = package / "experiments"
+    return packaged if packaged.is_dir() else package.parents[1] / "experiments"
+
+
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 

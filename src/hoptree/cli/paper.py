@@ -1,0 +1,185 @@
+"""`hoptree paper`: make a table or figure of a paper, and print it beside the paper's own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from hoptree.cli import options
+from hoptree.cli.console import clean, counted, echo, print_json, what_stays
+from hoptree.cli.console import run as run_to_end
+from hoptree.cli.progress import Show, describe_judge, run_bars, shown
+from hoptree.cli.run import run_all
+from hoptree.core.errors import InputError
+from hoptree.engine.context import Budget
+from hoptree.evaluation.boundary import measure_all
+from hoptree.evaluation.experiment import BoundaryExperiment
+from hoptree.evaluation.paper_tables import (
+    PAPERS,
+    PaperPart,
+    check_data,
+    command_for,
+    data_needed,
+    find_part,
+    gpu_models,
+    paper_table,
+    read_paper,
+)
+from hoptree.evaluation.plan import Planned, chosen, read_plan
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.page import make_page, write_text
+from hoptree.evaluation.report.tables import as_markdown
+from hoptree.evaluation.running import JudgeProgress, RunOptions, judge_run
+from hoptree.models import open_model
+
+_LIST = "list"
+
+
+def paper(
+    name: Annotated[str, Argument(metavar="PAPER|list", help="taikc, ra-isf, treeqa or mind; list names all tables.")],
+    table: Annotated[str, Argument(help="table2, figure3, …; with list, only those of this paper.")] = "",
+    data: Annotated[Path, Option(help="The folder of the data sets.")] = Path("data"),
+    model: Annotated[
+        str,
+        Option("--model", "-m", envvar="HOPTREE_MODEL", help="The model of all runs.  [default: the paper's own]"),
+    ] = "",
+    judge: Annotated[
+        list[str],
+        Option(metavar="MODEL", help="Who judges where the paper judges; several times for TAIKC's Table 7."),
+    ] = [],  # noqa: B006 - typer copies it
+    limit: Annotated[int | None, Option(min=1, help="Only N questions of each data set, for a rehearsal.")] = None,
+    only: options.Only = [],  # noqa: B006 - typer copies it
+    corpus: Annotated[str | None, Option(help="An index or wikipedia, in the place of the data sets' own.")] = None,
+    graph: options.Graph = None,
+    base_url: options.BaseURL = "",
+    budget: options.QuestionBudget = "",
+    out: Annotated[Path | None, Option(help="The folder of the runs.  [default: runs/PAPER/TABLE/MODEL]")] = None,
+    retry_failed: options.RetryFailed = False,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a table or figure of a paper, and print it in the paper's rows and columns beside the paper's figures.
+
+    It runs the experiment file of the table, judges where the paper judges, and says what differs: model, documents,
+    questions. Without --judge the model itself judges. The same command goes on where it was ended.
+
+    \b
+    hoptree paper list
+    hoptree paper taikc table2 --data DATA --model openai/NAME --limit 20
+    hoptree paper taikc table2 --data DATA --model openai/NAME --judge openai/JUDGE
+    hoptree paper ra-isf table1 --data DATA --model local/qwen2.5-1.5b --only HotpotQA --only RA-ISF
+    """
+    if name == _LIST or not table:
+        _list(table if name == _LIST else name, data, as_json=as_json)
+        return
+    part = find_part(name, table)
+    if part.file is None:
+        if part.command:
+            raise InputError(f"{part.title} ({part.about}) is made by another command.", f"Give {part.command}.")
+        raise InputError(f"{part.title} is not here: {part.absent}.", "hoptree paper list names those that are.")
+    judges = judge or [model or part.judge] * bool(part.judges)
+    if len(set(judges)) < part.judges or (part.judges and not all(judges)):
+        raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
+    settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
+    settings |= {"budget": Budget.parse(budget)} if budget else {}
+    planned = read_plan(part.file, data, settings)
+    planned = chosen(planned, only) if only else planned
+    check_data(part, planned, data)
+    folder = out or _default_folder(part, model, limit)
+    ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
+    work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
+    run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    _show(part, planned, folder, judges, as_json=as_json)
+
+
+def _default_folder(part: PaperPart, model: str, limit: int | None) -> Path:
+    """Return a folder that figures of one file share, and runs of other questions or models do not."""
+    assert part.file is not None
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
+    return Path("runs") / part.paper / part.file.stem / f"{plain or 'own-models'}{f'-{limit}' if limit else ''}"
+
+
+async def _make(
+    planned: list[Planned], out: Path, ways: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
+) -> None:
+    """Make all runs, or measurements of boundary awareness, and judge; no two models are in memory at once."""
+    if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
+        if judges:
+            planned = [replace(run, experiment=replace(run.experiment, judge=judges[0])) for run in planned]
+        with run_bars(quiet) as show:
+            await measure_all(planned, out, ways, on_progress=show)
+        return
+    await run_all(planned, out, ways, at_once=1, quiet=quiet)
+    for spec in judges:
+        at = base_url if spec.startswith("openai/") else ""
+        async with aclosing(open_model(spec, base_url=at)) as judge:
+            for run in planned:
+                with shown(quiet) as bar:
+                    progress = partial(_show_judge, bar)
+                    await judge_run(out / run.folder, judge, cache=ways.cache, on_progress=progress)
+
+
+def _show_judge(bar: Show, now: JudgeProgress) -> None:
+    bar(now.done, now.total, lambda: describe_judge(now))
+
+
+def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
+    """Print the table, or for a figure its tables of the report; write it beside the runs."""
+    tables = [paper_table(part, planned, out, judges)] if part.rows else []
+    written = [out / f"{part.name}.md"]
+    if part.name.startswith("figure"):
+        groups = read_groups([out / run.folder for run in planned])
+        tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
+        written.append(out / "report.html")
+        write_text(written[-1], make_page(groups))
+    text = as_markdown(tables) + (f"\nThe paper's text: {part.says}.\n" if part.says and not part.rows else "")
+    write_text(written[0], text)
+    if as_json:
+        made = {"tables": [table.as_dict() for table in tables], "files": [str(path) for path in written]}
+        print_json({"paper": part.paper, "name": part.name, "folder": str(out), **made})
+        return
+    echo(clean(text))
+    for path in written:
+        echo(f"wrote {path}")
+    for command in part.then:
+        echo(f"then: {command.replace('OUT', str(out))}")
+
+
+def _list(only: str, data: Path, *, as_json: bool) -> None:
+    parts = [part for paper in PAPERS if only in ("", paper) for part in read_paper(paper).parts.values()]
+    rows = [_state(part, data) for part in parts or read_paper(only).parts.values()]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        echo(f"{row['paper']} {row['name']}: {row['about']}")
+        echo(f"    {row['state']}: {row['how']}")
+        for command in row["get"]:
+            echo(f"    needs data: {command}")
+        if row["gpu"]:
+            echo(f"    needs a GPU for {', '.join(row['gpu'])}; another --model may not")
+
+
+def _state(part: PaperPart, data: Path) -> dict[str, Any]:
+    needed = data_needed(part)
+    missing = [file for file in needed if not (data / file).exists()]
+    commands = dict.fromkeys(command_for(file, data) or f"{file}, which no release has" for file in missing)
+    file = f"{part.paper}/{part.file.name}" if part.file else ""
+    return {
+        "paper": part.paper,
+        "name": part.name,
+        "about": part.about,
+        "state": part.state,
+        "how": file or part.command or part.absent,
+        "data": sorted({file.partition("/")[0] for file in needed}),
+        "missing": missing,
+        "get": list(commands),
+        "gpu": gpu_models(part),
+    }

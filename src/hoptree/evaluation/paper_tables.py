@@ -1,0 +1,437 @@
+"""The papers' tables and figures: what makes each, what it needs, and our figures beside the paper's own.
+
+Each folder of experiment files of a paper has a `paper.toml`, which lists its tables and figures with their numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.evaluation.datasets.releases import public_sets
+from hoptree.evaluation.judge import agreement, read_judgements
+from hoptree.evaluation.plan import Planned, experiments_folder
+from hoptree.evaluation.report.contents import mean_number, modules_of, workload
+from hoptree.evaluation.report.hypothesis_trees import gold_found, trees_of
+from hoptree.evaluation.report.measures import (
+    COSTS,
+    DataGroup,
+    Run,
+    exact_ids,
+    mean_cost,
+    mean_figure,
+    mean_score,
+    read_groups,
+)
+from hoptree.evaluation.report.run_tables import read_boundary
+from hoptree.evaluation.report.tables import Number, Table, TableRow, count, percent, points
+from hoptree.evaluation.run_folder import RUN
+
+PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}
+"""The papers by the folders of their experiment files."""
+_AXES = ("run", "part", "data", "measure", "model")
+_DRAW = ", draw "
+_DIFFERS = "What differs from the paper"
+_BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
+_COUNT_MEASURES = ("boundary:number",)
+"""Measures that an average leaves out."""
+_HERE, _PAPER = "here", "paper"
+"""The ids of rows: ours, and the paper's own."""
+
+Key = tuple[str, ...]
+"""A value for each of `_AXES`; "" where a table does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPart:
+    """A table or figure of a paper; `experiments/taikc/paper.toml` explains the fields.
+
+    `corpus`, `judge` and `questions` are the paper's own.
+    """
+
+    paper: str
+    name: str
+    about: str
+    file: Path | None = None
+    command: str = ""
+    differs: str = ""
+    absent: str = ""
+    says: str = ""
+    then: Sequence[str] = ()
+    corpus: str = ""
+    judge: str = ""
+    questions: Mapping[str, int] | int = field(default_factory=dict)
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    data: Sequence[str] = ()
+    models: Sequence[str] = ()
+    runs: Sequence[str] = ()
+    measures: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    average: str = ""
+    left_out: Sequence[str] = ()
+    report: Sequence[str] = ()
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        kind = self.name.rstrip("0123456789")
+        return f"{PAPERS[self.paper]}, {kind.capitalize()} {self.name.removeprefix(kind)}"
+
+    @property
+    def judges(self) -> int:
+        """How many judges it needs at least."""
+        measures = self.measures.values()
+        return 2 if "agreement" in measures else int(any(name.endswith(("judge", "judged")) for name in measures))
+
+    @property
+    def state(self) -> str:
+        return "here" if self.file else "another command" if self.command else "not here"
+
+    def plan(self) -> Mapping[str, Any]:
+        """Return the experiment file as it is written."""
+        import yaml
+
+        plan = yaml.safe_load(self.file.read_text(encoding="utf-8")) if self.file else {}
+        return plan if isinstance(plan, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper: its method, its tables and figures, and what it says of the algorithm, each as `paper.toml` has it."""
+
+    name: str
+    method: str
+    parts: Mapping[str, PaperPart]
+    steps: Sequence[Mapping[str, Any]]
+    hyperparameters: Sequence[Mapping[str, Any]]
+    ablations: Sequence[Mapping[str, Any]]
+
+
+@cache
+def read_paper(name: str) -> Paper:
+    """Return a paper by the name of its folder; an unknown one is an error that names the closest."""
+    if name not in PAPERS:
+        near = closest(name.casefold().replace("_", "-"), PAPERS)
+        remedy = f"Did you mean {near}?" if near else f"There are {', '.join(PAPERS)}."
+        raise ConfigError(f"There is no paper '{name}'.", remedy)
+    folder = experiments_folder() / name
+    content = tomllib.loads((folder / "paper.toml").read_text(encoding="utf-8"))
+    common = {key: content[key] for key in ("corpus", "judge", "questions") if key in content}
+    known = {part.name for part in fields(PaperPart)}
+    parts = {}
+    for key, facts in content.items():
+        if key.startswith(("table", "figure")):
+            if unknown := facts.keys() - known:
+                raise ConfigError(f"{folder / 'paper.toml'}: {key} has no '{unknown.pop()}'.", "See taikc/paper.toml.")
+            file = {"file": folder / facts["file"]} if "file" in facts else {}
+            parts[key] = PaperPart(name, key, **{**common, **facts, **file})
+    listed = (content.get(key, []) for key in ("step", "hyperparameter", "ablation"))
+    return Paper(name, content["method"], parts, *listed)
+
+
+def find_part(paper: str, name: str) -> PaperPart:
+    """Return a table or figure by its name: table2, "Table 2"."""
+    parts = read_paper(paper).parts
+    wanted = "".join(name.casefold().split())
+    if wanted not in parts:
+        near = closest(wanted, parts)
+        remedy = f"Did you mean {near}?" if near else f"hoptree paper list {paper} names them."
+        raise ConfigError(f"{paper} has no '{name}'.", remedy)
+    return parts[wanted]
+
+
+def differences(part: PaperPart) -> list[str]:
+    """Return what the experiment file says of how it differs from the paper, point by point."""
+    _, found, text = str(part.plan().get("about", "")).partition(_DIFFERS)
+    lines: list[str] = []
+    for line in text.lstrip(": \n").splitlines() if found else ():
+        if line.strip().startswith("- ") or not lines:
+            lines.append(line.strip().removeprefix("- "))
+        elif line.strip():
+            lines[-1] += f" {line.strip()}"
+    return lines
+
+
+def gpu_models(part: PaperPart) -> list[str]:
+    """Return the models of the file that are loaded into this machine, for which it needs a GPU."""
+    plan = part.plan()
+    roles = [settings.get("roles") or {} for settings in (plan.get("runs") or {}).values()]
+    specs = [*(plan.get("models") or {}).values(), *(spec for models in roles for spec in models.values())]
+    return list(dict.fromkeys(str(spec) for spec in specs if str(spec).startswith("hf/")))
+
+
+def data_needed(part: PaperPart) -> list[str]:
+    """Return the files that the experiment names, relative to the folder of the data."""
+    files: list[str] = []
+    for places in (part.plan().get("data") or {}).values():
+        corpus = places.get("corpus")
+        files += [places["questions"], *(corpus if isinstance(corpus, list) else [corpus])]
+    return list(dict.fromkeys(file for file in files if file and "/" in file and "://" not in file))
+
+
+def command_for(file: str, data: Path) -> str:
+    """Return the command that brings a file of a data set; "" if no release has it."""
+    name, _, wanted = file.partition("/")
+    public = public_sets().get(name)
+    for split, release in public.releases.items() if public else ():
+        if wanted in release.files:
+            named = "" if public and release is public.release("") else f" --split {split}"
+            return f"hoptree data get {name}{named} --data {data}"
+    return ""
+
+
+def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
+    """Refuse to begin while a file is missing, and say what brings it."""
+    paths = dict.fromkeys(path for run in planned for path in (run.experiment.data, *run.corpora))
+    missing = [path.relative_to(data).as_posix() for path in paths if not path.exists()]
+    if not missing:
+        return
+    commands = {file: command_for(file, data) for file in missing}
+    remedies = list(dict.fromkeys(command for command in commands.values() if command))
+    if unknown := [file for file, command in commands.items() if not command]:
+        remedies.append(f"no release has {', '.join(unknown)}: search another --corpus, or leave it out with --only")
+    raise InputError(f"{part.title} needs {', '.join(missing)} in {data}.", f"Get them: {'; '.join(remedies)}.")
+
+
+def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: Sequence[str]) -> Table:
+    """Return the paper's rows and columns: our figures with intervals, and the paper's own below each."""
+    ours = _Ours(part, planned, out)
+    theirs, their_means = _paper_figures(part)
+    axes = _axis_values(part, list(ours.cells), list(theirs))
+    columns = _columns(part, axes)
+    order = [axis for axis in _AXES if axis in part.rows]
+    rows: list[TableRow] = []
+    for row in _keys(order, axes):
+        keys = [_merge(row, column) for column in columns]
+        label = _label(row, order)
+        if any(key in ours.cells for key in keys):
+            cells = [ours.cells.get(key) for key in keys]
+            averaged = [cell for cell, key in zip(cells, keys, strict=True) if not _is_count(part, key)]
+            rows.append(TableRow(label + ours.progress(keys), _HERE, _averaged(part, cells, mean_number(averaged))))
+        if any(key in theirs for key in keys):
+            cells = [theirs.get(key) for key in keys]
+            rows.append(TableRow(label, _PAPER, _averaged(part, cells, their_means.get(row))))
+    names = [_label(key, part.columns) for key in columns]
+    heads = _averaged(part, names, "Average")
+    return Table(f"{part.title}: {part.about}", tuple(map(str, heads)), tuple(rows), (*_notes(part, ours, judges),))
+
+
+def _averaged(part: PaperPart, cells: Sequence[Any], average: Any) -> tuple[Any, ...]:
+    return (
+        *((average,) if part.average == "first" else ()),
+        *cells,
+        *((average,) if part.average == "last" else ()),
+    )
+
+
+def _is_count(part: PaperPart, key: Key) -> bool:
+    return part.measures.get(key[_AXES.index("measure")]) in _COUNT_MEASURES
+
+
+def _keys(axes: Sequence[str], values: Mapping[str, Sequence[str]]) -> Iterator[Key]:
+    """Yield the combinations of some axes."""
+    for combination in product(*(values[axis] for axis in axes)):
+        chosen = dict(zip(axes, combination, strict=True))
+        yield tuple(chosen.get(axis, "") for axis in _AXES)
+
+
+def _columns(part: PaperPart, values: Mapping[str, Sequence[str]]) -> list[Key]:
+    return [key for key in _keys(part.columns, values) if _label(key, part.columns) not in part.left_out]
+
+
+def _merge(row: Key, column: Key) -> Key:
+    return tuple(first or second for first, second in zip(row, column, strict=True))
+
+
+def _label(key: Key, axes: Sequence[str]) -> str:
+    return " ".join(filter(None, (key[_AXES.index(axis)] for axis in axes if axis != "model"))) + (
+        f"{', ' if len(axes) > 1 else ''}{key[-1]}" if "model" in axes and key[-1] else ""
+    )
+
+
+def _paper_values(part: PaperPart) -> dict[str, Sequence[str]]:
+    return {"data": part.data, "measure": list(part.measures), "part": list(part.parts)}
+
+
+def _axis_values(part: PaperPart, ours: Sequence[Key], theirs: Sequence[Key]) -> dict[str, list[str]]:
+    """Return the values of each axis: our models before the paper's, all else in the order of its longest block."""
+    first = _paper_values(part)
+    lengths = Counter(key[-1] for key in theirs)
+    by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
+    keys = {axis: (*by_length, *ours) for axis in _AXES} | {"model": (*ours, *theirs)}
+    return {
+        axis: list(dict.fromkeys((*first.get(axis, ()), *(key[place] for key in keys[axis] if key[place]))))
+        for place, axis in enumerate(_AXES)
+    }
+
+
+def _paper_figures(part: PaperPart) -> tuple[dict[Key, Number | None], dict[Key, Number | None]]:
+    """Return the paper's figures by their place, and its averages by row."""
+    values = _paper_values(part) | {"model": part.models, "run": part.runs}
+    columns = _columns(part, values)
+    figures: dict[Key, Number | None] = {}
+    means: dict[Key, Number | None] = {}
+    lines = list(_lines(part.figures, len(part.rows)))
+    digits = max((len(str(value).partition(".")[2]) for _, numbers in lines for value in numbers), default=0)
+    for names, numbers in lines:
+        row = tuple(dict(zip(part.rows, names, strict=True)).get(axis, "") for axis in _AXES)
+        cells = [_number(value, digits) for value in numbers]
+        if part.average:
+            means[row] = cells.pop(0 if part.average == "first" else -1)
+        figures |= {_merge(row, column): cell for column, cell in zip(columns, cells, strict=True)}
+    return figures, means
+
+
+def _lines(figures: Mapping[str, Any], depth: int) -> Iterator[tuple[Key, Sequence[float]]]:
+    for name, value in figures.items():
+        if depth == 1:
+            yield (name,), value
+        else:
+            yield from (((name, *names), numbers) for names, numbers in _lines(value, depth - 1))
+
+
+def _number(value: float, digits: int) -> Number | None:
+    return None if math.isnan(value) else Number(value, digits=0 if isinstance(value, int) else digits)
+
+
+class _Ours:
+    """The figures of the runs that there are, by their place in the table."""
+
+    def __init__(self, part: PaperPart, planned: Sequence[Planned], out: Path) -> None:
+        self.cells: dict[Key, Number | None] = {}
+        self.runs: dict[tuple[str, str, str], list[Run]] = {}
+        named = _run_names(part, planned)
+        folders = {(out / run.folder).resolve(): run for run in planned if (out / run.folder / RUN).exists()}
+        for group in read_groups(list(folders)) if folders else ():
+            for run in group.runs:
+                plan = folders[run.folder.resolve()]
+                self.runs.setdefault((*named[plan.folder], plan.data_name), []).append(run)
+        for (model, name, data), runs in self.runs.items():
+            for (label, part_id), (title, measure) in product((part.parts or {"": ""}).items(), part.measures.items()):
+                place = {"model": model, "run": name, "part": label, "data": data, "measure": title}
+                key = tuple(place[axis] if axis in (*part.rows, *part.columns) else "" for axis in _AXES)
+                self.cells[key] = _over_draws([_figure(run, measure, part_id) for run in runs])
+
+    def progress(self, keys: Sequence[Key]) -> str:
+        """Return a mark for a row of which a run is not finished."""
+        places = [dict(zip(_AXES, key, strict=True)) for key in keys if key in self.cells]
+        for (model, name, data), runs in self.runs.items():
+            named = {"model": model, "run": name, "data": data}
+            behind = any(all(place[axis] in ("", value) for axis, value in named.items()) for place in places)
+            if behind and not all(run.finished for run in runs):
+                return " (not finished)"
+        return ""
+
+
+def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[str, str]]:
+    """Return the model's and the run's name of each folder; draws of one run have the same name."""
+    plan = part.plan()
+    specs = {
+        str(spec.get("model") if isinstance(spec, dict) else spec): name
+        for name, spec in plan.get("models", {}).items()
+    }
+    runs = list(plan.get("runs", {}))
+    names = {}
+    for run in planned:
+        model = specs.get(run.experiment.model, run.experiment.model)
+        name = run.run_name.removesuffix(f", {model}")
+        if len(runs) == 1 and name not in runs:
+            name = runs[0]
+        names[run.folder] = (model, name.partition(_DRAW)[0])
+    return names
+
+
+def _over_draws(figures: Sequence[Number | None]) -> Number | None:
+    """Return the figure of one run, or the mean of several draws with its standard deviation."""
+    known = [figure for figure in figures if figure is not None]
+    if len(figures) == 1 or len(known) < len(figures):
+        return known[0] if len(figures) == 1 and known else None
+    values, digits = [figure.value for figure in known], known[0].digits
+    return Number(mean(values), digits=digits, after=f"± {stdev(values):.{digits}f} over {len(values)} draws")
+
+
+def _figure(run: Run, measure: str, part: str) -> Number | None:
+    kind, _, detail = measure.partition(":")
+    if kind == "boundary":
+        return _boundary_figure(run, detail, part)
+    if kind == "module":
+        ids = modules_of(run).get(part, [])
+        return percent(len(ids), len(run.rows)) if detail == "share" else count(len(exact_ids(run).intersection(ids)))
+    if kind == "agreement":
+        reports = [known.report(run.rows) for known in read_judgements(run.folder)]
+        both = agreement(reports[0], reports[int(part)]) if len(reports) > int(part) else None
+        return points(both.rate, questions=both.questions) if both else None
+    if kind == "sub_questions":
+        asked = [work.questions for work in workload(run).values()]
+        return mean_figure(asked, 1) if asked else None
+    if kind in ("updates", "gold_recall"):
+        return _tree_figure(run, kind)
+    return mean_cost(run, COSTS[kind]) if kind in COSTS else mean_score(run, measure)
+
+
+def _boundary_figure(run: Run, measure: str, part: str) -> Number | None:
+    known = read_boundary([DataGroup("", run.total, (run,))])
+    if not known:
+        return None
+    if measure == "number":
+        number = known[0].measures[_BOUNDARY_COUNTS[part]]
+        return None if number is None else count(number)
+    return points(known[0].measures[f"{part}_{measure}"])
+
+
+def _tree_figure(run: Run, measure: str) -> Number | None:
+    trees = trees_of(run)
+    if measure == "updates":
+        values = [float(tree.updates) for tree in trees.values() if tree.planned]
+        return mean_figure(values, 2) if values else None
+    values = [100 * gold.share() for row in run.rows if (gold := gold_found(row, trees.get(row.id)))]
+    return mean_figure(values, 1) if values else None
+
+
+def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:
+    """Yield what differs: model, documents, questions, judge, fidelity, missing rows, and what the file says."""
+    yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
+    runs = [run for several in ours.runs.values() for run in several]
+    models = dict.fromkeys(str(run.about["experiment"].get("model")) for run in runs)
+    yield f"Model: {', '.join(models)}; the paper: {', '.join(part.plan()['models'])}."
+    searched = {
+        " + ".join(
+            str(run.about["experiment"][name]) for name in ("retriever", "rerank") if run.about["experiment"][name]
+        )
+        for run in runs
+        if run.about["rests_on"].get("corpus")
+    }
+    if searched:
+        yield f"Documents: of each data set, or --corpus, by {', '.join(sorted(searched))}; the paper: {part.corpus}."
+    asked = {data: run.total for (_, _, data), several in ours.runs.items() for run in several}
+    theirs = part.questions
+    drawn = [
+        f"{data} {total:,} ({theirs if isinstance(theirs, int) else theirs.get(data, 'not told')})"
+        for data, total in asked.items()
+    ]
+    yield f"Questions, and the paper's number: {', '.join(drawn)}."
+    if judges:
+        yield f"Judge: {', '.join(judges)}{f'; the paper: {part.judge}' if part.judge else ''}."
+    inexact: dict[str, dict[str, None]] = {}
+    for (_, name, _), several in ours.runs.items():
+        inexact.setdefault(str(several[0].about.get("fidelity")), {})[name] = None
+    for fidelity, names in inexact.items():
+        if fidelity != "exact":
+            yield f"Fidelity {fidelity}: {', '.join(names)}."
+    for name, reason in part.not_run.items():
+        yield f"{name} is not run: {reason}."
+    if part.says:
+        yield f"The paper's text: {part.says}."
+    for line in differences(part):
+        yield f"What differs, by {part.paper}/{part.file.name if part.file else ''}: {line}"

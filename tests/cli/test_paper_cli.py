@@ -1,0 +1,163 @@
+"""`hoptree paper`: tables from a tiny data folder, judged, resumed after a kill, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.command_line import call
+from tests.evaluation.experiment_files import write
+
+TREE = {"query1": {"question": "Who directed film N?", "children": {"query2": {"question": "Where was #query1 born?"}}}}
+PASSAGES = [{"id": "p", "title": "Film N", "text": "Film N was directed by Ann Dee, who was born in Rome."}]
+REPLIES: list[dict[str, Any]] = [
+    {"step": "decompose", "reply": json.dumps(TREE)},
+    {"step": "confident", "reply": "RAG_REQUIRED"},
+    {"step": "read", "contains": "Who directed", "reply": "Ann Dee"},
+    {"step": "read", "reply": "The documents do not mention the answer."},
+    {"step": "judge", "reply": "Yes"},
+    {"reply": "Rome"},
+]
+
+
+def questions(name: str, count: int = 4) -> list[dict[str, Any]]:
+    asked = "Where was the director of film N number {} born?"
+    return [{"id": f"{name}{n}", "question": asked.format(n), "answers": ["Rome"], "hops": 2} for n in range(count)]
+
+
+def folder(here: Path) -> None:
+    """Two data sets in our layout, and a model that is sure of nothing."""
+    for name, corpus in (("2wikimultihopqa", "corpus.jsonl.gz"), ("bamboogle", "corpus.jsonl")):
+        write(here / "D" / name / "dev.jsonl", questions(name))
+        write(here / "D" / name / corpus, PASSAGES)
+    (here / "m.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+
+
+def paper(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"XDG_CACHE_HOME": str(here / "cache"), "HOME": str(here)}
+    return call("paper", *arguments, folder=here, environment=environment)
+
+
+def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
+    folder(tmp_path)
+    command = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "3", "--json")
+    done = paper(tmp_path, *command)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    (table,) = made["tables"]
+    rows = {(row["run"], row["id"]): row for row in table["rows"]}
+    assert list(rows) == [
+        ("With continuation, scripted/m.json", "here"),
+        ("With continuation, GPT-4o", "paper"),
+        ("Without continuation, scripted/m.json", "here"),
+        ("Without continuation, GPT-4o", "paper"),
+    ]
+    ours = rows["With continuation, scripted/m.json", "here"]
+    theirs = rows["With continuation, GPT-4o", "paper"]
+    assert ours["2WikiMultihopQA EM"]["value"] == 100.0 and ours["2WikiMultihopQA EM"]["low"] < 100
+    assert ours["Bamboogle Acc†"]["value"] == 100.0
+    assert theirs["2WikiMultihopQA EM"]["value"] == 53.8
+    assert rows["Without continuation, scripted/m.json", "here"]["Bamboogle F1"]["value"] == 0.0
+    notes = " ".join(table["notes"])
+    assert "Model: scripted/m.json; the paper: GPT-4o." in notes
+    assert "2WikiMultihopQA 3 (500), Bamboogle 3 (125)" in notes
+    assert "Judge: scripted/m.json" in notes and "KILT" in notes and "terminates" in notes
+    assert (tmp_path / made["files"][0]).read_text(encoding="utf-8").startswith("## TAIKC, Table 8")
+
+    again = json.loads(paper(tmp_path, *command).stdout)
+    assert again == made
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    folder(tmp_path)
+    arguments = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--only", "Bamboogle", "--out", "out")
+    # The process kills itself before it writes the third outcome.
+    code = """
+import os, signal, sys
+from hoptree.evaluation.run_folder import RunFolder
+add, written = RunFolder.add, []
+async def killed(self, row):
+    written.append(row.id)
+    if len(written) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    await add(self, row)
+RunFolder.add = killed
+from hoptree.__main__ import main
+main()
+"""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "paper", *arguments], cwd=tmp_path, env=environment, capture_output=True
+    )
+    assert done.returncode == -signal.SIGKILL
+    first = tmp_path / "out" / "Bamboogle" / "With-continuation" / "results.jsonl"
+    before = first.read_text(encoding="utf-8").splitlines()
+    assert len(before) < 4
+    finished = paper(tmp_path, *arguments)
+    assert finished.returncode == 0, finished.stderr
+    assert first.read_text(encoding="utf-8").splitlines()[: len(before)] == before
+    assert "| With continuation, scripted/m.json | `here` |" in finished.stdout
+    assert "Bamboogle 4 (125)" in finished.stdout and "not finished" not in finished.stdout
+
+
+def test_boundary_awareness_in_the_papers_rows(tmp_path: Path) -> None:
+    for place in ("nq/dev", "triviaqa/dev", "popqa/dev", "webquestions/dev_open"):
+        write(tmp_path / "D" / f"{place}.jsonl", questions(place))
+    replies = [
+        {"step": "confident", "contains": "number 0", "reply": "RAG_REQUIRED"},
+        {"step": "judge", "reply": "Yes"},
+        {"reply": "Rome"},
+    ]
+    (tmp_path / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    done = paper(tmp_path, "taikc", "table4", "--data", "D", "--model", "scripted/m.json", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["run"]: row for row in json.loads(done.stdout)["tables"][0]["rows"] if row["id"] == "here"}
+    numbers = {name: row["PopQA Num"]["value"] for name, row in rows.items()}
+    assert numbers == {f"{part}, scripted/m.json": n for part, n in (("DirQA", 4), ("ConfQA", 3), ("DirQA§", 1))}
+    assert rows["ConfQA, scripted/m.json"]["Average"]["value"] == 100.0
+
+
+def test_a_figure_writes_its_plots_and_judges_can_be_compared(tmp_path: Path) -> None:
+    folder(tmp_path)
+    (tmp_path / "n.json").write_text(json.dumps({"replies": [{"step": "judge", "reply": "No"}]}), encoding="utf-8")
+    only = ("--data", "D", "--model", "scripted/m.json", "--limit", "2", "--only", "Bamboogle")
+    figure = paper(tmp_path, "taikc", "figure13", *only, "--only", "TAIKC")
+    assert figure.returncode == 0, figure.stderr
+    assert "about 5 %" in figure.stdout and "report.html" in figure.stdout
+    judged = paper(tmp_path, "taikc", "table7", *only, "--judge", "scripted/m.json", "--judge", "scripted/n.json")
+    assert judged.returncode == 0, judged.stderr
+    assert "| Bamboogle | `here` | 0.0 n=2 | n/a |" in judged.stdout
+    alone = paper(tmp_path, "taikc", "table7", *only)
+    assert alone.returncode == 2 and "needs 2 judges. Give each: --judge MODEL" in alone.stderr
+
+
+def test_what_cannot_be_made_says_why_in_one_line(tmp_path: Path) -> None:
+    folder(tmp_path)
+    for arguments, cause in {
+        ("taikc", "tabel2"): "taikc has no 'tabel2'. Did you mean table2?",
+        ("tiakc", "table2"): "There is no paper 'tiakc'. Did you mean taikc?",
+        ("mind", "figure1"): "MIND, Figure 1 is not here: it is a drawing;",
+        ("taikc", "figure12"): "is made by another command. Give hoptree align train.",
+        ("ra-isf", "table1", "--data", "D", "-m", "scripted/m.json"): "hoptree data get nq --data D;",
+        ("taikc", "table8", "--data", "D", "-m", "scripted/m.json", "--only", "x"): "no run and no data set 'x'",
+    }.items():
+        done = paper(tmp_path, *arguments)
+        assert done.returncode == 2 and cause in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
+    folder(tmp_path)
+    listed = json.loads(paper(tmp_path, "list", "--data", "D", "--json").stdout)
+    rows = {(row["paper"], row["name"]): row for row in listed}
+    assert len(rows) == 30 + 17 + 13 + 5
+    assert rows["taikc", "table8"]["state"] == "here" and not rows["taikc", "table8"]["missing"]
+    assert rows["taikc", "table2"]["get"] == [f"hoptree data get {name} --data D" for name in ("hotpotqa", "musique")]
+    assert rows["mind", "table1"]["gpu"] and rows["treeqa", "figure4"]["state"] == "another command"
+    text = paper(tmp_path, "list", "mind", "--data", "D").stdout
+    assert "mind table4: a fixed threshold" in text and "needs data: hoptree data get hotpotqa --data D" in text
+    assert text == paper(tmp_path, "mind", "--data", "D").stdout
