@@ -272,6 +272,27 @@ def test_costs_are_measured_and_shown(home: Path) -> None:
     )
 
 
+def test_a_cost_is_not_claimed_for_other_prompts(home: Path) -> None:
+    measure = ("measure", "oner", "-m", "scripted/script.json", "--limit", "1", "--out")
+    said(home, *measure, "ours.json")
+    assert said(home, "prompts", "oner", "--out", "mine").splitlines() == [
+        "mine/oner/read.txt",
+        "mine/oner/read_asked_first.txt",
+    ]
+    assert "mine/oner/read.txt is there already" in hoptree(home, "prompts", "oner", "--out", "mine").stderr
+    show = ("show", "oner", "--prompts", "mine", "--costs")
+    assert "a question costs 1.0 calls" in said(home, *show, "ours.json"), "unchanged"
+    (home / "mine" / "oner" / "read.txt").write_text("{documents}\nBriefly: {question}", encoding="utf-8")
+    told = said(home, *show, "ours.json")
+    assert "not measured with these prompts" in told and "of your own: oner/read.txt (" in told
+    said(home, *measure, "mine.json", "--prompts", "mine")
+    assert "a question costs 1.0 calls" in said(home, *show, "mine.json")
+    assert "code or prompts changed" in unwrapped(home, "show", "oner", "--costs", "mine.json")
+    (home / "mine" / "oner" / "read.txt").write_text("{documents}", encoding="utf-8")
+    refused = hoptree(home, *show, "ours.json")
+    assert refused.returncode == 2 and "lacks the variable {question}" in refused.stderr
+
+
 def test_a_method_that_is_measured_without_what_it_goes_by_says_so(home: Path) -> None:
     measure = ("measure", "hipporag", "-m", "scripted/script.json", "--limit", "2", "--out", "costs.json")
     assert "\n  2 of 2 with a warning (no_facts): hipporag goes out from facts" in said(home, *measure)

@@ -8,7 +8,7 @@ import typer
 from typer import Option
 
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
-from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
+from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Prompts, Settings, read_settings, warn_unused_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
+    prompts: Prompts = None,
     model: Model = "",
     base_url: BaseURL = "",
     no_cache: NoCache = False,
@@ -58,7 +59,9 @@ def demo(
         options=demo_options(method, read_settings(settings)),
         cache=None if no_cache else "default",
         base_url=base_url,
+        prompts=prompts,
     )
+    warn_unused_prompts(prompts, engine)
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
     if code := run(work, stays=what_stays(cached=not no_cache)):
         raise typer.Exit(code)

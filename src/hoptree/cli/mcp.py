@@ -23,6 +23,7 @@ def mcp(
     roles: options.Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: options.Settings = [],  # noqa: B006 - typer copies it
+    prompts: options.Prompts = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
     base_url: options.BaseURL = "",
@@ -72,6 +73,7 @@ def mcp(
         rerank=rerank,
         base_url=base_url,
         concurrency=concurrency,
+        prompts_folder=prompts,
     ) as (engine, _):
         if address is None:
             serving = serve_streams(engine)

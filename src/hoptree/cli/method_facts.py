@@ -6,11 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
+from hoptree.engine.own_prompts import OwnPrompts, files_of
 from hoptree.engine.registry import Method, Option, list_methods
 from hoptree.methods.papers import PAPERS, Paper
 from hoptree.models import open_model
@@ -96,18 +96,26 @@ class MethodFacts:
     method: Method
     fidelity: Mapping[str, str]
     cost: Cost | None
+    own_prompts: Mapping[str, str]
 
     @classmethod
     def gather(
-        cls, method: Method, models: Mapping[str, frozenset[str] | None], costs: Mapping[str, Cost]
+        cls,
+        method: Method,
+        models: Mapping[str, frozenset[str] | None],
+        costs: Mapping[str, Cost],
+        prompts: OwnPrompts | None = None,
     ) -> MethodFacts:
+        """Gather them; a cost that was measured with other prompts than one's own is not shown for those."""
         fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
-        return cls(method, fidelity, costs.get(method.name))
+        own, cost = prompts.of(method) if prompts else {}, costs.get(method.name)
+        return cls(method, fidelity, None if cost and own and not cost.is_of(method, own) else cost, own)
 
     def as_dict(self) -> dict[str, Any]:
         cost = {**self.cost.as_dict(), "changed_since": self.cost_is_old} if self.cost else None
         fidelity = {model: None if value == UNKNOWN else value for model, value in self.fidelity.items()}
-        return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost}
+        own = {"own_prompts": dict(self.own_prompts)} if self.own_prompts else {}
+        return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost, **own}
 
     def explained(self) -> dict[str, Any]:
         """Return all that is known of the method, for JSON."""
@@ -117,7 +125,7 @@ class MethodFacts:
             "papers": [paper.as_dict() for paper in PAPERS.get(method.paper, ())],
             "about": inspect.getdoc(method.run) or "",
             "steps": self.steps,
-            "prompts": list(prompts_of(method)),
+            "prompts": list(files_of(method)),
             "how": {need: how_to_meet(need) for need in (*method.needs, *held_by_corpus(method))},
             "notes": list(notes_of(method)),
             "example": example_of(method),
@@ -126,7 +134,7 @@ class MethodFacts:
     @property
     def cost_is_old(self) -> bool:
         """Whether the method's prompts or default options changed since its cost was measured."""
-        return self.cost is not None and not self.cost.is_of(self.method)
+        return self.cost is not None and not self.cost.is_of(self.method, self.own_prompts)
 
     @property
     def steps(self) -> dict[str, float]:
@@ -191,14 +199,6 @@ def _with_means(signals: Sequence[str], how: Mapping[str, str]) -> str:
     return "; ".join(f"{signal} ({how.get(signal, 'see its description')})" for signal in signals)
 
 
-def prompts_of(method: Method) -> tuple[str, ...]:
-    """Return the prompt files of this method alone; all others are shared."""
-    folder = files("hoptree") / "prompts" / method.name
-    if not folder.is_dir():
-        return ()
-    return tuple(sorted(f"{method.name}/{file.name}" for file in folder.iterdir() if file.name.endswith(".txt")))
-
-
 def example_of(method: Method) -> str:
     """Return a command that asks the sample's first question."""
     parts = [f'hoptree ask "{sample_questions()[0]["question"]}"', f"--method {method.name}"]
@@ -214,6 +214,8 @@ def example_of(method: Method) -> str:
 
 
 _OLD = r" \*"
+CHANGED = "*"
+OLD_COST = "measured before the method's code or prompts changed"
 _HEAD = """# Methods
 
 Made by `hoptree methods docs --out docs/reference/methods.md` from the code: edit that, not this file.
@@ -271,6 +273,30 @@ def cost_cells(cost: Cost) -> tuple[str, str, str]:
     return f"{cost.calls:.1f}", tokens, f"{cost.retrievals:.1f}"
 
 
+def legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
+    """Return the lines under the table of methods."""
+    lines = []
+    for number, (model, gives) in enumerate(models.items(), start=1):
+        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
+        if gives is None:
+            lines.append(f"    {UNKNOWN}: {model} is not on this machine, so what it gives is not known")
+    lines.append(
+        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
+    )
+    by_corpus = dict.fromkeys(value for fact in facts for value in fact.fidelity.values() if BY_CORPUS in value)
+    lines += [f"{value}: by what the corpus holds (hoptree methods show NAME says what)" for value in by_corpus]
+    measured: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.cost:
+            measured.setdefault(fact.cost.command, []).append(fact.method.name)
+    for command, names in measured.items():
+        which = "" if len(measured) == 1 else f" of {', '.join(names)}"
+        lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
+    if any(fact.cost_is_old for fact in facts):
+        lines.append(f"{CHANGED} {OLD_COST}")
+    return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
+
+
 def _overview(methods: Sequence[Method]) -> str:
     cells = [overview_cells(method) for method in methods]
     links = [f"[`{method.name}`](#{_anchor(method.name)})" for method in methods]
@@ -323,7 +349,7 @@ def _costs(facts: Sequence[MethodFacts]) -> str:
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
     means = "Means on the packaged sample with default options."
     if any(fact.cost_is_old for fact in facts):
-        means += f"{_OLD}: measured before the method's code or prompts changed."
+        means += f"{_OLD}: {OLD_COST}."
     return f"## What a question costs\n\n{means}\n\n{_table(heads, rows)}"
 
 
@@ -340,8 +366,8 @@ def _section(facts: MethodFacts) -> str:
     lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")
     if len(method.roles) > 1:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
-    if own := prompts_of(method):
-        lines.append(f"- Prompts of its own: {', '.join(f'`{name}`' for name in own)}.")
+    if used := files_of(method):
+        lines.append(f"- Prompts and demonstrations: {', '.join(f'`{name}`' for name in used)}.")
     if facts.steps:
         steps = ", ".join(f"`{step}` {calls:g}" for step, calls in facts.steps.items())
         lines.append(f"- Steps that ask the model, with their calls a question: {steps}.")

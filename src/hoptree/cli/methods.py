@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from hoptree.cli import chooser
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
-from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
 
@@ -71,16 +71,17 @@ def list_all(
     name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
+    prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
     """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
     from hoptree.engine.registry import list_methods
 
     if name is not None:
-        show(name, model=model, costs=costs, as_json=as_json)
+        show(name, model=model, costs=costs, prompts=prompts, as_json=as_json)
         return
     models = _capabilities(model)
-    facts = _gather(list_methods(), models, costs)
+    facts = _gather(list_methods(), models, costs, prompts)
     if as_json:
         print_json([fact.as_dict() for fact in facts])
     else:
@@ -92,12 +93,13 @@ def show(
     name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
+    prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
     from hoptree.engine.registry import find_method
 
-    (facts,) = _gather((find_method(name),), _capabilities(model), costs)
+    (facts,) = _gather((find_method(name),), _capabilities(model), costs, prompts)
     if as_json:
         print_json(facts.explained())
     else:
@@ -113,13 +115,35 @@ def _capabilities(models: list[str]) -> dict[str, frozenset[str] | None]:
 
 
 def _gather(
-    methods: tuple[Method, ...], models: dict[str, frozenset[str] | None], costs: Path | None
+    methods: tuple[Method, ...], models: dict[str, frozenset[str] | None], costs: Path | None, prompts: Path | None
 ) -> list[MethodFacts]:
     from hoptree.cli.method_costs import read_costs
     from hoptree.cli.method_facts import MethodFacts
+    from hoptree.engine.own_prompts import open_prompts
 
-    measured = read_costs(costs)
-    return [MethodFacts.gather(method, models, measured) for method in methods]
+    measured, own = read_costs(costs), open_prompts(prompts)
+    return [MethodFacts.gather(method, models, measured, own) for method in methods]
+
+
+@app.command("prompts")
+def write_prompts(
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
+    out: Annotated[Path, Option(metavar="FOLDER", help="Where they go; no file is overwritten.")],
+) -> None:
+    """Write the prompts and demonstrations that a method uses, to be changed and given back with --prompts.
+
+    METHOD/FILE holds for one method, shared/FILE for all that share it; what was not changed may be deleted. A prompt
+    keeps the variables of ours, such as {question}. A trained adapter is used only with the prompts it knows.
+
+    \b
+    hoptree methods prompts taikc --out mine
+    hoptree ask "…" --method taikc --prompts mine --corpus docs.idx
+    """
+    from hoptree.engine.own_prompts import write_prompts
+    from hoptree.engine.registry import find_method
+
+    for path in write_prompts(find_method(name), out):
+        echo(str(path))
 
 
 @app.command()
@@ -132,6 +156,7 @@ def measure(
     budget: Annotated[
         str, Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
     ] = "",
+    prompts: Prompts = None,
     runs: Annotated[
         list[Path] | None,
         Option(
@@ -170,13 +195,14 @@ def measure(
         return
     spec = model or DEFAULT_MODEL
     parts = [f"--model {short_name(spec)}", "--graph …" if graph else "", f"--limit {limit}"]
-    parts.append(f"--budget {budget}" if budget else "")
+    parts += [f"--budget {budget}" if budget else "", "--prompts …" if prompts else ""]
     setting = Setting(
         open_model(spec, base_url=base_url),
         limit,
         " ".join(["hoptree methods measure", *filter(None, parts)]),
         graph,
         Budget.parse(budget),
+        str(prompts) if prompts else None,
         cached=not no_cache,
     )
     measured = run(_measure_all(chosen, setting, out, costs), stays=what_stays("methods", cached=not no_cache))
@@ -254,7 +280,6 @@ _FILE_COLUMNS = 200
 _MAX_TEXT_COLUMNS = 110
 _MIN_CELL_COLUMNS = 20
 _NOT_MEASURED = "not measured"
-_CHANGED = "*"
 _WRAPPED = ("title", "strategy", "query")
 
 
@@ -275,11 +300,13 @@ def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] 
     """Draw the table, or several where the terminal is too narrow for one, with a legend."""
     from rich.console import Console
 
+    from hoptree.cli.method_facts import legend
+
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     name = _Column("method", [fact.method.name for fact in facts])
     for columns in _fit(_columns(facts, list(models)), console.width - name.width):
         _draw(console, [name, *columns])
-    for line in _legend(facts, models):
+    for line in legend(facts, models):
         echo(line)
 
 
@@ -309,12 +336,12 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
 
 
 def _cost_cells(facts: MethodFacts) -> tuple[str, str, str]:
-    from hoptree.cli.method_facts import cost_cells
+    from hoptree.cli.method_facts import CHANGED, cost_cells
 
     if facts.cost is None:
         return _NOT_MEASURED, "", ""
     calls, tokens, searches = cost_cells(facts.cost)
-    return f"{calls}{_CHANGED if facts.cost_is_old else ''}", tokens, searches
+    return f"{calls}{CHANGED if facts.cost_is_old else ''}", tokens, searches
 
 
 def _draw(console: Console, columns: Sequence[_Column]) -> None:
@@ -330,31 +357,6 @@ def _draw(console: Console, columns: Sequence[_Column]) -> None:
     console.print(table, "", sep="\n")
 
 
-def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
-    from hoptree.cli.method_facts import BY_CORPUS, UNKNOWN
-
-    lines = []
-    for number, (model, gives) in enumerate(models.items(), start=1):
-        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
-        if gives is None:
-            lines.append(f"    {UNKNOWN}: {model} is not on this machine, so what it gives is not known")
-    lines.append(
-        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
-    )
-    by_corpus = dict.fromkeys(value for fact in facts for value in fact.fidelity.values() if BY_CORPUS in value)
-    lines += [f"{value}: by what the corpus holds (hoptree methods show NAME says what)" for value in by_corpus]
-    measured: dict[str, list[str]] = {}
-    for fact in facts:
-        if fact.cost:
-            measured.setdefault(fact.cost.command, []).append(fact.method.name)
-    for command, names in measured.items():
-        which = "" if len(measured) == 1 else f" of {', '.join(names)}"
-        lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
-    if any(fact.cost_is_old for fact in facts):
-        lines.append(f"{_CHANGED} measured before the method's code or prompts changed")
-    return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
-
-
 def show_one(facts: MethodFacts) -> None:
     """Explain one method on the terminal."""
     from hoptree.cli.method_facts import (
@@ -365,8 +367,8 @@ def show_one(facts: MethodFacts) -> None:
         how_to_meet,
         notes_of,
         paragraphs,
-        prompts_of,
     )
+    from hoptree.engine.own_prompts import files_of
     from hoptree.methods.papers import PAPERS
 
     method = facts.method
@@ -398,22 +400,27 @@ def show_one(facts: MethodFacts) -> None:
         lines += _wrap(f"{need}: {how_to_meet(need)}", "  ", "    ")
     for held in held_by_corpus(method):
         lines += _wrap(f"{held} in the corpus, else it is approx: {how_to_meet(held)}", "  ", "    ")
-    if own := prompts_of(method):
-        lines += ["", *_wrap(f"prompts of its own: {', '.join(own)}", "", "  ")]
+    if used := files_of(method):
+        lines += ["", *_wrap(f"prompts and demonstrations: {', '.join(used)}", "", "  ")]
+    if own := facts.own_prompts:
+        lines += _wrap(f"of your own: {', '.join(f'{name} ({digest})' for name, digest in own.items())}", "", "  ")
     for line in (*lines, "", "for example:", f"  {example_of(method)}"):
         echo(line)
 
 
 def _cost_lines(facts: MethodFacts) -> list[str]:
+    from hoptree.cli.method_facts import OLD_COST
+
     cost = facts.cost
     if cost is None:
-        return [f"a question costs: {_NOT_MEASURED} (hoptree methods measure {facts.method.name})"]
+        mine = " with these prompts" if facts.own_prompts else ""
+        return [f"a question costs: {_NOT_MEASURED}{mine} (hoptree methods measure {facts.method.name})"]
     asked = f"{cost.questions} questions of the sample"
     asked += f", {cost.failed} of which failed" if cost.failed else ""
     asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
     lines = _wrap(f"a question costs {_figures(cost)} searches (mean of {asked}; {cost.command})", "", "  ")
     if facts.cost_is_old:
-        lines.append("  (measured before the method's code or prompts changed)")
+        lines.append(f"  ({OLD_COST})")
     steps = ", ".join(f"{step} {calls:g}" for step, calls in facts.steps.items())
     return [*lines, *_wrap(f"steps that ask the model, in order, with their calls a question: {steps}", "", "  ")]
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from hoptree.cli.console import warn
-from hoptree.cli.options import Concurrency, NoCache, PricesText, read_named, read_prices
+from hoptree.cli.options import Concurrency, NoCache, PricesText, Prompts, read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
+from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -57,6 +58,7 @@ def serve(
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
+    prompts: Prompts = None,
     host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
     ),
@@ -137,6 +139,7 @@ def serve(
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
+        prompts=open_prompts(prompts).texts,
         corpora_folder=corpora_folder,
         runs=runs,
         keys=read_keys(keys) if keys else (),

@@ -37,8 +37,9 @@ class Experiment:
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
     `half`, first or second, takes those of one half of the file. `roles` gives parts of the method models of their own.
-    `budget` holds for each question. With `filter_answers`, accepted answers that are not in that many passages of the
-    corpus are left out, as RA-ISF does for TriviaQA. `judge` is the model that judges the answers.
+    `prompts` is a folder of prompts that stand in for ours. `budget` holds for each question. With `filter_answers`,
+    accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
+    is the model that judges the answers.
     """
 
     data: Path
@@ -48,6 +49,7 @@ class Experiment:
     graph: str | None = None
     retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
+    prompts: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     base_url: str = ""
@@ -74,6 +76,8 @@ class Experiment:
             raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
             raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
+        if not isinstance(self.prompts, str | None):
+            raise ConfigError(f"{self.prompts!r} is no folder of prompts.", "Write prompts: FOLDER.")
         if not isinstance(self.judge, str):
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
@@ -117,6 +121,7 @@ class Experiment:
             retriever=self.retriever,
             rerank=self.rerank,
             options=self.options,
+            prompts=self.prompts,
             budget=self.budget,
             prices=self.prices,
             cache=cache,
@@ -142,6 +147,7 @@ def describe_run(
         "method": experiment.method,
         "options": options,
         "prompts": prompts_digest(experiment.method),
+        **({"own_prompts": own} if (own := engine.prompts.of(engine.method)) else {}),
         "model": engine.models_identity,
         "budget": asdict(experiment.budget),
         "version": __version__,

@@ -62,6 +62,17 @@ class _Unanswered(Exception):
         "robust": "it goes beyond the paper where that is known to fail",
     },
     roles=("decompose", "know", "answer", "summarise"),
+    shared_prompts=(
+        "bank.jsonl",
+        "bear_out.txt",
+        "confident.txt",
+        "decompose.txt",
+        "direct.txt",
+        "read.txt",
+        "read_asked_first.txt",
+        "read_or_not_found.txt",
+        "summarise.txt",
+    ),
 )
 async def taikc(
     question: Question,

@@ -265,7 +265,7 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
                 retriever if rests_on.get("corpus") else "none",
                 str(rests_on.get("graph") or "none"),
                 str(run.about.get("fidelity", "")),
-                str(rests_on.get("prompts", "")),
+                " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
                 str(rests_on.get("data", ""))[:12],
                 str(rests_on.get("version", "")),
                 _changes(run),

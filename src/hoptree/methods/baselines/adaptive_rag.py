@@ -30,6 +30,7 @@ _LABEL_TOKENS = 4
     query="The question itself, or the last sentence of the reasoning",
     roles=("answer", "route"),
     trained=True,
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def adaptive_rag(
     question: Question,

@@ -49,6 +49,7 @@ class RationaleMended(Decision):
     roles=("link", "answer"),
     differs="knowledge is what the corpus and the graph at hand have, where the paper chooses among domains and has a "
     "trained model write queries for them",
+    shared_prompts=("entities.txt", "go_on.txt", "mentions.txt", "relations.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def cok(
     question: Question,

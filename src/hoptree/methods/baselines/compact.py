@@ -47,6 +47,7 @@ class CompressionEnded(Decision):
     trained=True,
     reworded=True,
     bounds={"segment": (1, math.inf), "segments": (1, math.inf)},
+    shared_prompts=("read.txt",),
 )
 async def compact(
     question: Question,

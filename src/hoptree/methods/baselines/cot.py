@@ -8,7 +8,13 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 
 
-@method("cot", title="Chain of thought", paper="CoT", signals=("prefix",))
+@method(
+    "cot",
+    title="Chain of thought",
+    paper="CoT",
+    signals=("prefix",),
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
+)
 async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0, max_tokens: int = 256) -> Answer:
     """Reason step by step from memory, and answer at the end.
 

@@ -21,7 +21,13 @@ class ShareComputed(Decision):
     of: str
 
 
-@method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC", signals=("prefix",))
+@method(
+    "cot_sc",
+    title="Self-consistent chains of thought",
+    paper="CoT-SC",
+    signals=("prefix",),
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
+)
 async def cot_sc(
     question: Question,
     ctx: Context,

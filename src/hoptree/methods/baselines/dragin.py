@@ -31,6 +31,7 @@ from hoptree.text.word_classes import Tagger, open_tagger
     dynamic=True,
     strategy="Entropy and attention of words",
     query="The words that those in doubt attend to",
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def dragin(
     question: Question,

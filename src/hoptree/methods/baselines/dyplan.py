@@ -40,6 +40,7 @@ class AnswerVerified(YesNoJudged):
     roles=("answer", "route"),
     trained=True,
     reworded=True,
+    shared_prompts=("direct.txt", "follow_up.txt", "go_on.txt", "read.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def dyplan(
     question: Question,

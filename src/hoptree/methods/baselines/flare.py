@@ -50,6 +50,7 @@ class TokensJudged(Decision):
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
     bounds={"theta": (0, 1), "beta": (0, 1)},
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def flare(
     question: Question,

@@ -52,6 +52,7 @@ class AnswerRevised(Decision):
     strategy="Every sub-question",
     query="Sub-questions deduced one after another",
     roles=("decompose", "answer"),
+    shared_prompts=("direct.txt", "read.txt"),
 )
 async def genground(
     question: Question,

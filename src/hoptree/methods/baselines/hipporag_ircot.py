@@ -33,6 +33,7 @@ class PassagesRead(Decision):
     strategy="After every thought",
     query="Facts nearest to the last thought",
     roles=("answer", "recognise"),
+    shared_prompts=("go_on.txt", "recognise.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def hipporag_ircot(
     question: Question,

@@ -34,6 +34,7 @@ Search = Callable[[str], Awaitable[Iterable[Passage]]]
     iterative=True,
     strategy="After every sentence",
     query="The last sentence of the reasoning",
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def ircot(
     question: Question,

@@ -38,6 +38,7 @@ class EndedEarly(Decision):
     strategy="A fixed number of rounds",
     query="The question and the whole text of the round before",
     beyond={"early_stop": "an answer that comes again saves the rounds that are left"},
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def iter_retgen(
     question: Question,

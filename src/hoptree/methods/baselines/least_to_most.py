@@ -19,6 +19,7 @@ from hoptree.text.question_tree import Node
     paper="Least-to-most",
     signals=("prefix",),
     roles=("decompose", "answer"),
+    shared_prompts=("direct.txt", "go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:
     """List simpler questions, answer them from memory in turn, and the question itself last.

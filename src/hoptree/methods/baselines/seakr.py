@@ -50,6 +50,7 @@ class AnswersCompared(Decision):
     strategy="Spread of the model's states over samples",
     query="The sure words of the step in doubt",
     bounds={"samples": (2, math.inf), "max_docs": (1, math.inf)},  # one sample has nothing to be apart from
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def seakr(
     question: Question,

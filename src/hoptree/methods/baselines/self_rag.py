@@ -52,6 +52,7 @@ class AnswersCriticised(Decision):
     query="The question itself",
     roles=("answer", "judge"),
     trained=True,
+    shared_prompts=("direct.txt", "read.txt"),
 )
 async def self_rag(
     question: Question,

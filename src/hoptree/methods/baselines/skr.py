@@ -57,6 +57,7 @@ def _digests(options: Mapping[str, Any]) -> dict[str, str]:
     trained=True,
     trained_by=("how", "knn"),
     uses=_digests,
+    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def skr(
     question: Question,

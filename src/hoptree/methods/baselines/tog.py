@@ -36,6 +36,14 @@ from hoptree.methods.steps.graph_exploration import (
     roles=("link", "verify", "answer"),
     differs="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where the "
     "paper's runs have Freebase or Wikidata and take the entities from the data set",
+    shared_prompts=(
+        "entities.txt",
+        "go_on.txt",
+        "mentions.txt",
+        "score_relations.txt",
+        "step_by_step.txt",
+        "worked.jsonl",
+    ),
 )
 async def tog(
     question: Question,

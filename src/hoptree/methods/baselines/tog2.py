@@ -53,6 +53,15 @@ _DECAY = 0.8
     roles=("link", "verify", "answer"),
     differs="the graph and the pages are those at hand, and entities are linked to it, where the paper's runs have "
     "Wikidata and Wikipedia; pages and sentences are ranked by the search that there is",
+    shared_prompts=(
+        "entities.txt",
+        "go_on.txt",
+        "mentions.txt",
+        "read.txt",
+        "score_relations.txt",
+        "step_by_step.txt",
+        "worked.jsonl",
+    ),
 )
 async def tog2(
     question: Question,

@@ -73,6 +73,7 @@ def _check(
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
+    shared_prompts=("go_on.txt", "read.txt", "read_asked_first.txt", "step_by_step.txt", "worked.jsonl"),
 )
 async def mind(
     question: Question,

@@ -9,12 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
+from functools import lru_cache
 from itertools import pairwise
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
+from hoptree.engine.prompts import demonstrations
 from hoptree.methods.steps.evidence import number_lines
 from hoptree.text.names import name_spans
 from hoptree.text.question_tree import Plan
@@ -36,10 +36,13 @@ class Demonstration:
     plan: str
 
 
-@cache
 def load_bank() -> tuple[Demonstration, ...]:
     """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
-    text = (files("hoptree") / "prompts" / "shared" / "bank.jsonl").read_text(encoding="utf-8")
+    return _read_bank(demonstrations("bank.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_bank(text: str) -> tuple[Demonstration, ...]:
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
         for row in map(json.loads, text.splitlines())
@@ -110,10 +113,13 @@ class WorkedExample:
     context: str = ""
 
 
-@cache
 def load_worked_examples() -> tuple[WorkedExample, ...]:
     """Load all examples, in the order of the file."""
-    text = (files("hoptree") / "prompts" / "shared" / "worked.jsonl").read_text(encoding="utf-8")
+    return _read_worked_examples(demonstrations("worked.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
     return tuple(
         WorkedExample(
             row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
