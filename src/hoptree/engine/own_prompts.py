@@ -62,8 +62,12 @@ def files_of(method: Method) -> tuple[str, ...]:
     """Return the names of all prompts and demonstrations of the package that a method uses, its own first."""
     known = packaged_names()
     own = [name for name in known if name.startswith(f"{method.name}/")]
-    shared = (f"{_SHARED}/{name}" for name in method.shared_prompts)
+    shared = (f"{_SHARED}/{name}" for name in _shared_files(method))
     return (*own, *(name for name in shared if name in known))
+
+
+def _shared_files(method: Method) -> list[str]:
+    return [name if "." in name else f"{name}.txt" for name in method.shared_prompts]
 
 
 def write_prompts(method: Method, folder: Path) -> list[Path]:
@@ -95,7 +99,7 @@ def _stands_for(folder: Path, name: str) -> str:
     if (text := packaged_text(name) if name in packaged_names() else None) is not None:
         return text
     method = load_method(owner) if owner not in (_SHARED, "") and file else None
-    if method is not None and file in method.shared_prompts and (text := packaged_text(f"{_SHARED}/{file}")):
+    if method is not None and file in _shared_files(method) and (text := packaged_text(f"{_SHARED}/{file}")):
         return text
     if method:
         used = [used.partition("/")[2] for used in files_of(method)]

@@ -64,14 +64,14 @@ class _Unanswered(Exception):
     roles=("decompose", "know", "answer", "summarise"),
     shared_prompts=(
         "bank.jsonl",
-        "bear_out.txt",
-        "confident.txt",
-        "decompose.txt",
-        "direct.txt",
-        "read.txt",
-        "read_asked_first.txt",
-        "read_or_not_found.txt",
-        "summarise.txt",
+        "bear_out",
+        "confident",
+        "decompose",
+        "direct",
+        "read",
+        "read_asked_first",
+        "read_or_not_found",
+        "summarise",
     ),
 )
 async def taikc(

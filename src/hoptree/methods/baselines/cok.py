@@ -15,7 +15,7 @@ from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import add_conclusion, think
 from hoptree.methods.steps.choose import agreement_gate
 from hoptree.methods.steps.continuation import Generator, adds_text
-from hoptree.methods.steps.demonstrations import draw_examples
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import EvidenceKinds, MentionLinker, graph_names, require_sources
@@ -49,7 +49,7 @@ class RationaleMended(Decision):
     roles=("link", "answer"),
     differs="knowledge is what the corpus and the graph at hand have, where the paper chooses among domains and has a "
     "trained model write queries for them",
-    shared_prompts=("entities.txt", "go_on.txt", "mentions.txt", "relations.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=("entities", "mentions", "relations", *REASONING_PROMPTS),
 )
 async def cok(
     question: Question,

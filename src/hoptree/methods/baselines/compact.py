@@ -47,7 +47,7 @@ class CompressionEnded(Decision):
     trained=True,
     reworded=True,
     bounds={"segment": (1, math.inf), "segments": (1, math.inf)},
-    shared_prompts=("read.txt",),
+    shared_prompts=("read",),
 )
 async def compact(
     question: Question,

@@ -6,6 +6,7 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
 
 
 @method(
@@ -13,7 +14,7 @@ from hoptree.methods.steps.chain_of_thought import think
     title="Chain of thought",
     paper="CoT",
     signals=("prefix",),
-    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=REASONING_PROMPTS,
 )
 async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0, max_tokens: int = 256) -> Answer:
     """Reason step by step from memory, and answer at the end.

@@ -11,6 +11,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import majority
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
 
 
 @decision("share")
@@ -26,7 +27,7 @@ class ShareComputed(Decision):
     title="Self-consistent chains of thought",
     paper="CoT-SC",
     signals=("prefix",),
-    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=REASONING_PROMPTS,
 )
 async def cot_sc(
     question: Question,

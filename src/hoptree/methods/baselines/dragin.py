@@ -12,7 +12,7 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, show_context, uncertainty_signal
-from hoptree.methods.steps.demonstrations import draw_examples
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
 from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, SubQuery, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.models.model import Signal
@@ -31,7 +31,7 @@ from hoptree.text.word_classes import Tagger, open_tagger
     dynamic=True,
     strategy="Entropy and attention of words",
     query="The words that those in doubt attend to",
-    shared_prompts=("go_on.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=REASONING_PROMPTS,
 )
 async def dragin(
     question: Question,

@@ -13,6 +13,7 @@ from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
 from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
@@ -40,7 +41,7 @@ class AnswerVerified(YesNoJudged):
     roles=("answer", "route"),
     trained=True,
     reworded=True,
-    shared_prompts=("direct.txt", "follow_up.txt", "go_on.txt", "read.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=("direct", "follow_up", "read", *REASONING_PROMPTS),
 )
 async def dyplan(
     question: Question,

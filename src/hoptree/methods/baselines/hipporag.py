@@ -51,7 +51,7 @@ class FactsRecognised(Decision):
     signals=SIGNALS,
     query="Facts nearest to the question",
     roles=("answer", "recognise"),
-    shared_prompts=("read.txt", "recognise.txt"),
+    shared_prompts=("read", "recognise"),
 )
 async def hipporag(
     question: Question, ctx: Context, *, k: int = 5, facts: int = 5, recognise: bool = True, titles: bool = False

@@ -13,6 +13,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
 from hoptree.retrieval.rerank import normalise_scores
 
 
@@ -33,7 +34,7 @@ class PassagesRead(Decision):
     strategy="After every thought",
     query="Facts nearest to the last thought",
     roles=("answer", "recognise"),
-    shared_prompts=("go_on.txt", "recognise.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=("recognise", *REASONING_PROMPTS),
 )
 async def hipporag_ircot(
     question: Question,

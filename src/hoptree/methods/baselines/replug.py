@@ -32,7 +32,7 @@ class HeaviestChosen(Decision):
     query="The question itself",
     differs="documents weigh by the scores of whatever search there is, where the paper has cosines, and their "
     "probabilities are not mixed token by token",
-    shared_prompts=("read.txt",),
+    shared_prompts=("read",),
 )
 async def replug(
     question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False

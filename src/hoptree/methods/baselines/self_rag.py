@@ -52,7 +52,7 @@ class AnswersCriticised(Decision):
     query="The question itself",
     roles=("answer", "judge"),
     trained=True,
-    shared_prompts=("direct.txt", "read.txt"),
+    shared_prompts=("direct", "read"),
 )
 async def self_rag(
     question: Question,

@@ -9,6 +9,7 @@ from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     Hop,
@@ -36,14 +37,7 @@ from hoptree.methods.steps.graph_exploration import (
     roles=("link", "verify", "answer"),
     differs="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where the "
     "paper's runs have Freebase or Wikidata and take the entities from the data set",
-    shared_prompts=(
-        "entities.txt",
-        "go_on.txt",
-        "mentions.txt",
-        "score_relations.txt",
-        "step_by_step.txt",
-        "worked.jsonl",
-    ),
+    shared_prompts=("entities", "mentions", "score_relations", *REASONING_PROMPTS),
 )
 async def tog(
     question: Question,

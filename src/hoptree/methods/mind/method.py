@@ -14,7 +14,7 @@ from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Generator, uncertainty_signal
-from hoptree.methods.steps.demonstrations import draw_examples
+from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.text.names import NameTagger
@@ -73,7 +73,7 @@ def _check(
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
-    shared_prompts=("go_on.txt", "read.txt", "read_asked_first.txt", "step_by_step.txt", "worked.jsonl"),
+    shared_prompts=("read", "read_asked_first", *REASONING_PROMPTS),
 )
 async def mind(
     question: Question,

@@ -19,6 +19,8 @@ from hoptree.methods.steps.evidence import number_lines
 from hoptree.text.names import name_spans
 from hoptree.text.question_tree import Plan
 
+REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")
+"""The shared files of methods that reason step by step after worked examples."""
 DEMONSTRATIONS = 3
 _SAME_KIND_FACTOR = 1.5
 _LINK_PENALTY = 2.0  # for each hop more or less than the question has

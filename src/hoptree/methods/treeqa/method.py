@@ -63,7 +63,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
         "robust": "it goes beyond the paper where that is known to fail",
     },
     uses=_uses,
-    shared_prompts=("direct.txt", "entities.txt", "mentions.txt", "read.txt", "read_asked_first.txt", "relations.txt"),
+    shared_prompts=("direct", "entities", "mentions", "read", "read_asked_first", "relations"),
 )
 async def treeqa(
     question: Question,
