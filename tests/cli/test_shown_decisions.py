@@ -53,10 +53,15 @@ def told_again(drawn: str) -> list[str]:
 @pytest.mark.parametrize(
     ("method", "settings", "replies", "lines"),
     [
-        ("dyplan", (), {"route": "Direct", "direct": "Has"}, ["way: Direct (of Direct, Plan, Reason, Retrieval)"]),
         (
             "dyplan",
-            ("--set", "verify=on"),
+            ("--set", "verify=off"),
+            {"route": "Direct", "direct": "Has"},
+            ["way: Direct (of Direct, Plan, Reason, Retrieval)"],
+        ),
+        (
+            "dyplan",
+            (),
             {"route": "Direct", "direct": "Has", "verify": "No", "route_again": "Reason", "think": SO},
             [
                 "way: Direct (of Direct, Plan, Reason, Retrieval)",
