@@ -74,9 +74,15 @@ def told_again(drawn: str) -> list[str]:
         ("skr", (), {"need": "No.", "think": SO}, ["need: no"]),
         (
             "replug",
-            ("--set", "k=2"),
+            ("--set", "k=2", "--set", "mixture=answers"),
             {"read": "Has"},
             ["heaviest: Has (scores has 0.9048, weights 0.7311, 0.2689)"],
+        ),
+        (
+            "replug",
+            ("--set", "k=2"),
+            {"read": "Has"},
+            ["mixed: Has (weights 0.7311, 0.2689, likelihoods 0.9048, 0.9048)"],
         ),
         (
             "compact",
