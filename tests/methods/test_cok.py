@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.methods.graph_asked import BORN, Run, so
 from tests.methods.small_knowledge import Pages, SmallGraph
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_method_replies import read_graph_query
 
 WRONG = "Whiplash was directed by Justin Hurwitz."
 MENDED = "Whiplash was directed by Damien Chazelle."
@@ -98,6 +101,27 @@ def test_the_paper_s_generator_of_queries_is_asked_in_its_form() -> None:
     assert sent.startswith("### Instruction: ") and sent.endswith(f"\n### Input: {WRONG}\n### Output:")
     assert run.of("decision", kind="graph_query")[0]["value"] == ["Whiplash"]
     assert (run.result.fidelity, asked().result.fidelity) == ("approx", "prompted")
+
+
+@pytest.mark.parametrize(
+    ("said", "things", "relations"),
+    [
+        (DIRECTED, ("Whiplash",), ("director",)),
+        ("wd:/A/ wdt:/b c/ ?x . ?x wdt:/d/ wd:/E  F/", ("A", "E F"), ("b c", "d")),
+        ("Correct query: wd:/A/ wdt:/b/ Incorrect query 1: wd:/C/ wdt:/d/", ("A",), ("b",)),
+        ("SELECT ?x WHERE { wd:Carmen_Jones wdt:composer ?x }", ("Carmen Jones",), ("composer",)),
+        ("wd:/A", (), ()),
+        ("", (), ()),
+    ],
+)
+def test_queries_are_read(said: str, things: tuple[str, ...], relations: tuple[str, ...]) -> None:
+    assert read_graph_query(said) == (things, relations)
+
+
+@given(st.text(alphabet="wdt:/ p?{}.\nAb", max_size=80))
+def test_any_query_can_be_read(text: str) -> None:
+    things, relations = read_graph_query(text)
+    assert all(name.strip() for name in (*things, *relations))
 
 
 @pytest.mark.parametrize(
