@@ -309,6 +309,8 @@ def test_vectors_find_facts_and_synonyms(tmp_path: Path, monkeypatch: pytest.Mon
     assert (fact.subject, fact.passage_id) == ("king", "p1") and 0.6 < fact.confidence < 0.8
     reached = {p.id: p.score for p in searched(retriever.guided([fact]), "river", k=9)}
     assert reached["p1"] > reached["p2"] > 0, "the queen is reached as a synonym of the king"
+    assert isinstance(retriever, NameGuided)
+    assert searched(retriever.named(["water"]), "x")[0].id == "p1", "by the vector of the river"
     gone = add_facts(write(tmp_path / "gone", [("river", "[UNK]", "water", "p1")]), index)
     assert gone.phrases == 4 and gone.synonyms == 1, "river and water; the king is gone"
     assert [fact.subject for fact in asyncio.run(_near(index, "king"))] == ["queen"]

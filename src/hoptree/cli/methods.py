@@ -47,6 +47,7 @@ app = typer.Typer(
 \b
 hoptree methods                                    all of them in a table
 hoptree methods show taikc                         one: steps, options, roles, needs, an example
+hoptree methods prompts taikc --out mine           its prompts, to be changed for --prompts mine
 hoptree methods -m openai/NAME -m hf/NAME          how close to its paper each is with these models
 hoptree methods measure oner ircot                 what a question costs, on the packaged sample
 hoptree methods chooser show                       the weights that hop chooses answers by

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -65,27 +66,26 @@ class PhraseGraph:
             held.update((holder, end) for end in ends)
             if ends[0] != ends[1]:
                 ties[min(ends), max(ends)] += 1
-        self._held, self._held_by = held, Counter(phrase for _, phrase in held)
-        weights: dict[tuple[int, int], float] = dict(ties)
-        numbers = {key: self._phrases[phrase] for key, phrase in self.names.items()}
+        self._held_by = Counter(phrase for _, phrase in held)
+        self._stated = array("I", (number for pair, stated in held.items() for number in (*pair, stated)))
+        weights: dict[tuple[int, int], float] = {**ties, **dict.fromkeys(held, 1.0)}
+        numbers = {phrase_key(phrase): node for phrase, node in self._phrases.items()}
         for *keys, cosine in synonyms:
             nodes = sorted(numbers[key] for key in keys if key in numbers)
             if len(nodes) == 2:
                 weights[nodes[0], nodes[1]] = weights.get((nodes[0], nodes[1]), 0.0) + cosine
-        self._between_phrases = weights
-        self._graph = self._connect({**weights, **dict.fromkeys(held, 1.0)})
-
-    def _connect(self, weights: Mapping[tuple[int, int], float]) -> Any:
-        graph = import_optional("rustworkx", _FEATURE, "graph").PyDiGraph()
-        graph.add_nodes_from([None] * self._count)
-        graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
-        graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
-        return graph
+        self._graph = import_optional("rustworkx", _FEATURE, "graph").PyDiGraph()
+        self._graph.add_nodes_from([None] * self._count)
+        self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
+        self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
 
     @cached_property
     def _phrase_graph(self) -> Any:
         """The phrases without passages, which only HippoRAG 1 walks over."""
-        return self._connect(self._between_phrases)
+        passages, graph = set(self._passages.values()), self._graph.copy()
+        edges = graph.edge_list()
+        graph.remove_edges_from([ends for ends in edges if not passages.isdisjoint(ends)])
+        return graph
 
     @property
     def _count(self) -> int:
@@ -121,7 +121,7 @@ class PhraseGraph:
         starts = {self._phrases[phrase]: weight for phrase, weight in phrases.items() if phrase in self._phrases}
         rank = self._rank(self._phrase_graph, starts, damping) if starts else {}
         shares = dict.fromkeys(self._passages.values(), 0.0)
-        for (holder, phrase), stated in self._held.items():
+        for holder, phrase, stated in zip(*(iter(self._stated),) * 3, strict=True):
             shares[holder] += stated * (rank[phrase] if starts else 0.0)
         return {key: shares[node] for key, node in self._passages.items()}
 
@@ -244,12 +244,11 @@ class Hippo:
         first: Retriever,
         *,
         digest: str,
-        phrases: NearestFacts,
-        names: Mapping[int, str],
+        phrases: Callable[[Mapping[int, str]], NearestFacts],
     ) -> None:
         self._store, self._graph, self._facts = store, graph, facts
         self._nearest, self._first = nearest, first
-        self._phrases, self._names = phrases, names
+        self._open_phrases = phrases
         self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
@@ -264,6 +263,11 @@ class Hippo:
 
     def named(self, names: Sequence[str]) -> Retriever:
         return _Named(self, tuple(names))
+
+    @cached_property
+    def _phrases(self) -> NearestFacts:
+        """What finds phrases, which only searches from names need."""
+        return self._open_phrases(self._graph.names)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         return await self.search_from(query, await self.facts_near(query, k=self._walk.facts), k=k, where=where)
@@ -288,7 +292,7 @@ class Hippo:
         """Return the k passages that state most of a walk from the phrases nearest to these names."""
         if k <= 0:
             return ()
-        linked = [self._names[key] for name in names for key, _ in await self._phrases.nearest(name, 1)]
+        linked = [self._graph.names[key] for name in names for key, _ in await self._phrases.nearest(name, 1)]
         starts = {phrase: 1 / self._graph.spread_of(phrase) for phrase in linked if self._graph.spread_of(phrase)}
         if not starts:
             return await self._first.search(query, k=k, where=where)
@@ -414,21 +418,21 @@ def open_hippo(index: Index, first: Retriever) -> Hippo:
         for key, _, fact in rows:
             facts.setdefault(key, fact)
         graph = PhraseGraph(rows, store.synonyms())
-        nearest, phrases = _nearest(store, index, facts, graph.names)
+        nearest, phrases = _nearest(store, index, facts)
     stated = hashlib.sha256(b"".join(b"%d %d\n" % (key, passage) for key, passage, _ in rows)).hexdigest()[:16]
     digest = f"{index.identity}:{stated}"
-    return Hippo(index.texts, graph, facts, nearest, first, digest=digest, phrases=phrases, names=graph.names)
+    return Hippo(index.texts, graph, facts, nearest, first, digest=digest, phrases=phrases)
 
 
 def _nearest(
-    store: FactStore, index: Index, facts: dict[int, Fact], names: Mapping[int, str]
-) -> tuple[NearestFacts, NearestFacts]:
-    """Return what finds facts, which is to be closed, and what finds phrases by the same encoder or words."""
+    store: FactStore, index: Index, facts: dict[int, Fact]
+) -> tuple[NearestFacts, Callable[[Mapping[int, str]], NearestFacts]]:
+    """Return what finds facts, which is to be closed, and how to open what finds phrases in the same way."""
     spec = store.about("encoder")
     if not spec:
         texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, fact in facts.items()}
         language = index.manifest.settings.language
-        return ByWords(texts, language), ByWords(names, language)
+        return ByWords(texts, language), lambda names: ByWords(names, language)
     encoder = open_encoder(spec)
     if store.about("encoder identity") != encoder.identity:
         raise CorpusError(
@@ -436,7 +440,8 @@ def _nearest(
             f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}",
         )
     try:
-        vectors, phrases = Vectors(store.folder / "facts"), Vectors(store.folder / "phrases")
+        vectors = Vectors(store.folder / "facts")
     except CorpusError as error:
         raise facts_damaged(index.folder, error.cause.rstrip(".")) from error
-    return ByVectors(vectors, encoder, facts), ByVectors(phrases, encoder, names)
+    phrases = store.folder / "phrases"
+    return ByVectors(vectors, encoder, facts), lambda names: ByVectors(Vectors(phrases), encoder, names)
