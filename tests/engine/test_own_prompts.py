@@ -15,7 +15,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.own_prompts import files_of, open_prompts, write_prompts
 from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, using_prompts
-from hoptree.engine.registry import find_method, list_methods
+from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
 from hoptree.methods.steps.demonstrations import load_bank, load_worked_examples
 from hoptree.methods.steps.route import load_strategies
@@ -88,6 +88,14 @@ def test_every_shared_prompt_that_a_method_names_is_there_and_used() -> None:
         name for name in packaged_names() if name.startswith("shared/")
     }
     assert all(len(files_of(method)) >= len(method.shared_prompts) for method in list_methods())
+
+
+def test_a_method_of_another_package_may_use_all_that_is_shared(tmp_path: Path) -> None:
+    async def other(*asked: Any) -> Any: ...
+
+    mine = open_prompts(folder(tmp_path, shared__read=READ))
+    assert set(mine.of(Method("other", "Another one", other, ()))) == {"shared/read.txt"}
+    assert not mine.of(find_method("search_r1"))
 
 
 def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:

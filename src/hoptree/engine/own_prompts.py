@@ -67,6 +67,9 @@ def files_of(method: Method) -> tuple[str, ...]:
 
 
 def _shared_files(method: Method) -> list[str]:
+    """Return the shared files that a method uses: all of them for one of another package that names none."""
+    if not method.shared_prompts and not method.run.__module__.startswith("hoptree."):
+        return [name.partition("/")[2] for name in packaged_names() if name.startswith(f"{_SHARED}/")]
     return [name if "." in name else f"{name}.txt" for name in method.shared_prompts]
 
 
