@@ -54,7 +54,7 @@ def test_a_trained_model_is_asked_by_the_prompts_that_it_knows() -> None:
 
 def test_an_adapter_is_off_for_a_prompt_that_was_replaced() -> None:
     class Reworded(Trained):
-        prompts = OwnPrompts({"hop/trained_read.txt": f"{packaged_text('hop/trained_read.txt')}\nBe brief."})
+        own_prompts = OwnPrompts({"hop/trained_read.txt": f"{packaged_text('hop/trained_read.txt')}\nBe brief."})
 
     assert sent(Reworded) == {"hop/trained_plan", "hop/trained_replan", "shared/read"}
     assert "hop/trained_read" in sent(Reworded, trained="on")
