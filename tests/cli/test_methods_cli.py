@@ -211,7 +211,8 @@ def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
     text = said(home, "docs")
     assert ".." not in text.replace("...", ""), "no sentence ends twice"
     part = " ".join(text.partition("## Trained checkpoints")[2].partition("\n## ")[0].split())
-    assert "The templates of `cok`, `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words" in part
+    reworded = "The templates of `cok`, `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words"
+    assert reworded in part
     assert "Those of `adaptive_rag` and `self_rag` have the form of the training" in part
     assert "No run with the real weights of any of these checkpoints has been made." in part
 
