@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all weights docs types collected installed wheelhouse wheel clean
+.PHONY: demo test test-all weights docs types installed wheelhouse wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -17,15 +17,17 @@ test: $(VENV)/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(MAKE) --jobs 3 types collected wheel
+	$(MAKE) --jobs 3 types $(VENV)/tests-compiled wheel
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 types: $(VENV)/test-ready
 	$(BIN)/mypy --num-workers 2
 
-# Beside the types, so that the tests are compiled once, and not by each of those who run them.
-collected: $(VENV)/test-ready
+# Beside the types, so that the tests are compiled once, and not by each of those who run them. What changes later is
+# little, and is compiled where it is run.
+$(VENV)/tests-compiled: $(VENV)/test-ready
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # the tests themselves say what is wrong
+	touch $@
 
 # What `make test` leaves out for its size: PyTorch, Ray, and the frameworks that take Hoptree as a tool.
 test-all: $(VENV)/test-ready

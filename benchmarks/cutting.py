@@ -31,7 +31,7 @@ from hoptree.engine.trace import Trace
 from hoptree.methods.hop.reading import cut_passages
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.retriever import open_retriever
 from hoptree.text.parse import question_key
 
 SETS = (

@@ -80,8 +80,8 @@ def timed(work: Callable[[str], int], keys: Sequence[str]) -> dict[str, float]:
 
 
 def measure_hoptree(path: Path, folder: Path, count: int) -> dict[str, Any]:
-    from hoptree.graph.store.embedded import EmbeddedGraph
-    from hoptree.graph.store.loading import load_graph
+    from hoptree.graph.embedded import EmbeddedGraph
+    from hoptree.graph.loading import load_graph
 
     began = time.perf_counter()
     loaded = load_graph(folder, [path])

@@ -162,7 +162,7 @@ async def list_f1(index: Path, texts: Mapping[str, str], *, guesses: bool) -> tu
     scores, calls = 0.0, 0
     for row in rows:
         model = PerfectLister(row, beginnings, guesses=guesses)
-        async with Engine(method="hop", model=model, corpus=index, retriever="linked", cache=None) as engine:
+        async with Engine(method="hop", model=model, corpus=index, retriever="auto", cache=None) as engine:
             result = await engine.ask(row["question"])
         scores += score_list(result.answer, row["wanted"])["list_f1"] or 0.0
         calls += result.usage.llm_calls
@@ -195,7 +195,7 @@ def read_texts(corpus: Path) -> dict[str, str]:
 async def share_right(known: Sequence[Known], index: Path, *, guesses: bool) -> tuple[float, float]:
     """Return the share of questions answered rightly at the default effort, and the calls a question."""
     model = PerfectReader(known, guesses=guesses)
-    async with Engine(method="hop", model=model, corpus=index, retriever="linked", cache=None) as engine:
+    async with Engine(method="hop", model=model, corpus=index, retriever="auto", cache=None) as engine:
         results = await asyncio.gather(*(engine.ask(item.question.example.question) for item in known))
     right = [
         (score_answer(result.answer, item.question.example.answers)["f1"] or 0.0) >= _RIGHT_F1

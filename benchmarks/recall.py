@@ -24,8 +24,8 @@ from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun, evaluate, re
 from hoptree.evaluation.statistics import compare
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.ranker import Ranked, Ranker, installed_ranker, read_ranker
+from hoptree.retrieval.retriever import open_retriever
 
 
 @dataclass(frozen=True, slots=True)

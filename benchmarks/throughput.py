@@ -40,7 +40,8 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.openai import OpenAIModel
-from hoptree.sample import sample_index, sample_questions
+from hoptree.retrieval.index.folder import sample_index
+from hoptree.sample import sample_questions
 
 SLOTS = 64
 GOAL = 0.95

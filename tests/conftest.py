@@ -23,6 +23,8 @@ import typer.main
 import typer.testing
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+import hoptree.retrieval.ranker
+
 # A disk makes an index wait for it several times over; the tests leave some tens of megabytes.
 MEMORY = Path("/dev/shm")
 ROOM = 2**30
@@ -61,7 +63,7 @@ LONG = (
 
 
 # The same examples every time, however slow the machine is; --hypothesis-profile=thorough looks for others.
-hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2_000)
 hypothesis.settings.load_profile("steady")
 
@@ -105,6 +107,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Tests and modules stay: looking for garbage, which tests may ask for, is about what comes from here on."""
+    do_once()
     gc.freeze()
     gc.enable()
 
@@ -114,41 +117,23 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
-@pytest.fixture(scope="session", autouse=True)
-def commands_made_once() -> Iterator[None]:
-    """Typer makes all commands anew at every call in a process, which takes longer than most of them."""
+def do_once() -> None:
+    """Have done once in each process what takes longer than most tests.
+
+    A hook does it, not fixtures: those of a session are looked up for each of thousands of tests.
+    """
+    # Typer makes all commands anew at every call.
     made = cache(typer.main.get_command)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", made)
-        patch.setattr(typer.testing, "_get_command", made)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def versions_read_once() -> Iterator[None]:
-    """Every run writes down the versions of a dozen packages, each of them read from a long file."""
-    with pytest.MonkeyPatch.context() as patch:
-        if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
-            patch.setattr(runs, "version", cache(importlib.metadata.version))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def certificates_read_once() -> Iterator[None]:
-    """Read certificates once for all httpx clients of the tests: it takes longer than most requests."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("httpx._transports.default", "httpx2._transports.default"):
-            if transport := sys.modules.get(name):
-                patch.setattr(transport, "create_ssl_context", cache(vars(transport)["create_ssl_context"]))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_installed_ranker() -> Iterator[None]:
-    """Search without the ranker of hoptree-weights: tests of other things must not depend on trained numbers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hoptree.retrieval.ranker.installed_ranker", cache(lambda: None))
-        yield
+    vars(typer.main)["get_command"] = vars(typer.testing)["_get_command"] = made
+    # Every run writes down the versions of a dozen packages, each of them read from a long file.
+    if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
+        vars(runs)["version"] = cache(importlib.metadata.version)
+    # Every client of httpx reads all certificates.
+    for name in ("httpx._transports.default", "httpx2._transports.default"):
+        if transport := sys.modules.get(name):
+            vars(transport)["create_ssl_context"] = cache(vars(transport)["create_ssl_context"])
+    # Tests of other things than the ranker of hoptree-weights must not depend on trained numbers.
+    vars(hoptree.retrieval.ranker)["installed_ranker"] = cache(lambda: None)
 
 
 @pytest.fixture(scope="session")

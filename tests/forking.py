@@ -19,7 +19,6 @@ PROCESSES.set_forkserver_preload(
         "hoptree.cli.ask",
         "hoptree.__main__",
         "hoptree.cli.main",
-        "hoptree.cli.mcp",
         "hoptree.cli.run",
         "hoptree.cli.serve",
         "hoptree.mcp.server",

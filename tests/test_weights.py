@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from hoptree.cli.main import app
-from hoptree.core.weights import ADAPTER, MANIFEST, PACKAGE
+from hoptree.core.files import ADAPTER, WEIGHTS_MANIFEST, WEIGHTS_PACKAGE
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.hop.chooser import frozen_chooser
 from hoptree.models.adapters import read_adapter
@@ -25,20 +25,22 @@ from hoptree.models.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "weights"
-FOLDER = WEIGHTS / "src" / PACKAGE
+FOLDER = WEIGHTS / "src" / WEIGHTS_PACKAGE
 TRAINED = ("trained_read", "trained_plan", "trained_replan")
 
-there = pytest.mark.skipif(not (FOLDER / MANIFEST).is_file(), reason="weights/ holds no trained weights")
+there = pytest.mark.skipif(not (FOLDER / WEIGHTS_MANIFEST).is_file(), reason="weights/ holds no trained weights")
 
 
 def manifest() -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((FOLDER / MANIFEST).read_text(encoding="utf-8"))
+    value: dict[str, Any] = json.loads((FOLDER / WEIGHTS_MANIFEST).read_text(encoding="utf-8"))
     return value
 
 
 @there
 def test_every_file_is_in_the_manifest_with_its_digest() -> None:
-    files = {file.name: file for file in FOLDER.iterdir() if file.suffix not in (".py", "") and file.name != MANIFEST}
+    files = {
+        file.name: file for file in FOLDER.iterdir() if file.suffix not in (".py", "") and file.name != WEIGHTS_MANIFEST
+    }
     assert manifest()["files"] == {
         name: {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
         for name, file in files.items()
@@ -91,7 +93,7 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
     files: Any = pytest.importorskip("safetensors.numpy")
     adapter, here = tmp_path / "adapter", tmp_path / "weights"
     adapter.mkdir()
-    (here / "src" / PACKAGE).mkdir(parents=True)
+    (here / "src" / WEIGHTS_PACKAGE).mkdir(parents=True)
     shutil.copy(WEIGHTS / "MODEL_CARD.md", here)
     base = tmp_path / "base.gguf"
     writer = gguf.GGUFWriter(str(base), "qwen2")
@@ -147,9 +149,9 @@ def test_the_wheel_holds_data_alone(tmp_path: Path) -> None:
     subprocess.run(command, cwd=WEIGHTS, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("hoptree_weights-*.whl")
     names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
-    inside = {name.name for name in names if name.parts[0] == PACKAGE}
+    inside = {name.name for name in names if name.parts[0] == WEIGHTS_PACKAGE}
     assert "__init__.py" in inside and not any(name.suffix == ".py" for name in names if name.name != "__init__.py")
-    assert (MANIFEST in inside) == (FOLDER / MANIFEST).is_file()
+    assert (WEIGHTS_MANIFEST in inside) == (FOLDER / WEIGHTS_MANIFEST).is_file()
 
 
 def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> None:

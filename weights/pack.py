@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.core.files import atomic_write
-from hoptree.core.weights import ADAPTER, FORMAT, MANIFEST
+from hoptree.core.files import ADAPTER, WEIGHTS_FORMAT, WEIGHTS_MANIFEST, atomic_write
 from hoptree.models.adapters import read_adapter
 from hoptree.models.catalogue import locate_weights
 from hoptree.training.lora.checkpoint import read_card
@@ -32,21 +31,23 @@ _FROM_CARD = ("made_with", "examples", "tokens", "steps", "evaluation_questions"
 def pack(adapter: Path | None, *, base: str = "qwen", here: Path = HERE) -> Path:
     """Write the files that are given, then the manifest and the card; return the path of the manifest."""
     folder = here / "src" / "hoptree_weights"
-    path = folder / MANIFEST
+    path = folder / WEIGHTS_MANIFEST
     training = json.loads(path.read_text(encoding="utf-8"))["training"] if path.is_file() else {}
     if adapter is not None:
-        from hoptree.models.hf_weights import adapter_digest  # imports torch, which the rest goes without
+        from hoptree.models.hf_weights import find_adapter  # imports torch, which the rest goes without
 
         card = read_card(adapter)
         if card is None or not card.get("templates"):
             raise InputError(f"{adapter} does not say which prompts it was trained on.", "Train it anew.")
         convert(adapter, locate_weights(base), folder / ADAPTER)
-        training = {"adapter": adapter_digest(adapter), **_training(card)}
+        trained = find_adapter(str(adapter))
+        assert trained is not None
+        training = {"adapter": trained.digest, **_training(card)}
     lora = read_adapter(folder / ADAPTER)
     if lora.path.stat().st_size > MAX_BYTES:
         raise InputError(f"{lora.path} has more than {MAX_BYTES / 1e6:.0f} MB.", "Train a smaller rank.")
     manifest = {
-        "format": FORMAT,
+        "format": WEIGHTS_FORMAT,
         "files": {file.name: _describe(file) for file in _data_files(folder)},
         "bases": dict(lora.bases),
         "templates": sorted(lora.templates),
@@ -60,7 +61,7 @@ def pack(adapter: Path | None, *, base: str = "qwen", here: Path = HERE) -> Path
 def _data_files(folder: Path) -> list[Path]:
     """Return the files that hold weights."""
     return sorted(
-        file for file in folder.iterdir() if file.is_file() and file.suffix != ".py" and file.name != MANIFEST
+        file for file in folder.iterdir() if file.is_file() and file.suffix != ".py" and file.name != WEIGHTS_MANIFEST
     )
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.command_line import call
 from tests.held import PATIENCE
 
-from hoptree.cli.demo import demo_options
+from hoptree.cli.machine import demo_options
 
 PLAN = {
     "query1": {

@@ -16,10 +16,10 @@ from hoptree.__main__ import main
 from hoptree.core.values import Passage
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
-from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Settings
 from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.indexing.sources import Outcome
+from hoptree.retrieval.linked import BM25
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_hybrid_says_where_it_has_no_links(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], links: bool
 ) -> None:
     build_index(home / "docs", home / "new", settings=Settings(links=links))
-    monkeypatch.setattr("hoptree.retrieval.opening._dense", lambda index: BM25(index))
+    monkeypatch.setattr("hoptree.retrieval.retriever._dense", lambda index: BM25(index))
     for kind in ("hybrid", "bm25"):
         monkeypatch.setattr(sys, "argv", ["hoptree", "search", "town1", "--corpus", str(home / "new"), "--json"])
         sys.argv += ["--retriever", kind]
@@ -208,7 +208,7 @@ def test_questions_say_where_hybrid_has_no_links(
     home: Path, monkeypatch: pytest.MonkeyPatch, command: str, links: bool
 ) -> None:
     build_index(home / "docs", home / "new", settings=Settings(links=links))
-    monkeypatch.setattr("hoptree.retrieval.opening._dense", lambda index: BM25(index))
+    monkeypatch.setattr("hoptree.retrieval.retriever._dense", lambda index: BM25(index))
     (home / "m.json").write_text(json.dumps({"replies": [{"reply": "town1"}]}), encoding="utf-8")
     (home / "data.jsonl").write_text(json.dumps({"id": "q", "question": "Where?", "answers": ["x"]}), encoding="utf-8")
     asked = ("ask", "Where?", "--no-cache") if command == "ask" else ("run", "--data", "data.jsonl", "--out", "out")

@@ -219,7 +219,7 @@ def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
 
 @pytest.mark.parametrize("method", list_methods(), ids=lambda method: method.name)
 def test_every_method_can_be_explained(method: Method, capsys: pytest.CaptureFixture[str]) -> None:
-    show_one(MethodFacts.gather(method, {}, {}))
+    show_one(MethodFacts(method, {}, None))
     assert f"--method {method.name}" in capsys.readouterr().out
     for need in method.needs:
         assert how_to_meet(need) != "see its description", f"say in method_facts how {need} is met"
@@ -355,7 +355,7 @@ def test_costs_are_taken_from_runs_of_the_sample(home: Path) -> None:
     assert (costs["oner"].questions, costs["oner"].calls, costs["oner"].steps) == (4, 1.0, {"read": 1.0})
     assert costs["oner"].command == "hoptree run --corpus sample --model scripted/script.json", "not where it lies"
     assert costs["direct"].command.endswith("--budget calls=9")
-    assert costs["oner"].is_of(find_method("oner"))
+    assert costs["oner"].made_from == made_from(find_method("oner"))
     (home / "runs" / "oner" / "traces.jsonl").unlink()
     said(home, "measure", "--from", "runs", "--out", "costs.json")
     assert (read_costs(home / "costs.json")["oner"].calls, read_costs(home / "costs.json")["oner"].steps) == (1.0, {})

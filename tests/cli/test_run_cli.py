@@ -15,7 +15,7 @@ from hoptree.cli.main import app
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
 from hoptree.engine import trace
-from hoptree.evaluation.judge_run import judge_run
+from hoptree.evaluation.running import judge_run
 from hoptree.models import open_model
 from hoptree.retrieval.indexing import index_passages
 

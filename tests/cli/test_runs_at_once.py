@@ -51,7 +51,7 @@ def test_as_many_as_told_are_under_way(here: Path, monkeypatch: pytest.MonkeyPat
         now[0] -= 1
         return {}
 
-    monkeypatch.setattr(running, "run_experiment", slowly)
+    monkeypatch.setattr("hoptree.cli.run.run_experiment", slowly)
     for told in (1, 2):
         most[0] = 0
         assert run("--at-once", str(told)).exit_code == 0
@@ -72,7 +72,7 @@ def test_a_run_that_fails_is_named_and_the_others_keep_what_they_have(
             one_is_done.set()
         return summary
 
-    monkeypatch.setattr(running, "run_experiment", one_fails)
+    monkeypatch.setattr("hoptree.cli.run.run_experiment", one_fails)
     result = run("--at-once", "3")
     assert isinstance(result.exception, InputError)
     assert result.exception.cause == "two on d: It broke."

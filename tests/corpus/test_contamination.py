@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.corpus.contamination import QuestionFilter, read_questions
+from hoptree.corpus.read import QuestionFilter, read_questions
 
 QUESTION = "Who directed the film “Red Kite” (2014)?"
 

@@ -20,11 +20,9 @@ from hoptree.corpus.document import Document, Section
 from hoptree.corpus.markup import markdown_document
 
 
-class Pieces:
+def pieces(text: str) -> list[tuple[int, int]]:
     """Tokens of up to three characters of a word, as models make them."""
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        return [match.span() for match in re.finditer(r"\w{1,3}|[^\w\s]", text)]
+    return [match.span() for match in re.finditer(r"\w{1,3}|[^\w\s]", text)]
 
 
 def cut(text: str, chunking: Chunking, tokenizer: Tokenizer | None = None, **more: object) -> list[Passage]:
@@ -88,7 +86,7 @@ def test_paragraphs_are_kept_together_then_sentences() -> None:
 def test_no_passage_reaches_across_a_heading_and_headings_stand_in_none() -> None:
     document = markdown_document("Before.\n# A\none\n## B\ntwo\n\nthree\n", "x.md")
     for chunking in (Chunking(), Chunking("words", 200), Chunking("sections"), Chunking("tokens", 50)):
-        passages = list(chunk(document, chunking, Pieces()))
+        passages = list(chunk(document, chunking, pieces))
         assert [(p.id, p.title, p.text) for p in passages] == [
             ("x.md#1", "A", "Before."),
             ("x.md#2", "A", "one"),
@@ -140,10 +138,10 @@ def test_words_are_all_there_with_size_and_overlap_as_asked(text: str, size: int
 @given(st.text(max_size=200), st.integers(1, 9), st.data())
 def test_any_text_is_cut_by_tokens_without_loss(text: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
-    passages = cut(text, Chunking("tokens", size, overlap), Pieces())
+    passages = cut(text, Chunking("tokens", size, overlap), pieces)
     covered = set().union(*(range(p.start, p.end) for p in passages)) if passages else set()
     assert all(at in covered or character.isspace() for at, character in enumerate(text))
-    assert all(len(Pieces().spans(p.text)) <= size for p in passages)
+    assert all(len(pieces(p.text)) <= size for p in passages)
 
 
 @given(st.text(max_size=300), st.sampled_from(["auto", "words:5:2", "sections:7"]))

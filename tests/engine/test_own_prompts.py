@@ -17,7 +17,8 @@ from hoptree.engine.own_prompts import files_of, open_prompts, write_prompts
 from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, using_prompts
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
-from hoptree.methods.steps.demonstrations import load_bank, load_worked_examples
+from hoptree.methods.steps.continuation import load_worked_examples
+from hoptree.methods.steps.decompose import load_bank
 from hoptree.methods.steps.route import load_strategies
 from hoptree.models.scripted import Rule, ScriptedModel
 

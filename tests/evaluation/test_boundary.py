@@ -13,9 +13,8 @@ from tests.e2e.endpoint import Endpoint, Response, Seen, refused, said
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.context import Budget
-from hoptree.evaluation.boundary import BOUNDARY, BoundaryExperiment, Pair, measure, read_pairs
-from hoptree.evaluation.boundary_run import measure_all, planned_for
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.boundary import BOUNDARY, Pair, measure, measure_all, planned_for, read_pairs
+from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RESULTS, TRACES, read_run
 from hoptree.evaluation.running import RunOptions

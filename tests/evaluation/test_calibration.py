@@ -89,7 +89,7 @@ def test_what_is_no_probability_is_refused(confidence: float) -> None:
 def test_no_decisions_have_no_figures() -> None:
     found = calibrate([])
     assert (found.questions, found.coverage, found.precision, found.ece) == (0, None, None, None)
-    assert found.as_dict()["curve"] == ()
+    assert found.curve == ()
 
 
 @given(DECISIONS)

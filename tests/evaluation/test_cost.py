@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import InputError
 from hoptree.core.values import Usage
-from hoptree.evaluation.summary import Spread, spread, summarise_usage
+from hoptree.evaluation.run_folder import Spread, spread, summarise_usage
 
 
 def test_a_spread_by_hand() -> None:

@@ -80,7 +80,7 @@ def test_broken_files_are_refused(tmp_path: Path, content: bytes, words: str) ->
 
 def test_a_file_without_any_answers_can_still_be_asked(tmp_path: Path) -> None:
     data = read_examples(whole(tmp_path / "test.json", [{**HOTPOT, "answer": "", "supporting_facts": []}]))
-    assert not data.has_answers and only(data).supporting_facts is None
+    assert not only(data).answers and only(data).supporting_facts is None
 
 
 def test_a_form_can_be_told_and_must_exist(tmp_path: Path) -> None:

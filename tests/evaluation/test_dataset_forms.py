@@ -40,7 +40,7 @@ from hoptree.retrieval.indexing import build_index
 
 def test_the_own_form_says_all_it_knows(tmp_path: Path) -> None:
     data = read_examples(lines(tmp_path / "dev.jsonl.gz", [OWN]))
-    assert (data.form, data.name, data.left_out, data.has_answers) == ("own", "made", (), True)
+    assert (data.form, data.name, data.left_out) == ("own", "made", ())
     example = only(data)
     assert example == Example(
         id="a1",
@@ -285,7 +285,7 @@ def beir_folder(folder: Path, judged: str) -> Path:
 def test_beir(tmp_path: Path) -> None:
     folder = beir_folder(tmp_path / "scifact", "q1\td7\t1\nq1\td8\t0\nq1\td9\t2\nq2\td1\t1\n")
     data = read_examples(folder)
-    assert (data.form, data.name, data.has_answers) == ("beir", "scifact", False)
+    assert (data.form, data.name) == ("beir", "scifact")
     assert [(e.id, e.supporting_ids) for e in data.examples] == [("q1", ("d7", "d9")), ("q2", ("d1",))]
     assert read_examples(folder / "queries.jsonl") == read_examples(folder / "qrels" / "test.tsv") == data
 

@@ -138,7 +138,7 @@ def test_answers_that_no_document_says_are_filtered_out() -> None:
     )
     data = DataSet(examples, digest_of(examples), "triviaqa", "triviaqa")
     shelf = Shelf("She lives at the skaw.", "It is called SKAGEN!")
-    filtered = asyncio.run(filter_answers(data, shelf))
-    assert [e.answers for e in filtered.data.examples] == [("Skagen", "The Skaw"), ("Nobody", "No one")]
-    assert (filtered.left_out, filtered.untouched, shelf.asked) == (3, ("b",), [1000, 1000])
-    assert filtered.data.digest == digest_of(filtered.data.examples) != data.digest
+    filtered, left_out, untouched = asyncio.run(filter_answers(data, shelf))
+    assert [e.answers for e in filtered.examples] == [("Skagen", "The Skaw"), ("Nobody", "No one")]
+    assert (left_out, untouched, shelf.asked) == (3, ["b"], [1000, 1000])
+    assert filtered.digest == digest_of(filtered.examples) != data.digest

@@ -22,8 +22,8 @@ from hoptree.models.scripted import Rule, ScriptedModel
 pytest.importorskip("pyoxigraph")
 pytest.importorskip("numpy")
 
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.loading import load_graph
 
 FACTS = [
     {"s": "Roger Marquis", "s_id": "Q1", "p": "place of death", "p_id": "P20", "o": "Holyoke", "o_id": "Q2"},

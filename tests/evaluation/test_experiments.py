@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from hoptree.cli import commands as cli_commands
 from hoptree.cli.main import app
 from hoptree.engine.registry import find_method, read_options
-from hoptree.evaluation.boundary import METHOD, BoundaryExperiment
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment
 from hoptree.evaluation.plan import Planned, read_plan
 
 HERE = Path(__file__).resolve().parents[2]
@@ -44,7 +44,7 @@ def test_methods_and_options_exist(path: Path) -> None:
     for one in planned(path):
         wanted = one.experiment
         if isinstance(wanted, BoundaryExperiment):
-            assert wanted.method == METHOD and not wanted.options
+            assert wanted.method == BOUNDARY_METHOD and not wanted.options
             continue
         method = find_method(wanted.method)
         read_options(method, wanted.options)

@@ -15,11 +15,10 @@ from hoptree.core.files import FolderLock
 from hoptree.engine.context import Prices
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.judge import JUDGEMENTS, read_judgements
-from hoptree.evaluation.judge_run import JudgeProgress, judge_run
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, read_rows
-from hoptree.evaluation.running import RunOptions, run_experiment
+from hoptree.evaluation.running import JudgeProgress, RunOptions, judge_run, run_experiment
 from hoptree.models.scripted import Rule, ScriptedModel
 
 STEP = "evaluation/judge"

@@ -22,15 +22,14 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine import registry
 from hoptree.engine.context import Context
 from hoptree.engine.registry import list_methods, method
-from hoptree.evaluation.ask_question import failed_row
 from hoptree.evaluation.datasets.examples import Example, digest_of
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Experiment, failed_row
 from hoptree.evaluation.metrics import candidate_recall, considered, said_names, score_list
 from hoptree.evaluation.report.contents import group_tables
 from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.run_folder import summarise
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.summary import summarise
 
 RAT_PACK = (("Frank Sinatra",), ("Dean Martin",), ("Sammy Davis, Jr.", "Sammy Davis"))
 

@@ -9,8 +9,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.context import Budget, Prices
-from hoptree.evaluation.boundary import BoundaryExperiment
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 
 DATA = "data: {one: {questions: one/dev.jsonl, corpus: one/corpus.jsonl}, two: {questions: two.jsonl}}\n"

@@ -361,10 +361,12 @@ def test_digests_are_compared(tmp_path: Path) -> None:
     got = made(tmp_path, "hotpotqa", sources=[path], sha256=digest.upper())
     assert got.sha256 == {path.name: digest}
     assert any("is not the known release" in note for note in got.notes)
-    for order in ({"sha256": "abc", "sources": [path]}, {"sha256": digest, "sources": [folder]}):
+    orders: list[dict[str, Any]] = [{"sha256": "abc", "sources": [path]}, {"sha256": digest, "sources": [folder]}]
+    for order in orders:
         with pytest.raises(ConfigError):
             made(tmp_path, "hotpotqa", **order)
-    for order in ({"url": "ftp://x/y"}, {"url": "http://x/y", "sources": [path]}):
+    orders = [{"url": "ftp://x/y"}, {"url": "http://x/y", "sources": [path]}]
+    for order in orders:
         with pytest.raises(ConfigError, match="cannot be fetched"):
             made(tmp_path, "hotpotqa", **order)
     with pytest.raises(InputError, match="There is no nowhere"):

@@ -27,7 +27,7 @@ from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.report import page
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, Run, find_runs, read_groups
-from hoptree.evaluation.report.page import Room, make_page, script_json, write_page
+from hoptree.evaluation.report.page import Room, make_page, script_json, write_text
 from hoptree.evaluation.report.plots import Scale, distribution, smoothed
 from hoptree.evaluation.report.tables import Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
@@ -286,7 +286,7 @@ def test_the_command_writes_what_it_is_asked_for(tmp_path: Path) -> None:
     assert told["tables"][0]["rows"][0]["EM"]["value"] == 100 and told["runs"][0]["finished"] == 8
     assert files[1].read_text(encoding="utf-8") == printed.output
     before = files[0].read_bytes()
-    write_page(read_groups([out]), files[0])
+    write_text(files[0], make_page(read_groups([out])))
     assert files[0].read_bytes() == before, "the same runs make the same page"
 
 
@@ -346,7 +346,7 @@ def test_the_page_works_in_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tree_run(tmp_path)
     part = page._part
     monkeypatch.setattr(page, "_part", lambda name: part(name) + (DRIVER if name == "page.js" else ""))
-    write_page(read_groups([tmp_path / "runs"]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([tmp_path / "runs"])))
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--dump-dom"]
     opened = subprocess.run(
         [*browser, f"file://{tmp_path / 'r.html'}#q=0/q%2F1"],

@@ -13,11 +13,10 @@ from tests.evaluation.report_runs import HOSTILE, cells, data, right, run, scrip
 from hoptree.core.errors import InputError
 from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.judge_run import judge_run
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.running import RunOptions, run_experiment
+from hoptree.evaluation.running import RunOptions, judge_run, run_experiment
 from hoptree.models.scripted import ScriptedModel
 
 

@@ -31,7 +31,7 @@ from tests.traced import changed
 from hoptree.engine.generation_view import Part, Writing
 from hoptree.engine.sentence_view import SentenceView, WordView
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.trace_view import view_writing
 from hoptree.methods.mind.memory import FactRead
 from hoptree.methods.steps.uncertain_sentences import WordsJudged
@@ -138,7 +138,7 @@ def test_a_browser_shows_doubts_searches_and_memory(tmp_path: Path) -> None:
     }
     for name, run in runs.items():
         run_folder(tmp_path / "runs", name, run, answers=(ARMAND,))
-    write_page(read_groups([tmp_path / "runs"]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([tmp_path / "runs"])))
     dom = opened(tmp_path / "r.html", "q", tmp_path)
     article = dom[dom.index("<article") : dom.index("</article>")]
     assert 'data-ready="1"' in dom and "<img" not in dom, "the script ran, and no text became markup"
@@ -167,7 +167,7 @@ def test_a_writing_without_any_sentence_is_drawn(tmp_path: Path) -> None:
     assert run.result.writing == replace(
         Writing(()), stopped="no growth", asked_for_answer=True, missing=("attention",)
     )
-    write_page(read_groups([run_folder(tmp_path / "runs", "empty", run)]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([run_folder(tmp_path / "runs", "empty", run)])))
     assert "The end: nothing new was written; then it was asked for the answer." in opened(
         tmp_path / "r.html", "q", tmp_path
     )

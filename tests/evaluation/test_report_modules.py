@@ -20,7 +20,7 @@ from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.contents import modules_of, tables_of, workload
 from hoptree.evaluation.report.figures import sweeps_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import as_csv, as_latex
 from hoptree.evaluation.report.trace_view import read_run_traces
 from hoptree.evaluation.run_folder import RUN, TRACES, by_question
@@ -155,7 +155,7 @@ def test_the_page_has_module_and_reasons_of_every_node(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_shows_module_level_and_reasons(tmp_path: Path) -> None:
-    write_page(read_groups([modules_run(tmp_path)]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([modules_run(tmp_path)])))
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--dump-dom"]
     opened = subprocess.run(
         [*browser, f"file://{tmp_path / 'r.html'}#q=0/q%2F4"],

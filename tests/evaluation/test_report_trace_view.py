@@ -15,7 +15,7 @@ from tests.evaluation.test_report_modules import index, tree_of
 from hoptree.engine.context import Budget
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.run_folder import TRACES
 
 REPLIES: list[dict[str, Any]] = [
@@ -82,7 +82,7 @@ def test_the_page_has_what_a_question_had_when_its_budget_ended(tmp_path: Path) 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_shows_what_a_question_had_when_its_budget_ended(tmp_path: Path) -> None:
-    write_page(read_groups([told_run(tmp_path, budget=Budget(calls=5))]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([told_run(tmp_path, budget=Budget(calls=5))])))
     words = re.sub(r"<[^>]*>", " ", opened(tmp_path / "r.html", "q%2F2", tmp_path))
     shown = " ".join(words.split())
     assert "→ so far: answer 2 guess" in shown and "the budget of calls ended it" in shown

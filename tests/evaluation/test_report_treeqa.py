@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.page import make_page, write_text
 
 
 def invoke(*arguments: object) -> str:
@@ -88,7 +88,7 @@ def test_the_page_has_verdicts_and_what_they_rest_on(treeqa_runs: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_shows_verdicts_with_sign_and_word(treeqa_runs: Path, tmp_path: Path) -> None:
-    write_page(read_groups([treeqa_runs / "runs"]), tmp_path / "r.html")
+    write_text(tmp_path / "r.html", make_page(read_groups([treeqa_runs / "runs"])))
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--dump-dom"]
     opened = subprocess.run(
         [*browser, f"file://{tmp_path / 'r.html'}#q=0/moon"],

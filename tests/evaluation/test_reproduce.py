@@ -14,9 +14,8 @@ import pytest
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget, Prices
-from hoptree.evaluation.boundary import BoundaryExperiment
-from hoptree.evaluation.experiment import Experiment, experiment_of
-from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
+from hoptree.evaluation.experiment import BoundaryExperiment, Experiment, experiment_of
+from hoptree.evaluation.reproduce import Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.retrieval.indexing import index_passages
@@ -126,8 +125,8 @@ def test_what_moved_is_found_where_it_is_now(tmp_path: Path) -> None:
     moved.mkdir()
     for name in ("numbers.jsonl", "model.json"):
         (tmp_path / name).rename(moved / name)
-    elsewhere = Elsewhere(data=moved / "numbers.jsonl", model=f"scripted/{moved / 'model.json'}")
-    found = again(run, tmp_path / "there", elsewhere=elsewhere)
+    elsewhere = {"data": moved / "numbers.jsonl", "model": f"scripted/{moved / 'model.json'}"}
+    found = again(run, tmp_path / "there", moved=elsewhere)
     assert found.again == tmp_path / "there" and not found.reasons and not found.not_the_same
 
 

@@ -13,13 +13,11 @@ from tests.evaluation.report_runs import cells, right, script
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import Result
-from hoptree.evaluation.ask_question import at_once
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Experiment, at_once
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows
+from hoptree.evaluation.run_folder import RESULTS, RUN, money_spent, read_rows, summarise
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.summary import money_spent, summarise
 
 
 def questions(folder: Path, count: int = 20) -> Path:

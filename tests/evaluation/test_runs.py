@@ -17,12 +17,10 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine import registry
 from hoptree.engine.context import Context, Prices
 from hoptree.engine.registry import list_methods, method
-from hoptree.evaluation.ask_question import cited_sentences, failed_row
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, trace_of
+from hoptree.evaluation.experiment import Experiment, cited_sentences, failed_row
+from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, summarise, trace_of
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
-from hoptree.evaluation.summary import summarise
 from hoptree.retrieval.indexing import index_passages
 
 

@@ -12,9 +12,8 @@ from tests.evaluation.report_runs import cells
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.run_folder import read_rows
+from hoptree.evaluation.run_folder import read_rows, summarise
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.summary import summarise
 from hoptree.retrieval.indexing import build_index
 
 OF_SEARCHES = {"retrieval_recall", "passage_support_f1", "citation_recall"}

@@ -20,7 +20,6 @@ from hoptree.evaluation.statistics import (
     detectable_difference,
     holm,
     interval,
-    power_to_detect,
 )
 
 pytestmark = pytest.mark.skipif(find_spec("numpy") is None, reason="needs the extra 'eval'")
@@ -128,6 +127,8 @@ def test_several_runs_are_compared_over_what_all_of_them_have() -> None:
 
 
 def test_power_by_hand() -> None:
+    from benchmarks.planted import power_to_detect
+
     # (1.959964 + 0.841621) * 0.5 / sqrt(300)
     assert detectable_difference(0.5, 300) == pytest.approx(0.0808748, abs=1e-6)
     assert power_to_detect(0.0808748, 0.5, 300) == pytest.approx(0.8, abs=1e-4)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.evaluation.experiment_files import invoke, write
 
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.loading import load_graph
 
 pytest.importorskip("pyoxigraph")
 

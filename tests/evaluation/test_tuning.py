@@ -322,7 +322,7 @@ def test_a_model_is_opened_once_for_all_trials_and_closed(here: Path, monkeypatc
         opened.append(spec)
         return Watched(spec.partition("/")[2])
 
-    monkeypatch.setattr(tuning_module, "open_model", watch)
+    monkeypatch.setattr("hoptree.evaluation.experiment.open_model", watch)
     tuned(here, "k=2,8", limit=3, roles={"answer": f"scripted/{here / 'm.json'}"})
     assert len(opened) == len(closed) == 1
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.graph.graph_files import written
 
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.loading import load_graph
 
 FORMS = {
     "nt": "_:b0 <http://e.org/called> {name!r} .\n_:b0 <http://e.org/kind> <http://e.org/{kind}> .\n",

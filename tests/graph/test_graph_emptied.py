@@ -11,9 +11,9 @@ from tests.graph.graph_files import TRUTHY, jsonl, written
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.folder import MANIFEST
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.folder import MANIFEST
+from hoptree.graph.loading import load_graph
 
 ROWS = [{"s": f"Person {number}", "p": "knows", "o": f"Person {number * 7919 % 10_007}"} for number in range(12_000)]
 

@@ -19,9 +19,8 @@ from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryToo
 from hoptree.core.public_http import ReplyCache
 from hoptree.graph import open_graph
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.sparql_client import SparqlClient
+from hoptree.graph.sparql import Dialect, SparqlClient, entities_query, facts_query, iri, literal, names_query
 from hoptree.graph.sparql_endpoint import SparqlEndpoint
-from hoptree.graph.sparql_queries import Dialect, entities_query, facts_query, iri, literal, names_query
 
 T = TypeVar("T")
 

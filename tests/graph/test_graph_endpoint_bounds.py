@@ -16,12 +16,11 @@ from tests.held import PATIENCE, Clock
 from hoptree.core.errors import EndpointError, QueryTooLong
 from hoptree.core.http_client import Unreachable
 from hoptree.graph import open_graph
+from hoptree.graph import sparql_endpoint as labels
 from hoptree.graph import sparql_endpoint as sparql
-from hoptree.graph import sparql_queries as labels
 from hoptree.graph.facts import Stats, Table
-from hoptree.graph.sparql_client import SparqlClient
+from hoptree.graph.sparql import Dialect, SparqlClient
 from hoptree.graph.sparql_endpoint import SparqlEndpoint
-from hoptree.graph.sparql_queries import Dialect
 
 T = TypeVar("T")
 E = "http://e.org/"

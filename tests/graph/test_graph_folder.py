@@ -14,9 +14,9 @@ import pytest
 from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.folder import FORMAT, MANIFEST, changing
-from hoptree.graph.store.loading import load_graph, remove_source
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.folder import FORMAT, MANIFEST, changing
+from hoptree.graph.loading import load_graph, remove_source
 
 KILLED = """
 import os, signal, sys

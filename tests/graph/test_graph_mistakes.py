@@ -16,9 +16,9 @@ from tests.small_indexes import hoptree
 
 from hoptree.core.errors import GraphError
 from hoptree.graph import open_graph
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.folder import MANIFEST
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.folder import MANIFEST
+from hoptree.graph.loading import load_graph
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from tests.small_indexes import hoptree
 
 from hoptree.core.errors import EndpointError, GraphError
 from hoptree.graph import open_graph
+from hoptree.graph.loading import load_graph
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.sparql_queries import columns_in_order, limit_rows
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.sparql import columns_in_order, limit_rows
 
 TURTLE = "".join(f"<http://e.org/{number}> <http://e.org/p> {number} .\n" for number in range(20))
 ALL = "{ ?s ?p ?o }"
@@ -90,7 +90,7 @@ def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_is_far_too_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.graph.sparql_client._MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr("hoptree.graph.sparql._MAX_BODY_BYTES", 1_000)
     with sparql_server(lambda query: (200, {}, b" " * 5_000)) as seen:
         with pytest.raises(EndpointError, match=r"more than .* MB"):
             asyncio.run(open_graph(seen.url, cached=False).query(f"SELECT * {ALL}"))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.graph.graph_files import jsonl
 
+from hoptree.graph import neighbours as qualifiers
+from hoptree.graph.embedded import EmbeddedGraph
 from hoptree.graph.facts import Neighbourhood
-from hoptree.graph.store import neighbours as qualifiers
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.loading import load_graph
 
 
 def loaded(tmp_path: Path, rows: list[dict[str, object]]) -> EmbeddedGraph:

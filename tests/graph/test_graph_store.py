@@ -14,9 +14,9 @@ from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
 from tests.patience import patience
 
 from hoptree.core.errors import GraphError
+from hoptree.graph.embedded import EmbeddedGraph
 from hoptree.graph.facts import Neighbourhood
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import Progress, load_graph, remove_source
+from hoptree.graph.loading import Progress, load_graph, remove_source
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_fact_of_two_sources_stays_when_one_goes(kg: Path, tmp_path: Path) -> 
 def test_a_large_source_is_taken_out_by_writing_the_others_anew(
     kg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.graph.store.folder._REWRITE_FROM_ROWS", 1)
+    monkeypatch.setattr("hoptree.graph.folder._REWRITE_FROM_ROWS", 1)
     tricky = 'a "quoted" <x> . \n name'
     row = {"s": tricky, "p": "knows", "o": "B"}
     size = {"s": tricky, "p": "size", "o": {"amount": "+5", "unit": "1"}}

@@ -15,11 +15,11 @@ from tests.patience import patience
 from tests.small_indexes import put_in_place
 
 from hoptree.core.errors import GraphError, GraphUnavailable
+from hoptree.graph.embedded import EmbeddedGraph
 from hoptree.graph.entity_linking import IndexedCandidates, LookupCandidates, open_candidates
 from hoptree.graph.facts import Candidates
+from hoptree.graph.loading import load_graph
 from hoptree.graph.names_index import NameIndex, open_name_index
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
 
 FACTS: list[Mapping[str, object]] = [
     {

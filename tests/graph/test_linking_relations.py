@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.graph.graph_files import jsonl
 
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.loading import load_graph
 from hoptree.graph.relation_linking import Relation, WordRanking, relations_in, relations_of
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
 
 RELATIONS = (
     Relation("P20", "place of death", ("deathplace", "died in"), facts=5),

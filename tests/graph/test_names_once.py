@@ -22,8 +22,8 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.graph import names_index
-from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.loading import load_graph
+from hoptree.graph.embedded import EmbeddedGraph
+from hoptree.graph.loading import load_graph
 from hoptree.models.scripted import Rule, ScriptedModel
 
 ROWS = [

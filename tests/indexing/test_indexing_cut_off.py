@@ -11,7 +11,8 @@ from tests.small_indexes import found, rows, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import Change, Settings, read_manifest
+from hoptree.retrieval.index.change import Change
+from hoptree.retrieval.index.folder import Settings, read_manifest
 from hoptree.retrieval.indexing import build_index, index_passages, remove_from_index, update_index
 from hoptree.retrieval.indexing.sources import Reading
 

@@ -22,7 +22,7 @@ from hoptree.retrieval.indexing import (
     update_index,
 )
 from hoptree.retrieval.indexing.sources import Reading
-from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.retriever import open_retriever
 
 
 def test_an_update_without_a_change_touches_nothing(out: Path) -> None:

@@ -13,7 +13,7 @@ from tests.small_indexes import hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,

@@ -27,7 +27,7 @@ from tests.methods.hop_asked import (
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
 from hoptree.engine.result import UNSUPPORTED
-from hoptree.methods.steps.demonstrations import nearest_demonstrations
+from hoptree.methods.steps.decompose import nearest_demonstrations
 from hoptree.models.scripted import Rule
 
 

@@ -16,9 +16,9 @@ from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.events import Warned
+from hoptree.engine.prompts import MAX_WORDS
 from hoptree.engine.trace import Trace
 from hoptree.methods.hop.reading import Reading, cut_passages, parse_reading, read_passages, shorten
-from hoptree.methods.steps.evidence import MAX_WORDS
 from hoptree.models.scripted import Rule, ScriptedModel
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hoptree.core.weights import ADAPTER, FORMAT, MANIFEST, PACKAGE, find_weights
+from hoptree.core.files import ADAPTER, WEIGHTS_FORMAT, WEIGHTS_MANIFEST, WEIGHTS_PACKAGE, find_weights
 
 _ALIGNMENT = 32
 _STRING, _FLOAT32 = 8, 6
@@ -21,16 +21,25 @@ WIDE, BLOCKS, INNER, RANK = 576, 30, 1536, 4
 """The shape of SmolLM2 135M, and of the adapters made here for it."""
 
 
-def lora_file(path: Path, card: Mapping[str, Any] | None = None, *, kind: str = "adapter", seed: int = 1) -> Path:
-    """Write a LoRA on all gates of SmolLM2 135M; `card` is what it says of bases and templates."""
+def lora_file(
+    path: Path, card: Mapping[str, Any] | None = None, *, kind: str = "adapter", seed: int = 1, blocks: int = BLOCKS
+) -> Path:
+    """Write a LoRA on the gates of SmolLM2 135M; `card` is what it says of bases and templates.
+
+    The fewer blocks, the more each changes, so that replies change.
+    """
     drawn = random.Random(seed)
     fields: list[tuple[str, str | float]] = [("general.architecture", "llama"), ("general.type", kind)]
     fields += [("adapter.type", "lora"), ("adapter.lora.alpha", 4.0)]
     if card is not None:
         fields.append(("hoptree.card", json.dumps(card)))
     tensors = [
-        (f"blk.{block}.ffn_gate.weight.lora_{side}", shape, [drawn.gauss(0, 0.3) for _ in range(shape[0] * shape[1])])
-        for block in range(BLOCKS)
+        (
+            f"blk.{block}.ffn_gate.weight.lora_{side}",
+            shape,
+            [drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1])],
+        )
+        for block in range(blocks)
         for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
     ]
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
@@ -61,7 +70,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     """Return what makes a package of weights that can be imported, for bases with these digests."""
 
     def installed(bases: Mapping[str, str], templates: Sequence[str] = ()) -> Path:
-        folder = tmp_path / "site" / PACKAGE
+        folder = tmp_path / "site" / WEIGHTS_PACKAGE
         folder.mkdir(parents=True)
         (folder / "__init__.py").touch()
         lora_file(folder / ADAPTER, {"bases": dict(bases), "templates": list(templates)})
@@ -70,8 +79,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             for file in folder.iterdir()
             if file.suffix != ".py"
         }
-        manifest = {"format": FORMAT, "files": files, "bases": dict(bases), "templates": list(templates)}
-        (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        manifest = {"format": WEIGHTS_FORMAT, "files": files, "bases": dict(bases), "templates": list(templates)}
+        (folder / WEIGHTS_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         monkeypatch.syspath_prepend(folder.parent)
         forget()
         return folder

@@ -263,7 +263,6 @@ def test_what_the_makers_let_every_reply_begin_with(opened: Callable[..., Any], 
 
 def test_a_chat_is_plain_text_without_a_template(opened: Callable[..., Any], tmp_path: Path) -> None:
     said = (Message("system", "Answer in one word."), Message("user", "where is the hill"))
-    assert hf_text._join_messages(said) == "Answer in one word.\n\nwhere is the hill"
     folder = saved(tmp_path, "t5")
     request = Request(said, max_tokens=8)
     plain = opened(folder)

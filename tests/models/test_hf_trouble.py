@@ -25,7 +25,7 @@ torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 hf: Any = importlib.import_module("hoptree.models.hf")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
-worker: Any = importlib.import_module("hoptree.models.batching.worker")
+worker: Any = importlib.import_module("hoptree.models.batching")
 
 ALL: frozenset[Signal] = frozenset(("entropy", "attention", "hidden"))
 POISON = "zzzz"

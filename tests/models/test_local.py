@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.held import PATIENCE
+from tests.models.shallow_model import BLOCKS, write_shallow_model
 from tests.models.small_adapters import lora_file
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
@@ -57,6 +58,21 @@ def model() -> Iterator[LocalModel]:
     asyncio.run(opened.aclose())
 
 
+@pytest.fixture(scope="module")
+def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = write_shallow_model(tmp_path_factory.mktemp("models") / "shallow.gguf")
+    yield path
+    path.unlink()
+
+
+@pytest.fixture(scope="module")
+def quick(shallow: Path) -> Iterator[LocalModel]:
+    """A model for tests of which reply is whose, whatever it says."""
+    opened = LocalModel(str(shallow), n_ctx=512, slots=2, threads=1)
+    yield opened
+    asyncio.run(opened.aclose())
+
+
 def asking(text: str = QUESTIONS[0], **options: object) -> Request:
     return Request((Message("user", text),), **{"max_tokens": 8, **options})  # type: ignore[arg-type]
 
@@ -65,19 +81,19 @@ def ask(model: LocalModel, request: Request, step: str = "test") -> Reply:
     return asyncio.run(model.generate(request, step=step))
 
 
-def test_greedy_text_is_the_same_alone_and_four_at_once(model: LocalModel) -> None:
+def test_greedy_text_is_the_same_alone_and_four_at_once(quick: LocalModel) -> None:
     async def together() -> list[str]:
-        replies = await asyncio.gather(*(model.generate(asking(text), step="test") for text in QUESTIONS))
+        replies = await asyncio.gather(*(quick.generate(asking(text), step="test") for text in QUESTIONS))
         return [reply.text for reply in replies]
 
-    alone = [ask(model, asking(text)).text for text in QUESTIONS]
+    alone = [ask(quick, asking(text)).text for text in QUESTIONS]
     assert all(alone)
     assert asyncio.run(together()) == alone
-    assert [ask(model, asking(text)).text for text in QUESTIONS] == alone
+    assert [ask(quick, asking(text)).text for text in QUESTIONS] == alone
 
 
-def test_exact_replies_do_not_depend_on_what_else_is_asked() -> None:
-    exact = LocalModel("smollm", n_ctx=512, exact=True, threads=1)
+def test_exact_replies_do_not_depend_on_what_else_is_asked(shallow: Path) -> None:
+    exact = LocalModel(str(shallow), n_ctx=512, exact=True, threads=1)
     requests = [asking(text, top_logprobs=1, max_tokens=4) for text in QUESTIONS[1:]]
 
     async def together(asked: list[Request]) -> list[Reply]:
@@ -90,12 +106,12 @@ def test_exact_replies_do_not_depend_on_what_else_is_asked() -> None:
     assert "exact" in exact.identity
 
 
-def test_a_beginning_that_prompts_share_is_read_once(model: LocalModel) -> None:
+def test_a_beginning_that_prompts_share_is_read_once(quick: LocalModel) -> None:
     rules = "Answer in one word and never explain. " * 8
     other = "Translate what follows into French, politely. " * 5
-    first = ask(model, asking(f"{rules} What is the capital of France?", max_tokens=2), "answer")
-    ask(model, asking(f"{other} Good morning.", max_tokens=2), "translate")
-    again = ask(model, asking(f"{rules} Who wrote Hamlet?", max_tokens=2), "answer")
+    first = ask(quick, asking(f"{rules} What is the capital of France?", max_tokens=2), "answer")
+    ask(quick, asking(f"{other} Good morning.", max_tokens=2), "translate")
+    again = ask(quick, asking(f"{rules} Who wrote Hamlet?", max_tokens=2), "answer")
     assert first.usage.cached < 40
     assert again.usage.prompt - again.usage.cached < 20
 
@@ -246,10 +262,12 @@ def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Pa
     assert plain.text != other.text and adapted.identity != model.identity
 
 
-def test_an_adapter_answers_the_prompts_it_was_trained_on_and_no_others(model: LocalModel, tmp_path: Path) -> None:
-    made = lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": ["hop/trained_read@1"]})
-    adapted = LocalModel("smollm", n_ctx=512, adapter=str(made))
-    plain = ask(model, asking(max_tokens=4))
+def test_an_adapter_answers_the_prompts_it_was_trained_on_and_no_others(
+    quick: LocalModel, shallow: Path, tmp_path: Path
+) -> None:
+    made = lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": ["hop/trained_read@1"]}, blocks=BLOCKS)
+    adapted = LocalModel(str(shallow), n_ctx=512, adapter=str(made))
+    plain = ask(quick, asking(max_tokens=4))
     trained, other, again = (
         ask(adapted, replace(asking(max_tokens=4), template=template))
         for template in ("hop/trained_read@1", "taikc/decompose@1", "hop/trained_read@1+again")

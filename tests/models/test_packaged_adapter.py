@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import ADAPTER, MANIFEST, find_weights
+from hoptree.core.files import ADAPTER, WEIGHTS_MANIFEST, find_weights
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.prompts import prompt_for
@@ -143,7 +143,7 @@ class TestEmbedded:
 
 
 def test_without_the_package_there_is_nothing_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.core.weights.PACKAGE", "no_such_package")
+    monkeypatch.setattr("hoptree.core.files.WEIGHTS_PACKAGE", "no_such_package")
     forget()
     assert find_weights() is None and check_adapter().ok is None
     assert "pip install hoptree-weights" in check_adapter().remedy
@@ -153,7 +153,7 @@ def test_without_the_package_there_is_nothing_to_name(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 1, "files": [], "bases": {}}', '{"format": 99}'])
 def test_a_manifest_that_cannot_be_used(install: Install, text: str) -> None:
-    (install(BASE) / MANIFEST).write_text(text, encoding="utf-8")
+    (install(BASE) / WEIGHTS_MANIFEST).write_text(text, encoding="utf-8")
     forget()
     with pytest.raises(ConfigError, match=r"hoptree-weights is (damaged|of another version)") as refused:
         find_weights()

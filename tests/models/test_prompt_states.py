@@ -1,4 +1,4 @@
-"""States of fixed prompt beginnings, with real weights: the smallest of the catalogue."""
+"""States of fixed prompt beginnings, with real weights: the first layers of the smallest model of the catalogue."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.held import PATIENCE
+from tests.models.shallow_model import BLOCKS, write_shallow_model
 from tests.models.small_adapters import lora_file
 
 import hoptree
 from hoptree.engine.prompts import Filled, read_prompt
-from hoptree.models import local
+from hoptree.models import llama_cpp
 from hoptree.models.catalogue import find_entry, is_complete, models_folder
+from hoptree.models.llama_cpp import PromptStates, find_opening
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
-from hoptree.models.prompt_states import PromptStates, find_opening
 
 ENTRY = find_entry("smollm")
 assert not isinstance(ENTRY, Path)
@@ -39,12 +41,23 @@ READ = read_prompt(
 )
 FILLED = READ.fill(documents="Lodz is a city in Poland.", question="In which country is Lodz?")
 OTHER = READ.fill(documents="Paris is a city in France.", question="In which country is Paris?")
+MODEL = "HOPTREE_TEST_MODEL"
+"""The environment variable with the path of the model, for another process too."""
 APART = "from tests.models.test_prompt_states import print_reply; print_reply()"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    path = write_shallow_model(tmp_path_factory.mktemp("models") / "shallow.gguf")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MODEL, str(path))
+        yield
+    path.unlink()
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(local, "states_folder", lambda: tmp_path / "states")
+    monkeypatch.setattr(llama_cpp, "states_folder", lambda: tmp_path / "states")
     return tmp_path / "states"
 
 
@@ -57,7 +70,7 @@ def ask(
     adapter: str = "none",
 ) -> Reply:
     """Ask a freshly loaded model, and once more for the prompt `then`."""
-    model = LocalModel("smollm", n_ctx=512, threads=1, states=states, exact=exact, adapter=adapter)
+    model = LocalModel(os.environ[MODEL], n_ctx=512, threads=1, states=states, exact=exact, adapter=adapter)
 
     async def asked() -> Reply:
         try:
@@ -102,7 +115,7 @@ def test_the_next_load_reads_only_what_follows_the_opening(folder: Path) -> None
 
 
 def test_with_an_adapter_too(folder: Path, tmp_path: Path) -> None:
-    adapter = str(lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": [FILLED.template]}))
+    adapter = str(lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": [FILLED.template]}, blocks=BLOCKS))
     untrained = replace(FILLED, template="other@1")
     first, second, base = ask(adapter=adapter), ask(adapter=adapter), ask(untrained, adapter=adapter)
     assert evaluated(second) < 30 < second.usage.cached and second.choices == first.choices
@@ -227,5 +240,5 @@ def test_the_oldest_are_deleted_beyond_the_limit(tmp_path: Path, monkeypatch: py
 
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setattr(local, "states_folder", lambda: tmp_path / "file" / "states")
+    monkeypatch.setattr(llama_cpp, "states_folder", lambda: tmp_path / "file" / "states")
     assert ask(states=True).text

@@ -14,7 +14,7 @@ from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.hippo_store import read_facts
 from hoptree.retrieval.indexing import add_facts, index_passages
-from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.retriever import open_retriever
 
 pytest.importorskip("rustworkx")
 

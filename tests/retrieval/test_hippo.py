@@ -32,8 +32,7 @@ from hoptree.retrieval.indexing import (
     update_index,
 )
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.retriever import FactGuided, NameGuided, Retriever
+from hoptree.retrieval.retriever import FactGuided, NameGuided, Retriever, open_retriever
 
 pytest.importorskip("rustworkx")
 

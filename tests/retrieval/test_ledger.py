@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.ledger import Entry, Ledger, content_of, key_of
+from hoptree.retrieval.index.ledger import Entry, Ledger, content_of
+from hoptree.retrieval.index.tantivy_files import key_of
 
 PASSAGE = Passage("a", "Title", "Text.", 0.0, "a", 0, 5)
 

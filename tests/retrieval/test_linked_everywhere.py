@@ -11,10 +11,10 @@ from tests.small_indexes import names
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.linked import BM25
+from hoptree.retrieval.retriever import open_retriever
 
 
 @pytest.mark.parametrize("kind", ["bm25", "linked"])

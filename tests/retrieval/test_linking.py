@@ -17,8 +17,8 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.enrichment import link_passages
 from hoptree.retrieval.index.folder import Index, Settings
-from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, NameFinder, capitalised_names, folded, names_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,

@@ -15,15 +15,14 @@ import pytest
 from tests.retrieval.linked_films import QUESTION, films
 
 from hoptree.core.errors import ConfigError, MissingModel
+from hoptree.core.files import WEIGHTS_FORMAT, WEIGHTS_MANIFEST, TrainedWeights
 from hoptree.core.values import Passage
-from hoptree.core.weights import FORMAT as WEIGHTS_FORMAT
-from hoptree.core.weights import MANIFEST, TrainedWeights
-from hoptree.retrieval import opening, ranker
+from hoptree.retrieval import ranker, retriever
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.rank_features import AFTER, ALONE, CHAINED, SENTENCE
 from hoptree.retrieval.ranker import FORMAT, CandidateFinder, Ranked, Trees, read_ranker
+from hoptree.retrieval.retriever import open_retriever
 
 HEARD = "hoptree.retrieval"
 
@@ -199,6 +198,18 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_ranker(tmp_path / "none.json")
 
 
+@pytest.fixture
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank indexes as small as the one of these tests by default."""
+    monkeypatch.setattr("hoptree.retrieval.retriever._MIN_RANKED", 1)
+
+
+def test_auto_does_not_rank_a_small_index(folder: Path, installed: Callable[[str], Path]) -> None:
+    installed(json.dumps(weights(mentioned=1.0)))
+    assert open_retriever(folder).kind == "linked"
+
+
+@pytest.mark.usefixtures("any_size")
 def test_auto_ranks_where_weights_are_installed(folder: Path, installed: Callable[[str], Path], tmp_path: Path) -> None:
     assert open_retriever(folder).kind == "linked"
     with pytest.raises(MissingModel, match="hoptree-weights"):
@@ -212,6 +223,7 @@ def test_auto_ranks_where_weights_are_installed(folder: Path, installed: Callabl
     assert open_retriever(tmp_path / "bare").kind == "bm25"
 
 
+@pytest.mark.usefixtures("any_size")
 @pytest.mark.parametrize("how", ["foreign", "changed"])
 def test_damaged_weights_are_named_and_search_goes_on_without(
     folder: Path, installed: Callable[[str], Path], caplog: pytest.LogCaptureFixture, how: str
@@ -237,7 +249,7 @@ def test_a_package_without_a_ranker_changes_nothing(monkeypatch: pytest.MonkeyPa
 
 def test_the_packaged_ranker_is_one_of_ours() -> None:
     package = Path(__file__).parents[2] / "weights" / "src" / "hoptree_weights"
-    manifest = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    manifest = json.loads((package / WEIGHTS_MANIFEST).read_text(encoding="utf-8"))
     assert manifest["format"] == WEIGHTS_FORMAT
     path = package / ranker.FILE
     assert path.stat().st_size <= 2_000_000
@@ -246,4 +258,4 @@ def test_the_packaged_ranker_is_one_of_ours() -> None:
 
 
 def test_every_kind_is_explained() -> None:
-    assert set(opening.KINDS) >= {"ranked", "linked", "bm25"}
+    assert set(retriever.KINDS) >= {"ranked", "linked", "bm25"}

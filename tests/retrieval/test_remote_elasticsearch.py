@@ -23,10 +23,9 @@ from hoptree.core.errors import (
     UnusableReply,
 )
 from hoptree.core.values import Passage
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote, load, open_remote, read_address
+from hoptree.retrieval.remote import load, open_remote, read_address
 from hoptree.retrieval.remote.elasticsearch import Elasticsearch
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, is_remote, open_retriever
 
 PASSAGES = (
     Passage("p3", "Moon", "Cats cats cats look at it.", metadata=(("lang", "en"), ("year", "1969"))),

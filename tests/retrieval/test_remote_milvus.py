@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -15,9 +16,10 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.remote import load, open_remote
 from hoptree.retrieval.retriever import Retriever
 
-pytest.importorskip("pymilvus")
-pytest.importorskip("milvus_lite")
-
+# Not imported here, as every process that collects tests would load pandas with it.
+pytestmark = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("pymilvus", "milvus_lite"))), reason="needs the extra [milvus]"
+)
 T = TypeVar("T")
 
 PASSAGES = (

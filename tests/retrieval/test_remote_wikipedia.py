@@ -17,8 +17,6 @@ from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLi
 from hoptree.core.http_client import Unreachable
 from hoptree.core.public_http import ReplyCache
 from hoptree.core.values import Passage
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote
 from hoptree.retrieval.remote.wikipedia import Wikipedia, passages_of
 from hoptree.retrieval.remote.wikipedia_api import (
     Page,
@@ -29,6 +27,7 @@ from hoptree.retrieval.remote.wikipedia_api import (
     read_site,
     wiki_url,
 )
+from hoptree.retrieval.retriever import is_remote, open_retriever
 
 APOLLO = """Apollo 14 was the eighth crewed mission of the Apollo program and the third to land on the Moon.
 

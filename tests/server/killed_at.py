@@ -18,7 +18,7 @@ from tests.forking import PROCESSES
 from tests.server import forked
 from tests.server.running import settings
 
-from hoptree.server.state import ServerState, open_state
+from hoptree.server.app import ServerState, open_state
 
 __all__ = ["is_killed_at"]
 

@@ -22,9 +22,8 @@ from hoptree.core.http_server import listen
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.indexing import index_passages
-from hoptree.server.app import Server, create_app, state_of
+from hoptree.server.app import Server, ServerState, create_app, state_of
 from hoptree.server.settings import Limits, Settings
-from hoptree.server.state import ServerState
 
 __all__ = [
     "PASSAGES",

@@ -15,9 +15,8 @@ from starlette.datastructures import UploadFile
 from tests.held import PATIENCE
 from tests.server.running import settings
 
-from hoptree.server import corpus_service
 from hoptree.server import jobs as staging
-from hoptree.server.state import ServerState, open_state
+from hoptree.server.app import ServerState, open_state
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -76,13 +75,15 @@ def test_documents_that_are_in_place_when_nobody_waits_any_more_are_taken_back(
         while state.jobs.running():
             await asyncio.sleep(0.01)
 
+        place = staging.place
+
         def held(*given: object) -> object:
-            placed = staging.place(*given)  # type: ignore[arg-type]
+            placed = place(*given)  # type: ignore[arg-type]
             reached.set()
             assert let.wait(PATIENCE)
             return placed
 
-        monkeypatch.setattr(corpus_service, "place", held)
+        monkeypatch.setattr(staging, "place", held)
         files = [UploadFile(io.BytesIO(b"New."), filename=name) for name in ("a.txt", "b.txt")]
         task = asyncio.create_task(state.corpus_service.add("mine", files))
         assert await asyncio.to_thread(reached.wait, PATIENCE)

@@ -18,8 +18,7 @@ from tests.server.running import QUESTION, script, settings
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.server.answering_worker import EventSender, start_question
-from hoptree.server.app import Server, create_app, state_of
-from hoptree.server.state import open_question_service
+from hoptree.server.app import Server, create_app, open_question_service, state_of
 
 _SLOW = "When will it come?"
 

@@ -19,7 +19,7 @@ from tests.server.corpora_made import add, create, found
 from tests.server.running import running, settings
 
 from hoptree.core.errors import ConfigError
-from hoptree.server.state import open_state
+from hoptree.server.app import open_state
 
 
 def test_a_second_server_is_refused_and_touches_nothing(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_server_that_stopped_leaves_the_folder_to_the_next(tmp_path: Path) -> 
 def test_a_server_that_was_killed_leaves_the_folder_to_the_next(tmp_path: Path) -> None:
     held = (
         "import sys, time; from pathlib import Path; from tests.server.running import settings;"
-        "from hoptree.server.state import open_state;"
+        "from hoptree.server.app import open_state;"
         "folder = Path(sys.argv[1]); state = open_state(settings(folder, corpora_folder=folder / 'own'));"
         "print('open', flush=True); time.sleep(600)"
     )

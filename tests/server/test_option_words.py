@@ -9,7 +9,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import Running
 
 from hoptree.engine.registry import find_method, list_methods
-from hoptree.server.routes.about import option_text
+from hoptree.server.about_routes import option_text
 
 
 def test_every_option_has_a_line_of_its_own() -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import PASSAGES, Running, running, settings
 from tests.server.some_runs import make_runs
 
-from hoptree.evaluation.summary import summarise
+from hoptree.evaluation.run_folder import summarise
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.engine.trace import ModelCalled
-
 pytest.importorskip("fastapi")
 
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
@@ -121,9 +119,9 @@ def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
 def test_the_next_day_begins_with_nothing_spent() -> None:
     now = [0.0]
     quotas, key = Quotas(0, lambda: now[0]), _key(budget=Budget(tokens=10))
-    quotas.charge(key, ModelCalled(prompt_tokens=6, completion_tokens=1))
+    quotas.charge(key, 7)
     assert quotas.remaining(key).tokens == 3
-    quotas.charge(key, ModelCalled(prompt_tokens=6, completion_tokens=1))
+    quotas.charge(key, 7)
     with pytest.raises(Refusal) as refused:
         quotas.remaining(key)
     assert refused.value.retry_after == 86_400

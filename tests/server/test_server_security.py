@@ -321,7 +321,7 @@ def test_a_mistake_in_a_stream_hangs_up_and_is_logged(
     def fail(*args: object) -> None:
         raise RuntimeError("/home/ada/secret")
 
-    monkeypatch.setattr("hoptree.server.routes.ask.tree_view", fail)
+    monkeypatch.setattr("hoptree.server.ask_routes.tree_view", fail)
     with running(settings(tmp_path)) as server:
         with pytest.raises(httpx.RemoteProtocolError):
             server.ask(stream=True)

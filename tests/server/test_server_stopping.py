@@ -20,7 +20,7 @@ from tests.server.hostile import head
 from tests.server.running import QUESTION, events_of, eventually, limits, running, script, settings
 
 from hoptree.models.scripted import Rule
-from hoptree.server.running_questions import Journal
+from hoptree.server.question_service import Journal
 
 
 def _held() -> Held:

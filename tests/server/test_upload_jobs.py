@@ -20,12 +20,12 @@ from tests.server.running import Running, eventually, running, settings
 from hoptree.core.errors import ConfigError
 from hoptree.server import corpus_service
 from hoptree.server import jobs as staging
+from hoptree.server.app import open_state
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import run_indexing
 from hoptree.server.jobs import Change, Job
 from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
-from hoptree.server.state import open_state
 from hoptree.server.uploads import UploadFolder
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

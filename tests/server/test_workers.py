@@ -43,11 +43,11 @@ from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.server import workers as pool
 from hoptree.server.answering_worker import EventSender, start_question
+from hoptree.server.app import open_question_service
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import ANYBODY, Key
 from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import Settings, read_settings
-from hoptree.server.state import open_question_service
 from hoptree.server.workers import Workers, error_from_dict, error_to_dict
 
 _FILMS = 20

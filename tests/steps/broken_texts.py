@@ -18,9 +18,9 @@ from hoptree.text.parse import (
     read_questions,
     retrieval_trigger,
 )
+from hoptree.text.parse_dialogue import read_self_knowledge
 from hoptree.text.parse_labels import read_numbers, read_relevance
 from hoptree.text.question_tree import make_plan, references, resolve
-from hoptree.text.self_knowledge import read_self_knowledge
 
 __all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of", "read_all"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.methods.steps.verify import agree, same
+from hoptree.text.comparison import agree, same
 
 
 @pytest.mark.parametrize(

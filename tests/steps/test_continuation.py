@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Token
-from hoptree.methods.steps.continuation import Draft, adds_text, read_draft
-from hoptree.methods.steps.demonstrations import (
+from hoptree.methods.steps.continuation import (
+    Draft,
     WorkedExample,
+    adds_text,
     draw_examples,
     draw_examples_with_documents,
     load_worked_examples,
+    read_draft,
 )
 from hoptree.models.model import Choice
 from hoptree.text.parse import led_to_answer, read_conclusion

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hoptree.methods.steps.demonstrations import Demonstration, fixed_demonstrations, load_bank, nearest_demonstrations
+from hoptree.methods.steps.decompose import Demonstration, fixed_demonstrations, load_bank, nearest_demonstrations
 from hoptree.text.loose_json import read_json
 from hoptree.text.question_tree import Plan, make_plan
 

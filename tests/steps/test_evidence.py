@@ -10,9 +10,8 @@ from tests.traced import as_dicts
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import MAX_WORDS, _without_orders, prompt_for, show_passages
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.evidence import MAX_WORDS, _without_orders, show_passages
 from hoptree.models.scripted import ScriptedModel
 
 FACT = "Paris is the capital of France."

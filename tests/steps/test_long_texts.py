@@ -12,9 +12,9 @@ from hoptree.core.values import Passage
 from hoptree.corpus.read import read_passages
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.demonstrations import nearest_demonstrations
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.decompose import nearest_demonstrations
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import make_plan
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.self_knowledge import SelfKnowledge, read_self_knowledge
+from hoptree.text.parse_dialogue import SelfKnowledge, read_self_knowledge
 
 TEXT = st.text(max_size=300)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it, substituted
-from hoptree.methods.steps.verify import agree, same
+from hoptree.text.comparison import agree, same
 
 
 @pytest.mark.parametrize(

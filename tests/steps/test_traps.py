@@ -33,10 +33,9 @@ from hoptree.text.parse import (
     retrieval_trigger,
     says_unknown,
 )
-from hoptree.text.parse_dialogue import read_answer
+from hoptree.text.parse_dialogue import read_answer, read_self_knowledge
 from hoptree.text.parse_labels import read_numbers, read_relevance
 from hoptree.text.parse_method_replies import read_action, read_cited, read_deduced, read_final
-from hoptree.text.self_knowledge import read_self_knowledge
 
 ROWS = [line.split("\t") for line in Path(__file__).with_name("traps.tsv").read_text(encoding="utf-8").splitlines()]
 

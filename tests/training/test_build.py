@@ -16,8 +16,8 @@ from hoptree.evaluation.datasets.reading import half_of
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing import build_index
+from hoptree.text.parse_dialogue import read_self_knowledge
 from hoptree.text.parse_labels import read_relevance
-from hoptree.text.self_knowledge import read_self_knowledge
 from hoptree.training.build import build
 from hoptree.training.chat_rows import ChatRow, balance_rows, describe
 from hoptree.training.formats import Kind, SetSpec, read_kind, write_set

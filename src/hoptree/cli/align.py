@@ -149,6 +149,8 @@ def build(
         if value and kind not in kinds:
             raise InputError(f"{option} is for {' and '.join(kinds)}, and not for {kind}.", f"Leave {option} out.")
     of_hop = kind in ("hop", "sampled")
+    if len(corpus) > 1 and not of_hop:
+        raise InputError("Only hop and sampled are built from several corpora.", "Give --corpus once.")
     spec = SetSpec(
         kind,
         tuple(data),
@@ -164,7 +166,7 @@ def build(
         base_url=base_url,
         cache=None if no_cache else "default",
         concurrency=concurrency,
-        corpus="" if of_hop else _only_corpus(corpus),
+        corpus="" if of_hop or not corpus else corpus[0],
         corpora=_corpora(corpus) if of_hop else {},
         rows=rows,
         retriever=retriever,
@@ -190,12 +192,6 @@ def build(
         )
 
 
-def _only_corpus(given_corpora: list[str]) -> str:
-    if len(given_corpora) > 1:
-        raise InputError("Only hop and sampled are built from several corpora.", "Give --corpus once.")
-    return given_corpora[0] if given_corpora else ""
-
-
 def _corpora(given_corpora: list[str]) -> dict[str, str]:
     """Return the index of each data set; one without a name is for all others."""
     corpora: dict[str, str] = {}
@@ -217,8 +213,11 @@ def _report(summary: Mapping[str, Any]) -> None:
         echo(f"  labels by the answers of {summary['model']}, right by {summary['right_by']}, and for it alone")
     if "teacher" in summary:
         echo(f"  {summary['solved']:,} questions solved by {summary['teacher']}")
-    if "sampling" in summary:
-        _report_sampling(summary["sampling"])
+    if sampling := summary.get("sampling"):
+        runs = f"{sampling['runs']:,} runs of {sampling['model']} at temperature {sampling['temperature']:g}"
+        echo(f"  {runs}, {sampling['samples']:,} a question: {sampling['right']:,} with the right answer")
+        rights = f"{sampling['plans']:,} plans and {sampling['readings']:,} first readings were right"
+        echo(f"  by their evidence: {rights}")
     for source, labels in summary["sources"].items():
         echo(f"  {source:20} {_shares(labels)}")
     if len(summary["sources"]) > 1:
@@ -240,12 +239,6 @@ def _report(summary: Mapping[str, Any]) -> None:
     if summary["evaluation_questions"]:
         echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and their rows say so")
     _report_excluded(summary)
-
-
-def _report_sampling(sampling: Mapping[str, Any]) -> None:
-    runs = f"{sampling['runs']:,} runs of {sampling['model']} at temperature {sampling['temperature']:g}"
-    echo(f"  {runs}, {sampling['samples']:,} a question: {sampling['right']:,} with the right answer")
-    echo(f"  by their evidence: {sampling['plans']:,} plans and {sampling['readings']:,} first readings were right")
 
 
 def _report_excluded(summary: Mapping[str, Any]) -> None:

@@ -250,7 +250,13 @@ def evaluate(
 def report_gains(summary: Mapping[str, Any]) -> None:
     """Print tables of all runs, and where they lie."""
     for version in summary["versions"]:
-        _report_version(version)
+        training = ""
+        if version["examples"] is not None:
+            sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
+            training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
+        echo(f"{version['name']}: {version['model']}{training}")
+        if version["evaluation_questions"]:
+            echo(f"  {version['evaluation_questions']:,} OF THEM ARE EVALUATION QUESTIONS")
     for data in dict.fromkeys(row["data"] for row in summary["runs"]):
         rows = _side_by_side([row for row in summary["runs"] if row["data"] == data])
         echo(f"{data}: {rows[0]['questions']:,} questions")
@@ -280,16 +286,6 @@ def report_gains(summary: Mapping[str, Any]) -> None:
         echo("p: paired, after Holm's correction over all comparisons of a score with the base, or with plain runs")
     folder = summary["folder"]
     echo(f"everything is in {folder}; all of it on a page: hoptree eval report {folder} --html FILE")
-
-
-def _report_version(version: Mapping[str, Any]) -> None:
-    training = ""
-    if version["examples"] is not None:
-        sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
-        training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
-    echo(f"{version['name']}: {version['model']}{training}")
-    if version["evaluation_questions"]:
-        echo(f"  {version['evaluation_questions']:,} OF THEM ARE EVALUATION QUESTIONS")
 
 
 def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from hoptree.cli.console import echo, print_json
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.fit_chooser import Course, Judged
-    from hoptree.methods.hop.chooser import Chooser, Logistic
-
+from hoptree.evaluation.fit_chooser import Course, Judged, fit_chooser, read_courses
+from hoptree.evaluation.fit_chooser import replay as replayed
+from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
+from hoptree.methods.hop.chooser import EFFORTS, Chooser, Logistic, open_chooser
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,9 +42,6 @@ def fit(
     Give runs of several data sets, and of questions that no table asks. Runs of one data set with several models are
     left out together. The effort levels are chosen by the data set on which they lose most.
     """
-    from hoptree.evaluation.fit_chooser import fit_chooser
-    from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
-
     courses: list[Course] = []
     made_from: dict[str, Any] = {"runs": [], "penalty": penalty}
     for run in runs:
@@ -87,9 +83,6 @@ def replay(
 
     Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
     """
-    from hoptree.evaluation.fit_chooser import replay as replayed
-    from hoptree.methods.hop.chooser import EFFORTS
-
     weights = _open(chooser).with_logprobs
     courses = [course for run in runs for course in _courses(run)]
     moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
@@ -129,14 +122,10 @@ def show(
 
 
 def _courses(run: Path) -> list[Course]:
-    from hoptree.evaluation.fit_chooser import read_courses
-
     return read_courses(run)
 
 
 def _open(file: Path | None) -> Chooser:
-    from hoptree.methods.hop.chooser import open_chooser
-
     return open_chooser(str(file) if file else "")
 
 

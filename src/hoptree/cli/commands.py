@@ -17,7 +17,7 @@ COMMANDS = {
         "ask": ("ask:ask", "Answer a question, and show the tree behind the answer."),
         "show": ("show:show", "Draw stored answers again: a trace, or questions of a run."),
         "search": ("search:search", "Show the passages that a method would read."),
-        "demo": ("demo:demo", "Ask a multi-hop question over the packaged sample."),
+        "demo": ("machine:demo", "Ask a multi-hop question over the packaged sample."),
     },
     "Documents and facts": {
         "index": ("index:app", "Make documents searchable, and keep the index up to date."),
@@ -35,7 +35,7 @@ COMMANDS = {
     },
     "Serve": {
         "serve": ("serve:serve", "Serve questions over HTTP, with a page for the browser."),
-        "mcp": ("mcp:mcp", "Serve tools over the Model Context Protocol."),
+        "mcp": ("serve:mcp", "Serve tools over the Model Context Protocol."),
     },
 }
 
@@ -52,18 +52,18 @@ EVALUATION_COMMANDS = {
         "compare": ("report:compare", "Compare runs question by question, with a paired test."),
         "report": ("report:report", "Write tables, plots and a page with every question of the runs."),
         "judge": ("judge:judge", "Have a model decide which answers of a run are right."),
-        "reproduce": ("judge:reproduce", "Run a run again, and say whether it came out the same."),
+        "reproduce": ("report:reproduce", "Run a run again, and say whether it came out the same."),
         "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
     },
     "Questions": {
         "data": ("data:app", "Get public data sets in our layout, and draw the papers' samples."),
     },
     "Parts of a method": {
-        "retrieval": ("eval_retrieval:eval_retrieval", "Measure how many gold passages a retriever finds."),
+        "retrieval": ("search:eval_retrieval", "Measure how many gold passages a retriever finds."),
         "linking": ("eval_linking:eval_linking", "Measure how often entities and relations are found in a graph."),
         "boundary": ("judge:boundary", "Measure what a model knows of what it knows."),
-        "annotate": ("annotate:annotate", "Write a sheet of RA-ISF's decisions for people to rate."),
-        "ratings": ("annotate:ratings", "Sum up rated sheets: how often modules were right, and agreement."),
+        "annotate": ("judge:annotate", "Write a sheet of RA-ISF's decisions for people to rate."),
+        "ratings": ("judge:ratings", "Sum up rated sheets: how often modules were right, and agreement."),
     },
 }
 

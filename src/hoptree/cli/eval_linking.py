@@ -7,22 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Option
 
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
-from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
 from hoptree.cli.progress import counting, shown
+from hoptree.cli.search import write_rows
 from hoptree.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.linking import LinkingRun, LinkingSet, Parts
-    from hoptree.graph.entity_linking import MentionModel
-    from hoptree.methods.steps.relations import RelationRanking
-
+from hoptree.engine.calls import open_calls
+from hoptree.evaluation import linking
+from hoptree.graph import open_graph
+from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates, open_mention_model
+from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
+from hoptree.models import open_model
+from hoptree.retrieval.open_encoder import open_encoder
 
 _MAX_DEPTH = 10
 _RANKINGS = ("words", "dense", "llm")
@@ -79,11 +80,9 @@ def eval_linking(
     hoptree eval linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
     hoptree eval linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
-    from hoptree.evaluation.linking import read_linking_questions
-
     depths = _read_depths(k)
     _check(relations, among, model)
-    asked = read_linking_questions(data, half=half, limit=limit)
+    asked = linking.read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
@@ -121,30 +120,27 @@ def _check(relations: Sequence[str], among: str, model: str) -> None:
 
 
 async def _evaluate(
-    asked: LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
-) -> LinkingRun:
-    from hoptree.evaluation.linking import ENTITY_KS, RELATION_KS, evaluate_linking
-
+    asked: linking.LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
+) -> linking.LinkingRun:
     total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
             parts = _open(opened, settings, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
-            entity_ks, relation_ks = depths or ENTITY_KS, depths or RELATION_KS
+            entity_ks, relation_ks = depths or linking.ENTITY_KS, depths or linking.RELATION_KS
             on_done = partial(counting(show, total), "linking")
-            return await evaluate_linking(asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done)
+            return await linking.evaluate_linking(
+                asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done
+            )
 
 
-def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> Parts:
+def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> linking.Parts:
     """Open all parts, which are closed with the stack."""
-    from hoptree.engine.calls import open_calls
-    from hoptree.evaluation.linking import Parts
-    from hoptree.graph import open_graph
-    from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates
-    from hoptree.models import open_model
-
     graph = open_graph(settings["graph"], cached=settings["cached"])
     opened.push_async_callback(graph.aclose)
-    reader = _open_reader(settings["linker"])
+    kind, _, where = settings["linker"].partition(":")
+    if where and not Path(where).exists():
+        warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
+    reader = open_mention_model(settings["linker"]) if settings["linker"] else None
     model = open_model(settings["model"], base_url=settings["base_url"]) if settings["model"] else None
     cache = "default" if settings["cached"] and model is not None else None
     calls = open_calls(cache, concurrency=settings["concurrency"])
@@ -156,29 +152,13 @@ def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Call
     rankings = _open_rankings(opened, settings["relations"], settings["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
     marked = MentionModelCandidates(reader, candidates) if reader else None
-    return Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
-
-
-def _open_reader(spec: str) -> MentionModel | None:
-    """Open the model that marks names, if one is asked for, warning that it may be downloaded."""
-    if not spec:
-        return None
-    from hoptree.graph.entity_linking import open_mention_model
-
-    kind, _, where = spec.partition(":")
-    if where and not Path(where).exists():
-        warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
-    return open_mention_model(spec)
+    return linking.Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
 
 
 def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
-    from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords
-
     rankings: dict[str, RelationRanking] = {}
     for name in dict.fromkeys(relations):
         if name == "dense":
-            from hoptree.retrieval.open_encoder import open_encoder
-
             texts = open_encoder(encoder)
             opened.push_async_callback(texts.aclose)
             rankings[f"dense {texts.name}"] = ByEncoder(texts)

@@ -15,7 +15,7 @@ from hoptree.cli.progress import shown
 from hoptree.core.files import FolderLock
 
 if TYPE_CHECKING:
-    from hoptree.extraction.run import Progress, Wanted
+    from hoptree.extraction.run import Progress
 
 
 _SAMPLE_PASSAGES = 5
@@ -61,6 +61,8 @@ def extract(
     """
     from hoptree.engine.context import Budget, Prices
     from hoptree.extraction.run import Wanted
+    from hoptree.extraction.run import extract as extract_facts
+    from hoptree.models import DEFAULT_MODEL, open_model
 
     limits = Budget.parse(budget)
     check_prices(limits.cost, prices)
@@ -77,8 +79,15 @@ def extract(
         concurrency=concurrency,
         anyway=anyway,
     )
-    work = _extract(wanted, model, base_url, quiet=as_json)
-    summary = run(work, stays=what_stays("passages", cached=not no_cache))
+
+    async def extract_all() -> dict[str, Any]:
+        async with aclosing(open_model(model or DEFAULT_MODEL, base_url=base_url)) as opened:
+            with shown(as_json) as show:
+                return await extract_facts(
+                    wanted, opened, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
+                )
+
+    summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))
     if into is not None and not dry_run:
         summary["loaded"] = _load(Path(summary["file"]), into)
     if as_json:
@@ -91,17 +100,6 @@ def extract(
             f"{counted(failed, 'passage')} could not be read.",
             f"The same command tries {them} again; the others cost nothing.",
         )
-
-
-async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> dict[str, Any]:
-    from hoptree.extraction.run import extract as extract_facts
-    from hoptree.models import DEFAULT_MODEL, open_model
-
-    async with aclosing(open_model(spec or DEFAULT_MODEL, base_url=base_url)) as model:
-        with shown(quiet) as show:
-            return await extract_facts(
-                wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
-            )
 
 
 def _describe(progress: Progress) -> str:
@@ -123,8 +121,8 @@ def _describe(progress: Progress) -> str:
 
 def _check_graph(into: Path) -> None:
     """Fail before anything is paid for if facts cannot be loaded there."""
+    from hoptree.graph.folder import MANIFEST, check_place, read_manifest
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
-    from hoptree.graph.store.folder import MANIFEST, check_place, read_manifest
 
     check_place(into)
     # A load that was cut off may have left a lock and numbered files, but nothing else.
@@ -137,7 +135,7 @@ def _check_graph(into: Path) -> None:
 
 
 def _load(file: Path, into: Path) -> dict[str, Any]:
-    from hoptree.graph.store.loading import load_graph
+    from hoptree.graph.loading import load_graph
 
     loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
     return {
@@ -184,21 +182,17 @@ def _report(summary: dict[str, Any], *, priced: bool) -> None:
     if summary["stopped_by"]:
         echo(f"  stopped by the budget of {summary['stopped_by']}; the same command goes on")
     if estimate := summary.get("estimate"):
-        _report_estimate(estimate, priced)
+        seconds = estimate["seconds_like_the_sample"]
+        pace = f", about {seconds:,.0f} s at this pace" if seconds is not None else ""
+        cost = f", cost {estimate['cost']:.4f}" if priced else ""
+        echo(
+            f"  estimate  the other {estimate['passages']:,} passages: {estimate['llm_calls']:,} calls, "
+            f"{estimate['tokens']:,} tokens{cost}, {estimate['facts']:,} facts{pace} "
+            f"({estimate['seconds_one_by_one']:,.0f} s one by one)"
+        )
     if loaded := summary.get("loaded"):
         echo(f"  loaded    {counted(loaded['facts'], 'fact')} as {loaded['source']} into {loaded['graph']}")
     for failure in summary["failed"][:_MAX_LISTED]:
         echo(f"  failed    {failure['passage']}: {failure['message']}")
     if (left := len(summary["failed"]) - _MAX_LISTED) > 0:
         echo(f"  … and {left:,} more: failed.jsonl in {summary['folder']} lists them")
-
-
-def _report_estimate(estimate: dict[str, Any], priced: bool) -> None:
-    seconds = estimate["seconds_like_the_sample"]
-    pace = f", about {seconds:,.0f} s at this pace" if seconds is not None else ""
-    cost = f", cost {estimate['cost']:.4f}" if priced else ""
-    echo(
-        f"  estimate  the other {estimate['passages']:,} passages: {estimate['llm_calls']:,} calls, "
-        f"{estimate['tokens']:,} tokens{cost}, {estimate['facts']:,} facts{pace} "
-        f"({estimate['seconds_one_by_one']:,.0f} s one by one)"
-    )

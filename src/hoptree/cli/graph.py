@@ -20,7 +20,7 @@ from hoptree.core.errors import GraphError, InputError
 
 if TYPE_CHECKING:
     from hoptree.graph.facts import Entity, KnowledgeGraph, Neighbourhood
-    from hoptree.graph.store.loading import Loaded, Progress
+    from hoptree.graph.loading import Loaded, Progress
 
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ NoCache = Annotated[bool, Option("--no-cache", help="Ask an endpoint anew, and r
 
 
 def _what_stays(options: Mapping[str, Any]) -> str:
-    from hoptree.graph.store.folder import MANIFEST
+    from hoptree.graph.folder import MANIFEST
 
     was = "The graph is as it was. " if (options["out"] / MANIFEST).exists() else ""
     return f"{was}The same command begins again."
@@ -86,7 +86,7 @@ def load(
     {"s_id": "Q937", "p_id": "P69", "o_id": "Q11942", "qualifiers": {"end time": "1900"}}
     {"id": "P57", "label": "director", "aliases": ["directed by"]}
     """
-    from hoptree.graph.store.loading import load_graph
+    from hoptree.graph.loading import load_graph
 
     with _shown(as_json) as show:
         loaded = load_graph(
@@ -141,7 +141,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take out what a source brought. What another source tells, too, stays."""
-    from hoptree.graph.store.loading import remove_source
+    from hoptree.graph.loading import remove_source
 
     manifest = remove_source(out, source)
     if as_json:
@@ -174,7 +174,11 @@ def entity(
         raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
     async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
-        entities = await _resolve(opened, name)
+        try:
+            known = await opened.entity(name)
+        except GraphError:  # it is no id
+            known = None
+        entities = (known,) if known else await opened.entities(name)
         if not entities:
             return (), None, [] if as_json else await _suggest(opened, name)
         around = await opened.facts(
@@ -198,15 +202,6 @@ def entity(
         _show(entities, around)
     if not entities:
         raise typer.Exit(1)
-
-
-async def _resolve(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
-    """Return the entity of an id, else those of a name."""
-    try:
-        known = await graph.entity(name)
-    except GraphError:  # it is no id
-        known = None
-    return (known,) if known else await graph.entities(name)
 
 
 async def _suggest(graph: KnowledgeGraph, name: str) -> list[str]:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -17,12 +16,14 @@ from typer.core import TyperGroup
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import rate_bar
-from hoptree.core.errors import ConfigError, CorpusError, InputError
-
-if TYPE_CHECKING:
-    from hoptree.retrieval.index.folder import Settings
-    from hoptree.retrieval.indexing.check import Checked, Estimate
-    from hoptree.retrieval.indexing.sources import Outcome, Progress
+from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
+from hoptree.corpus.chunk import Chunking
+from hoptree.retrieval import indexing
+from hoptree.retrieval.hippo_retriever import count_facts
+from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
+from hoptree.retrieval.indexing import check
+from hoptree.retrieval.indexing.sources import Outcome, Progress, Reading
+from hoptree.retrieval.open_encoder import absolute_spec
 
 
 def _resumes(options: Mapping[str, Any]) -> str:
@@ -39,8 +40,6 @@ def _restarts(options: Mapping[str, Any]) -> str:
 
 
 def _unchanged(options: Mapping[str, Any]) -> str:
-    from hoptree.retrieval.index.folder import MANIFEST
-
     return "The index is as it was. " if (options["out"] / MANIFEST).exists() else ""
 
 
@@ -49,9 +48,9 @@ class _BuildIsDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            meant = get_close_matches(args[0], self.commands, 1)
+            meant = closest(args[0], self.commands)
             if meant and not args[0].startswith("-") and not Path(args[0]).exists():
-                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant[0]}'?")
+                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant}'?")
             args = ["build", *args]
         return super().parse_args(ctx, args)
 
@@ -112,23 +111,16 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
-    from hoptree.corpus.chunk import Chunking
-    from hoptree.retrieval.index.folder import Settings
-    from hoptree.retrieval.indexing import build_index, check_build
-    from hoptree.retrieval.indexing.check import estimate
-    from hoptree.retrieval.indexing.sources import Reading
-    from hoptree.retrieval.open_encoder import absolute_spec
-
     settings = Settings(language=language, links=links, encoder=absolute_spec(encoder))
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
     if reading.chunking.by == "tokens" and tokenizer is None:
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
-    check_build(out, settings, reading)
-    expected = estimate(sources, out, settings)
+    indexing.check_build(out, settings, reading)
+    expected = check.estimate(sources, out, settings)
     _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
     with _shown(as_json) as progress:
-        outcome = build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
+        outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
     _report(outcome, out, as_json)
 
 
@@ -136,12 +128,9 @@ def build(
 @stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
-    from hoptree.retrieval.indexing import add_to_index
-    from hoptree.retrieval.indexing.check import estimate_change
-
-    _announce_change(estimate_change(out, sources), _CHANGED, as_json)
+    _announce_change(check.estimate_change(out, sources), _CHANGED, as_json)
     with _shown(as_json) as progress:
-        outcome = add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
+        outcome = indexing.add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
 
@@ -159,13 +148,10 @@ def update(
 
     A file counts as changed when its size or its time is another one.
     """
-    from hoptree.retrieval.indexing import update_index
-    from hoptree.retrieval.indexing.check import estimate_change
-
     what = "of documents are read again" if reread else _CHANGED
-    _announce_change(estimate_change(out, reread=reread), what, as_json)
+    _announce_change(check.estimate_change(out, reread=reread), what, as_json)
     with _shown(as_json) as progress:
-        outcome = update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
+        outcome = indexing.update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
 
@@ -184,9 +170,6 @@ def remove(
     What is taken out of a file that stays a source comes back when that file changes, and with update --reread: to be
     rid of it, mend the file.
     """
-    from hoptree.retrieval.index.folder import read_manifest
-    from hoptree.retrieval.indexing import remove_from_index
-
     if not all(name.strip() for name in what):
         raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
     known = read_manifest(out).sources
@@ -195,7 +178,7 @@ def remove(
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
     with _shown(as_json) as progress:
-        outcome = remove_from_index(
+        outcome = indexing.remove_from_index(
             out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
         )
     _report(outcome, out, as_json)
@@ -205,10 +188,8 @@ def remove(
 @stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
-    from hoptree.retrieval.indexing import compact_index
-
     with _shown(as_json) as progress:
-        outcome = compact_index(out, on_progress=progress)
+        outcome = indexing.compact_index(out, on_progress=progress)
     _report(outcome, out, as_json)
 
 
@@ -220,16 +201,11 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
-    from hoptree.retrieval.index.folder import read_manifest
-    from hoptree.retrieval.indexing import encode_index
-    from hoptree.retrieval.indexing.check import estimate_encoding
-    from hoptree.retrieval.open_encoder import absolute_spec
-
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
-    expected = estimate_encoding(out, spec)
+    expected = check.estimate_encoding(out, spec)
     _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
     with _shown(as_json) as progress:
-        outcome = encode_index(out, spec, on_progress=progress)
+        outcome = indexing.encode_index(out, spec, on_progress=progress)
     if as_json:
         _report(outcome, out, as_json)
     else:
@@ -257,12 +233,9 @@ def facts(
     Given again, only what is new is encoded and compared. The facts of a passage take the place of those it had; facts
     of a passage that changed in the index do not count until it is extracted again.
     """
-    from hoptree.retrieval.indexing import add_facts
-    from hoptree.retrieval.open_encoder import absolute_spec
-
     spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)
     with _shown(as_json) as progress:
-        taken = add_facts(facts, out, encoder=spec, on_progress=progress)
+        taken = indexing.add_facts(facts, out, encoder=spec, on_progress=progress)
     if taken.strange:
         warn(f"{counted(taken.strange, 'passage')} of the facts are not in the index; left out.")
     if not taken.encoder:
@@ -292,18 +265,13 @@ def info(
     Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
     another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
     """
-    from hoptree.retrieval.hippo_retriever import count_facts
-    from hoptree.retrieval.index.folder import Index
-    from hoptree.retrieval.indexing.check import check_all, check_parts
-    from hoptree.retrieval.indexing.sources import Reading
-
     index = Index(out)
     manifest, checked = index.manifest, None
     if deep:
         with _shown(as_json) as progress:
-            checked = check_all(index, on_progress=progress)
+            checked = check.check_all(index, on_progress=progress)
     else:
-        check_parts(index)
+        check.check_parts(index)
     held = count_facts(index)
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
@@ -337,8 +305,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
     """Warn of what the index there now holds and the new one will not."""
-    from hoptree.retrieval.index.folder import read_manifest
-
     try:
         old = read_manifest(out)
     except CorpusError:
@@ -350,7 +316,7 @@ def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
         warn(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
 
 
-def _announce_change(expected: Estimate, what: str, quiet: bool) -> None:
+def _announce_change(expected: check.Estimate, what: str, quiet: bool) -> None:
     if quiet or expected.source_bytes:
         beginning = f"{_size(expected.source_bytes)} {what}; the index will take up to about"
         _announce(expected, beginning, "more on disk", quiet)
@@ -358,7 +324,7 @@ def _announce_change(expected: Estimate, what: str, quiet: bool) -> None:
         typer.echo("No document of the sources is new or changed.", err=True)
 
 
-def _announce(expected: Estimate, beginning: str, where: str, quiet: bool) -> None:
+def _announce(expected: check.Estimate, beginning: str, where: str, quiet: bool) -> None:
     """Say before the work begins what disk and memory it will take."""
     if not quiet:
         typer.echo(
@@ -407,7 +373,7 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     )
 
 
-def _report_checked(checked: Checked, settings: Settings) -> None:
+def _report_checked(checked: check.Checked, settings: Settings) -> None:
     parts = [
         f"{checked.passages:,} passages by their digests",
         f"{_size(checked.bytes)} of files by their checksums",

@@ -1,23 +1,28 @@
-"""`hoptree eval judge`, `reproduce` and `boundary`."""
+"""`hoptree eval judge`, `boundary`, `annotate` and `ratings`: answers and decisions judged by models and people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import chance, echo, interval, percent, print_json, print_table, what_stays
+from hoptree.cli.console import echo, percent, print_json, print_report, print_table, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.progress import describe_judge, describe_run, run_bars, shown
+from hoptree.cli.progress import describe_judge, run_bars, shown
 from hoptree.core.errors import InputError
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.reproduce import Elsewhere, Reproduction
+from hoptree.evaluation.annotation import MODULES, draw_of_runs, read_sheets, write_sheet
+from hoptree.evaluation.boundary import measure_all, planned_for
+from hoptree.evaluation.experiment import BoundaryExperiment
+from hoptree.evaluation.plan import read_plan
+from hoptree.evaluation.ratings import ModelRatings, rate_decisions, sum_up
+from hoptree.evaluation.report.measures import find_runs
+from hoptree.evaluation.running import RunOptions, judge_run
+from hoptree.models import open_model
+from hoptree.models.model import Model
 
 
 def judge(
@@ -38,35 +43,28 @@ def judge(
     hoptree eval judge runs/oner runs/taikc --model openai/NAME
     hoptree eval compare runs/oner runs/taikc --metric judge
     """
-    from hoptree.evaluation.report.measures import find_runs
 
-    work = _judge_all(find_runs(runs), model, base_url, concurrency, cached=not no_cache, quiet=as_json)
-    summaries = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
+    async def judge_one(folder: Path, judge: Model) -> dict[str, Any]:
+        with shown(as_json) as show:
+            return await judge_run(
+                folder,
+                judge,
+                cache=None if no_cache else "default",
+                concurrency=concurrency,
+                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+            )
+
+    async def judge_all() -> list[dict[str, Any]]:
+        folders = find_runs(runs)
+        async with aclosing(open_model(model, base_url=base_url)) as judge:
+            return [await judge_one(folder, judge) for folder in folders]
+
+    summaries = run_to_end(judge_all(), stays=what_stays("verdicts", cached=not no_cache))
     if as_json:
         print_json({"runs": summaries})
     else:
         for summary in summaries:
             _report(summary)
-
-
-async def _judge_all(
-    folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
-) -> list[dict[str, Any]]:
-    from hoptree.evaluation.judge_run import judge_run
-    from hoptree.models import open_model
-
-    async def judge_one(folder: Path) -> dict[str, Any]:
-        with shown(quiet) as show:
-            return await judge_run(
-                folder,
-                model,
-                cache="default" if cached else None,
-                concurrency=concurrency,
-                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
-            )
-
-    async with aclosing(open_model(spec, base_url=base_url)) as model:
-        return [await judge_one(folder) for folder in folders]
 
 
 def _report(summary: dict[str, Any]) -> None:
@@ -84,93 +82,8 @@ def _report(summary: dict[str, Any]) -> None:
     if figures["errors"]:
         echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")
     for other, both in summary["agreement"].items():
-        kappa = "n/a" if both["kappa"] is None else f"{both['kappa']:.2f}"
-        rate = percent(both["rate"], " %")
+        rate, kappa = percent(both["rate"], " %"), _two_digits(both["kappa"])
         echo(f"  with {other}: {rate} the same verdicts, kappa {kappa} ({both['questions']:,} answers)")
-
-
-_MAX_LISTED = 5
-
-
-def reproduce(
-    run: Annotated[Path, Argument(help="The folder of a run.")],
-    out: Annotated[Path | None, Option(help="The folder of the new run.  [default: RUN-again]")] = None,
-    model: Annotated[str, Option("--model", "-m", help="If the model has another name now.")] = "",
-    base_url: Annotated[str, Option(help="If the endpoint moved.")] = "",
-    data: Annotated[Path | None, Option(help="If the file of questions is somewhere else now.")] = None,
-    corpus: Annotated[str, Option(help="If the index is somewhere else now.")] = "",
-    tolerance: Annotated[
-        float | None,
-        Option(
-            min=0, max=1, metavar="SHARE", help="Share of answers that may differ.  [default: 0.05; 1 at an endpoint]"
-        ),
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Ask the same questions again, without remembered replies, and compare answers and scores.
-
-    It says first what is not the same any more: data, index, prompts, model, versions. It exits with 1 if a score
-    differs by more than chance, or more answers differ than may, or too few were asked to tell, and with 2 if the run
-    cannot be made again. A run that was broken off goes on with the same command.
-
-    \b
-    hoptree eval reproduce runs/taikc
-    hoptree eval reproduce runs/taikc --base-url http://localhost:9000/v1 --json
-    """
-    from hoptree.evaluation.reproduce import Elsewhere
-
-    work = _reproduce(run, out, Elsewhere(data, corpus, model, base_url), tolerance, quiet=as_json)
-    outcome = run_to_end(work, stays=what_stays("questions", cached=False))
-    if as_json:
-        print_json(outcome.as_dict())
-    else:
-        _reproduce_report(outcome)
-    if not outcome.reproduced:
-        raise typer.Exit(1)
-
-
-async def _reproduce(
-    run: Path, out: Path | None, elsewhere: Elsewhere, tolerance: float | None, *, quiet: bool
-) -> Reproduction:
-    from hoptree.evaluation.reproduce import reproduce
-
-    def report_changes(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
-        if quiet:
-            return
-        echo(f"asked again in {out}")
-        for name, (was, now) in changed.items():
-            echo(f"  not the same any more: {name} was {was}, is {now}")
-        if not changed:
-            echo("  everything it rests on is the same")
-
-    with shown(quiet) as show:
-        return await reproduce(
-            run,
-            out,
-            elsewhere=elsewhere,
-            tolerance=tolerance,
-            on_begin=report_changes,
-            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
-        )
-
-
-def _reproduce_report(outcome: Reproduction) -> None:
-    for name, pair in outcome.compared.items():
-        difference = interval(pair.difference, pair.interval.low, pair.interval.high)
-        echo(
-            f"  {name.upper():3} {100 * pair.mean_b:5.1f} against {100 * pair.mean_a:.1f}: {difference}, "
-            f"{chance(pair.adjusted_p)} (Holm)"
-        )
-    if any(outcome.failed):
-        echo(
-            f"  {outcome.failed[1]:,} questions failed, {outcome.failed[0]:,} the first time, "
-            f"{outcome.failed_twice:,} both times; they count as wrong"
-        )
-    for name in outcome.unlike[:_MAX_LISTED]:
-        echo(f"  another answer: {name}")
-    if (left := len(outcome.unlike) - _MAX_LISTED) > 0:
-        echo(f"  … and {left:,} more (--json lists them)")
-    echo(outcome.verdict)
 
 
 _MAX_FLIPS = 5
@@ -225,11 +138,6 @@ def boundary(
     hoptree eval boundary experiments/taikc/table4.yaml --data DATA -m openai/NAME --judge openai/JUDGE --out runs/NAME
     hoptree eval report runs --html boundary.html
     """
-    from hoptree.evaluation.boundary import BoundaryExperiment
-    from hoptree.evaluation.boundary_run import measure_all, planned_for
-    from hoptree.evaluation.plan import read_plan
-    from hoptree.evaluation.running import RunOptions
-
     settings = options.given(
         model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url
     )
@@ -288,3 +196,142 @@ def _answer(flip: Mapping[str, Any], setting: str) -> str:
 def _cut(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+_TITLES: dict[str, str] = {"know": "self-knowledge", "relevance": "relevance", "decompose": "decomposition"}
+_WIDTH = 22
+_MODEL = "the model"  # in tables, where names such as hf/FOLDER/FILE.gguf would leave no room
+
+
+def annotate(
+    runs: options.RunFolders,
+    out: Annotated[Path, Option(help="The sheet to write (CSV); a copy of it for each annotator.")],
+    sample: Annotated[
+        int, Option(min=1, help="Decisions of each module from each run, each of another question.")
+    ] = 40,
+    seed: Annotated[int, Option(help="Draws them.")] = 1,
+    everything: Annotated[bool, Option("--all", help="Every decision, not a sample.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a sheet of what RA-ISF's modules decided, for people to rate: yes if it was right, no if it was not.
+
+    A row is a judgement of self-knowledge, a judgement of one passage, or one question with its sub-questions. The
+    column 'criterion' says when it is right, 'rating' takes yes or no (empty: cannot tell), 'note' anything. Any
+    spreadsheet opens it: text is never taken for a formula. Give each annotator a copy; rows may be sorted.
+
+    \b
+    hoptree eval annotate runs/ra-isf-table5 --sample 40 --seed 1 --out sheet.csv
+    cp sheet.csv first.csv; cp sheet.csv second.csv       (… they fill in 'rating')
+    hoptree eval ratings first.csv second.csv --model openai/NAME
+    """
+    samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
+    chosen = [
+        decision for module in MODULES for drawn in samples for decision in drawn.decisions if decision.module == module
+    ]
+    write_sheet(out, chosen)
+    if as_json:
+        drawn_by_run = {
+            drawn.data: {"folder": str(drawn.folder), "decisions": drawn.drawn, "of": drawn.of} for drawn in samples
+        }
+        print_json({"out": str(out), "rows": len(chosen), "runs": drawn_by_run})
+        return
+    echo(f"{len(chosen):,} decisions to rate, in {out}")
+    for drawn in samples:
+        parts = (f"{drawn.drawn[name]:,} of {drawn.of[name]:,} {_TITLES[name]}" for name in MODULES)
+        echo(f"  {drawn.data:{_WIDTH}}{', '.join(parts)}")
+
+
+def ratings(
+    sheets: Annotated[list[Path], Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
+    model: options.OtherModel = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Read sheets that people filled in: how often each module was right, and how far the raters agree.
+
+    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions without
+    seeing what was decided; only the replies Yes and No are ratings, others are counted. It needs no filled sheet.
+
+    \b
+    hoptree eval ratings first.csv second.csv
+    hoptree eval ratings first.csv second.csv --model openai/NAME --json
+    """
+    read = read_sheets(sheets)
+    decisions = {key: decision for sheet in read for key, decision in sheet.decisions.items()}
+
+    async def rate() -> ModelRatings:
+        async with aclosing(open_model(model, base_url=base_url)) as rater:
+            with shown(as_json) as show:
+                return await rate_decisions(
+                    list(decisions.values()),
+                    rater,
+                    cache=None if no_cache else "default",
+                    concurrency=concurrency,
+                    on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
+                )
+
+    by_model = run_to_end(rate(), stays=what_stays(cached=not no_cache)) if model else None
+    print_report(sum_up(read, by_model), _ratings_report, as_json=as_json)
+
+
+def _ratings_report(summary: Mapping[str, Any]) -> None:
+    people, model = summary["annotators"], summary.get("model")
+    echo(f"{summary['decisions']:,} decisions; right by their ratings, in per cent (how many were rated):")
+    echo(" " * (_WIDTH + 2) + "".join(f"{title:{_WIDTH}}" for title in _TITLES.values()).rstrip())
+    if any(person["rated"] for person in people):
+        _report_means("people" if len(people) > 1 else people[0]["name"], summary["people"])
+        for person in people if len(people) > 1 else ():
+            _report_row(f"  {person['name']}", {name: mean["all"] for name, mean in person["means"].items()})
+    else:
+        echo("  no person has rated anything yet")
+    if model:
+        _report_means(_MODEL, model["means"])
+    for person in people:
+        if person["blank"] and person["rated"]:
+            echo(f"  {person['name']} left {person['blank']:,} of {person['decisions']:,} without a rating")
+    if len(people) > 1:
+        agreement = {_TITLES.get(part, part): agreed for part, agreed in summary["agreement"].items()}
+        alphas = ", ".join(f"{title} {_two_digits(agreed['alpha'])}" for title, agreed in agreement.items())
+        counts = ", ".join(f"{agreed['decisions']:,} {title}" for title, agreed in agreement.items())
+        echo(f"  people agree, by Krippendorff's alpha: {alphas}")
+        echo(f"    over what two or more of them rated: {counts}")
+    if model:
+        _report_model(model)
+
+
+def _report_model(model: Mapping[str, Any]) -> None:
+    parts = [
+        f"{_TITLES.get(part, part)} {percent(agreed['rate'], ' %')}, "
+        f"kappa {_two_digits(agreed['kappa'])} ({agreed['questions']:,})"
+        for part, agreed in model["with_people"].items()
+        if agreed["questions"]
+    ]
+    if parts:
+        echo(f"  {_MODEL} says what most people say: {'; '.join(parts)}")
+    rate = percent(model["unparsed_rate"], " %")
+    echo(f"  {_MODEL} is {model['model']}, asked {model['asked']:,} times")
+    echo(f"  {model['unparsed']:,} of its replies ({rate}) were neither Yes nor No, and are no ratings")
+    if model["errors"]:
+        echo(f"  {model['errors']:,} calls failed, and are no ratings: the same command asks them again")
+
+
+def _report_means(name: str, means: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a row for all data sets, and one for each where there are several."""
+    _report_row(name, {module: mean["all"] for module, mean in means.items()})
+    sets = sorted({data for mean in means.values() for data in mean["data"]})
+    for data in sets if len(sets) > 1 else ():
+        _report_row(f"  on {data}", {module: mean["data"].get(data) for module, mean in means.items()})
+
+
+def _report_row(name: str, means: Mapping[str, Mapping[str, float] | None]) -> None:
+    cells = (
+        "-" if mean is None else f"{percent(mean['mean'])} ± {percent(mean['plus_minus'])} ({mean['decisions']:,})"
+        for mean in means.values()
+    )
+    echo((f"  {name:{_WIDTH}}" + "".join(f"{cell:{_WIDTH}}" for cell in cells)).rstrip())
+
+
+def _two_digits(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:z.2f}"  # z: no -0.00

@@ -1,4 +1,4 @@
-"""`hoptree models` and `hoptree doctor`."""
+"""`hoptree models`, `doctor` and `demo`: what runs on this machine, and a question asked with it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
-from hoptree.cli.options import AsJson
+from hoptree.cli.ask import ask_and_show
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
+from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Prompts, Settings, read_settings, warn_unused_prompts
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import ADAPTER, find_weights
+from hoptree.core.files import ADAPTER, find_weights
+from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.models import DEFAULT_MODEL, catalogue
+from hoptree.models.catalogue import CATALOGUE, DEFAULT_NAME, Entry, find_entry, is_complete
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hoptree.models.catalogue import Entry
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.result import Result
 
 
 models_app = typer.Typer(
@@ -28,8 +33,6 @@ models_app = typer.Typer(
 @models_app.command("list")
 def list_models(as_json: AsJson = False) -> None:
     """List the models Hoptree knows by name, and which of them are on this machine."""
-    from hoptree.models.catalogue import CATALOGUE, is_complete, models_folder
-
     try:
         weights, damaged = find_weights(), ""
     except ConfigError as error:
@@ -45,7 +48,7 @@ def list_models(as_json: AsJson = False) -> None:
             "licence": entry.licence,
             "note": entry.note,
             "here": is_complete(entry),
-            "file": str(models_folder() / entry.file),
+            "file": str(catalogue.models_folder() / entry.file),
             "adapter": weights.files.get(ADAPTER) if weights and entry.sha256 in weights.bases else None,
         }
         for entry in CATALOGUE
@@ -72,8 +75,6 @@ def list_models(as_json: AsJson = False) -> None:
 @stoppable(AS_BEFORE)
 def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")] = "qwen") -> None:
     """Fetch a model; an interrupted pull goes on where it stopped."""
-    from hoptree.models.catalogue import Entry, find_entry
-
     entry = find_entry(name.removeprefix("local/"))
     if not isinstance(entry, Entry):
         raise ConfigError(f"{name} is a file, not a model of the catalogue.", "hoptree models list shows the names.")
@@ -82,8 +83,6 @@ def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")]
 
 def pull_with_progress(entry: Entry) -> Path:
     """Fetch a model, showing how far it is."""
-    from hoptree.models import catalogue
-
     with download_bar(entry.alias, entry.size) as advance:
         return catalogue.pull(entry, on_progress=lambda now: advance(now.done, now.total))
 
@@ -96,13 +95,12 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what is missing or slow on this machine, and how to mend it."""
-    from hoptree.models.catalogue import DEFAULT_NAME, locate_weights
     from hoptree.models.local import measure_speed
     from hoptree.models.machine import examine
 
     checks = [asdict(check) for check in examine()]
     if speed:
-        read, write = measure_speed(locate_weights(DEFAULT_NAME))
+        read, write = measure_speed(catalogue.locate_weights(DEFAULT_NAME))
         finding = f"{DEFAULT_NAME} reads {read:.0f} and writes {write:.0f} tokens a second"
         checks.append({"name": "speed", "ok": None, "finding": finding, "remedy": ""})
     if as_json:
@@ -115,3 +113,125 @@ def doctor(
                 echo(f"      {check['remedy']}")
     if any(check["ok"] is False for check in checks):
         raise typer.Exit(1)
+
+
+_DEMO_QUESTION = "q01"
+# What suits the embedded 1.5B model: TAIKC puts documents first, since such a model rarely knows what it does not know,
+# and gives no answer rather than a guess.
+_CAREFUL = {"taikc": {"robust": "on", "continuation": "off"}}
+
+
+@stoppable(AS_BEFORE)
+def demo(
+    every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
+    method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
+    settings: Settings = [],  # noqa: B006 - typer copies it
+    prompts: Prompts = None,
+    model: Model = "",
+    base_url: BaseURL = "",
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a multi-hop question over the packaged sample, and watch the tree grow.
+
+    \b
+    hoptree demo                                   one question; fetches the embedded model first (1.1 GB)
+    hoptree demo --all                             all 20, with the score
+    hoptree demo --all --method direct             the same model without documents, for comparison
+    hoptree demo --all --method taikc --set robust=off      TAIKC as in its paper
+    """
+    from hoptree.engine.engine import Engine
+
+    chosen = model or DEFAULT_MODEL
+    entry = find_entry(DEFAULT_NAME)
+    if chosen == DEFAULT_MODEL and isinstance(entry, Entry) and not is_complete(entry):
+        typer.echo(f"Fetching {entry.title} ({entry.size / 1e6:,.0f} MB) once …", err=True)
+        pull_with_progress(entry)
+    engine = Engine(
+        method=method,
+        model=chosen,
+        corpus="sample",
+        options=demo_options(method, read_settings(settings)),
+        cache=None if no_cache else "default",
+        base_url=base_url,
+        prompts=prompts,
+    )
+    warn_unused_prompts(prompts, engine)
+    work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
+    if code := run(work, stays=what_stays(cached=not no_cache)):
+        raise typer.Exit(code)
+
+
+def demo_options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the demo; settings that choose how careful to be replace its own choice."""
+    careful = _CAREFUL.get(method, {})
+    usual = {"k": "3"} if method == "taikc" else {}
+    return usual | ({} if careful.keys() & settings.keys() else careful) | settings
+
+
+async def _ask_one(engine: Engine, as_json: bool) -> int:
+    from hoptree.sample import sample_questions
+
+    question = next(row for row in sample_questions() if row["id"] == _DEMO_QUESTION)
+    result = await ask_and_show(engine, question["question"], as_json=as_json)
+    if not as_json:
+        echo(f"gold answer: {question['answers'][0]}")
+    if result.failure:
+        print_error(result.failure)
+        return result.failure.exit_code
+    return 0
+
+
+async def _ask_all(engine: Engine, as_json: bool) -> int:
+    """Ask every question and print the score; a failed question counts as wrong."""
+    from hoptree.engine.schedule import together
+    from hoptree.sample import sample_questions
+
+    rows: dict[str, dict[str, Any]] = {}
+    questions = sample_questions()
+
+    async def ask(question: dict[str, Any]) -> None:
+        row = _score(question, await engine.ask(question["question"]))
+        rows[question["id"]] = row
+        if not as_json:
+            mark = "right" if row["right"] else "wrong"
+            answer = clean(row["answer"]) or (f"({row['error']})" if row["error"] else "(no answer)")
+            gold = (*question["answers"], "no answer")[0]
+            echo(f"{len(rows):2}/{len(questions)} {mark}  {question['question']}")
+            echo(f"             {answer}   gold: {gold}")
+
+    async with engine:
+        if engine.model.slots == 1 or engine.model.name.startswith("local/"):
+            for question in questions:  # one after the other: each prompt's beginning stays in the model's memory
+                await ask(question)
+        else:
+            await together(ask(question) for question in questions)
+    ordered = [rows[question["id"]] for question in questions]
+    right, exact = sum(row["right"] for row in ordered), sum(row["exact"] for row in ordered)
+    names = {"method": engine.method.name, "model": engine.model.name}
+    if as_json:
+        print_json({**names, "right": right, "exact": exact, "questions": len(ordered), "rows": ordered})
+    else:
+        echo(f"{', '.join(names.values())}: {right} of {len(ordered)} right ({exact} word for word)")
+    return 1 if all(row["error"] for row in ordered) else 0
+
+
+def _score(question: dict[str, Any], result: Result) -> dict[str, Any]:
+    """Score a result: right is an accepted answer, give or take two words, or none to an unanswerable question."""
+    from hoptree.evaluation.metrics import contains, exact_match
+
+    if question["answerable"]:
+        short = [gold for gold in question["answers"] if len(result.answer.split()) <= len(gold.split()) + 2]
+        right, exact = contains(result.answer, short), exact_match(result.answer, question["answers"])
+    else:
+        right = exact = result.abstained
+    return {
+        "id": question["id"],
+        "question": question["question"],
+        "answer": result.answer,
+        "gold": question["answers"],
+        "right": right,
+        "exact": exact,
+        "error": result.error,
+        "usage": result.usage.as_dict(),
+    }

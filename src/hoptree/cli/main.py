@@ -17,7 +17,8 @@ from hoptree.cli.options import Argument, Option
 class _LazyGroup(TyperGroup):
     """Commands of a table, each imported when it is looked up."""
 
-    table: ClassVar[Table]
+    table: ClassVar[Table] = COMMANDS
+    help_text = staticmethod(top_help)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -34,23 +35,15 @@ class _LazyGroup(TyperGroup):
             self.commands[cmd_name] = load_command(cmd_name, self._targets[cmd_name])
         return self.commands.get(cmd_name)
 
-
-class _TopGroup(_LazyGroup):
-    """All commands."""
-
-    table = COMMANDS
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(top_help())
+        formatter.write(self.help_text())
 
 
 class _EvaluationGroup(_LazyGroup):
     """The commands behind `hoptree eval`."""
 
     table = EVALUATION_COMMANDS
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(evaluation_help())
+    help_text = staticmethod(evaluation_help)
 
 
 def load_command(name: str, target: str) -> Any:
@@ -81,18 +74,14 @@ def _declare(group: typer.Typer) -> None:
 def _for_typer(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
-    kind, *declared = get_args(annotation)
-    return Annotated[(kind, *map(_typer_declaration, declared))]
-
-
-def _typer_declaration(declared: Any) -> Any:
+    kind, declared = get_args(annotation)
     if isinstance(declared, Option):
-        return typer.Option(*declared.names, **declared.settings)
-    return typer.Argument(**declared.settings) if isinstance(declared, Argument) else declared
+        return Annotated[kind, typer.Option(*declared.names, **declared.settings)]
+    return Annotated[kind, typer.Argument(**declared.settings)] if isinstance(declared, Argument) else annotation
 
 
 app = typer.Typer(
-    cls=_TopGroup,
+    cls=_LazyGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
@@ -51,13 +51,6 @@ class Cost:
     retrievals: float
     steps: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def is_of(self, method: Method, own_prompts: Mapping[str, str] | None = None) -> bool:
-        """Return whether the method is still the one that was measured, with the same prompts."""
-        return self.made_from == made_from(method, own_prompts)
-
 
 def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
     """Return a digest of what decides a method's calls: its prompts, and its options with their defaults.
@@ -76,21 +69,19 @@ def read_costs(path: Path | None = None) -> dict[str, Cost]:
         data = json.loads(file.read_text(encoding="utf-8"))
         if data["format"] != _FORMAT:
             raise ValueError(f"its format is {data['format']}, not {_FORMAT}")
-        return {str(name): _cost(row) for name, row in data["methods"].items()}
+        kinds: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float, "dict[str, float]": dict}
+        return {
+            str(name): Cost(**{part.name: kinds[str(part.type)](row[part.name]) for part in fields(Cost)})
+            for name, row in data["methods"].items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         cause = f"{path or 'The file of measured costs'} cannot be read: {error}."
         raise InputError(cause, "Make it with: hoptree methods measure --out FILE") from error
 
 
-def _cost(row: Mapping[str, Any]) -> Cost:
-    kinds: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float}
-    values = {field.name: kinds[str(field.type)](row[field.name]) for field in fields(Cost) if field.name != "steps"}
-    return Cost(**values, steps={str(step): float(count) for step, count in row["steps"].items()})
-
-
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
     """Write the costs of known methods atomically; those of methods that are gone are left out."""
-    rows = {name: costs[name].as_dict() for name in known if name in costs}
+    rows = {name: asdict(costs[name]) for name in known if name in costs}
     with written(path, "Give --out a file in a folder that can be written."):
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
 
@@ -154,12 +145,17 @@ def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str,
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
     """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
     known = {method.name: method for method in methods}
+    sample = {question["question"] for question in sample_questions()}
     costs: dict[str, tuple[Path, Cost]] = {}
-    for folder in _runs(folders):
+    for place in folders:
+        if not place.is_dir():
+            raise InputError(f"{place} is no folder.", "Give --from the folder of runs: hoptree run --out FOLDER")
+    for folder in (run.parent for place in folders for run in sorted(place.rglob(RUN))):
         run = read_run(folder)
         method = known.get(str(run["rests_on"].get("method")))
         rows = read_rows(folder)
-        if method is None or not _is_default(run, method) or not _are_of_sample(rows):
+        of_sample = any(not row.error for row in rows) and all(row.question in sample for row in rows)
+        if method is None or not of_sample or not _is_default(run, method):
             continue
         if method.name in costs:
             raise ConfigError(
@@ -175,23 +171,11 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
     return {name: cost for name, (_, cost) in costs.items()}
 
 
-def _runs(folders: Sequence[Path]) -> Iterator[Path]:
-    for folder in folders:
-        if not folder.is_dir():
-            raise InputError(f"{folder} is no folder.", "Give --from the folder of runs: hoptree run --out FOLDER")
-        yield from sorted(file.parent for file in folder.rglob(RUN))
-
-
 def _is_default(run: Mapping[str, Any], method: Method) -> bool:
     """Return whether a run asked a method with its default options."""
     experiment, options = run["experiment"], run["rests_on"].get("options")
     defaults = {option.name: option.default for option in method.options}
     return options == defaults and not experiment.get("rerank") and not experiment.get("roles")
-
-
-def _are_of_sample(rows: Sequence[Row]) -> bool:
-    sample = {question["question"] for question in sample_questions()}
-    return any(not row.error for row in rows) and all(row.question in sample for row in rows)
 
 
 def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
-from hoptree.cli.method_costs import Cost, read_costs
+from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
-from hoptree.engine.own_prompts import OwnPrompts, files_of
+from hoptree.engine.own_prompts import files_of, open_prompts
 from hoptree.engine.registry import Method, Option, list_methods
-from hoptree.methods.papers import PAPERS, Paper
+from hoptree.methods.papers import PAPERS
 from hoptree.models import open_model
 from hoptree.models.hf import HFModel
 from hoptree.models.model import Capability
@@ -96,23 +97,10 @@ class MethodFacts:
     method: Method
     fidelity: Mapping[str, str]
     cost: Cost | None
-    own_prompts: Mapping[str, str]
-
-    @classmethod
-    def gather(
-        cls,
-        method: Method,
-        models: Mapping[str, frozenset[str] | None],
-        costs: Mapping[str, Cost],
-        prompts: OwnPrompts | None = None,
-    ) -> MethodFacts:
-        """Gather them; a cost that was measured with other prompts than one's own is not shown for those."""
-        fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
-        own, cost = prompts.of(method) if prompts else {}, costs.get(method.name)
-        return cls(method, fidelity, None if cost and own and not cost.is_of(method, own) else cost, own)
+    own_prompts: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        cost = {**self.cost.as_dict(), "changed_since": self.cost_is_old} if self.cost else None
+        cost = {**asdict(self.cost), "changed_since": self.cost_is_old} if self.cost else None
         fidelity = {model: None if value == UNKNOWN else value for model, value in self.fidelity.items()}
         own = {"own_prompts": dict(self.own_prompts)} if self.own_prompts else {}
         return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost, **own}
@@ -134,12 +122,33 @@ class MethodFacts:
     @property
     def cost_is_old(self) -> bool:
         """Whether the method's prompts or default options changed since its cost was measured."""
-        return self.cost is not None and not self.cost.is_of(self.method, self.own_prompts)
+        return self.cost is not None and self.cost.made_from != made_from(self.method, self.own_prompts)
 
     @property
     def steps(self) -> dict[str, float]:
         """The steps that ask the model, in the order they first came, with their calls a question when measured."""
         return dict(self.cost.steps) if self.cost else {}
+
+
+def gather(
+    methods: Iterable[Method],
+    models: Mapping[str, frozenset[str] | None],
+    costs: Path | None = None,
+    prompts: Path | None = None,
+) -> list[MethodFacts]:
+    """Return the facts of methods, with the costs of a file, or those of the package.
+
+    A cost that was measured with other prompts than one's own is not shown for those.
+    """
+    measured, own_prompts = read_costs(costs), open_prompts(prompts)
+    facts = []
+    for method in methods:
+        fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
+        own, cost = own_prompts.of(method), measured.get(method.name)
+        if cost and own and cost.made_from != made_from(method, own):
+            cost = None
+        facts.append(MethodFacts(method, fidelity, cost, own))
+    return facts
 
 
 def paragraphs(method: Method) -> list[str]:
@@ -214,7 +223,6 @@ def example_of(method: Method) -> str:
 
 
 _OLD = r" \*"
-CHANGED = "*"
 OLD_COST = "measured before the method's code or prompts changed"
 _HEAD = """# Methods
 
@@ -242,14 +250,9 @@ paper has ReLiK and NV-Embed. Scores are compared with a paper's only where thes
 
 def as_markdown() -> str:
     """Describe the methods of this package; those of other packages describe themselves."""
-    costs = read_costs()
-    facts = [
-        MethodFacts.gather(method, {}, costs)
-        for method in list_methods()
-        if method.run.__module__.startswith("hoptree.")
-    ]
-    methods = [fact.method for fact in facts]
-    parts = [_HEAD, _overview(methods), _needs(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]
+    methods = [method for method in list_methods() if method.run.__module__.startswith("hoptree.")]
+    facts = gather(methods, {})
+    parts = [_HEAD, _overview(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]
     parts += [_section(fact) for fact in facts]
     return "\n".join(part for part in parts if part)
 
@@ -273,41 +276,16 @@ def cost_cells(cost: Cost) -> tuple[str, str, str]:
     return f"{cost.calls:.1f}", tokens, f"{cost.retrievals:.1f}"
 
 
-def legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
-    """Return the lines under the table of methods."""
-    lines = []
-    for number, (model, gives) in enumerate(models.items(), start=1):
-        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
-        if gives is None:
-            lines.append(f"    {UNKNOWN}: {model} is not on this machine, so what it gives is not known")
-    lines.append(
-        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
-    )
-    by_corpus = dict.fromkeys(value for fact in facts for value in fact.fidelity.values() if BY_CORPUS in value)
-    lines += [f"{value}: by what the corpus holds (hoptree methods show NAME says what)" for value in by_corpus]
-    measured: dict[str, list[str]] = {}
-    for fact in facts:
-        if fact.cost:
-            measured.setdefault(fact.cost.command, []).append(fact.method.name)
-    for command, names in measured.items():
-        which = "" if len(measured) == 1 else f" of {', '.join(names)}"
-        lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
-    if any(fact.cost_is_old for fact in facts):
-        lines.append(f"{CHANGED} {OLD_COST}")
-    return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
-
-
 def _overview(methods: Sequence[Method]) -> str:
-    cells = [overview_cells(method) for method in methods]
-    links = [f"[`{method.name}`](#{_anchor(method.name)})" for method in methods]
-    rows = [(link, *(cell or "–" for cell in row.values())) for link, row in zip(links, cells, strict=True)]
-    return _table(("method", *cells[0]), rows)
-
-
-def _needs(methods: Sequence[Method]) -> str:
+    rows = []
+    for method in methods:
+        # In the link to a heading, letters, digits, underscores and hyphens stay.
+        anchor = "".join(letter for letter in method.name.casefold() if letter.isalnum() or letter in "_-")
+        rows.append((f"[`{method.name}`](#{anchor})", *(cell or "–" for cell in overview_cells(method).values())))
     needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
-    rows = [(need, how_to_meet(need)) for need in needs]
-    return f"## What they need\n\n{_table(('need', 'how to meet it'), rows)}"
+    met = [(need, how_to_meet(need)) for need in needs]
+    overview = _table(("method", *overview_cells(methods[0])), rows)
+    return f"{overview}\n## What they need\n\n{_table(('need', 'how to meet it'), met)}"
 
 
 def _checkpoints(methods: Sequence[Method]) -> str:
@@ -329,10 +307,6 @@ requests, and answer them with replies in the format of the checkpoint.
 def _names(methods: Sequence[Method]) -> str:
     *first, last = [f"`{method.name}`" for method in methods]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _linked(paper: Paper) -> str:
-    return f"[{paper.title}]({paper.link}), {paper.year}" if paper.link else paper.cited
 
 
 def _costs(facts: Sequence[MethodFacts]) -> str:
@@ -359,7 +333,9 @@ def _section(facts: MethodFacts) -> str:
     lines = [f"## {method.name}", "", f"**{method.title}**{paper}", ""]
     for part in paragraphs(method):
         lines += [part, ""]
-    lines += [f"- Paper: {_linked(cited)}." for cited in PAPERS.get(method.paper, ())]
+    for cited in PAPERS.get(method.paper, ()):
+        source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
+        lines.append(f"- Paper: {source}.")
     lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
     held = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
@@ -381,8 +357,3 @@ def _section(facts: MethodFacts) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:], ""])
-
-
-def _anchor(name: str) -> str:
-    """Return how a heading is linked to: letters, digits, underscores and hyphens stay."""
-    return "".join(letter for letter in name.casefold() if letter.isalnum() or letter in "_-")

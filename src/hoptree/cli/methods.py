@@ -9,25 +9,31 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from hoptree.cli import chooser
+from hoptree.cli import chooser, method_facts
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
+from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
+from hoptree.cli.method_costs import measure as measure_one
+from hoptree.cli.method_facts import MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from hoptree.cli.method_costs import Cost, Setting
-    from hoptree.cli.method_facts import MethodFacts
-    from hoptree.engine.registry import Method
-    from hoptree.evaluation.running import Progress
+from hoptree.core.files import atomic_write
+from hoptree.engine import own_prompts
+from hoptree.engine.context import Budget
+from hoptree.engine.registry import Method, find_method, list_methods
+from hoptree.evaluation.running import Progress
+from hoptree.methods.papers import PAPERS
+from hoptree.models import DEFAULT_MODEL, open_model
 
 
 class _ShowOrList(TyperGroup):
@@ -76,13 +82,11 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
-    from hoptree.engine.registry import list_methods
-
     if name is not None:
         show(name, model=model, costs=costs, prompts=prompts, as_json=as_json)
         return
     models = _capabilities(model)
-    facts = _gather(list_methods(), models, costs, prompts)
+    facts = method_facts.gather(list_methods(), models, costs, prompts)
     if as_json:
         print_json([fact.as_dict() for fact in facts])
     else:
@@ -98,9 +102,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
-    from hoptree.engine.registry import find_method
-
-    (facts,) = _gather((find_method(name),), _capabilities(model), costs, prompts)
+    (facts,) = method_facts.gather((find_method(name),), _capabilities(model), costs, prompts)
     if as_json:
         print_json(facts.explained())
     else:
@@ -108,22 +110,8 @@ def show(
 
 
 def _capabilities(models: list[str]) -> dict[str, frozenset[str] | None]:
-    from hoptree.cli.method_facts import capabilities_of
-    from hoptree.models import DEFAULT_MODEL
-
     names = models or [os.environ.get("HOPTREE_MODEL") or DEFAULT_MODEL]
-    return {spec: capabilities_of(spec) for spec in names}
-
-
-def _gather(
-    methods: tuple[Method, ...], models: dict[str, frozenset[str] | None], costs: Path | None, prompts: Path | None
-) -> list[MethodFacts]:
-    from hoptree.cli.method_costs import read_costs
-    from hoptree.cli.method_facts import MethodFacts
-    from hoptree.engine.own_prompts import open_prompts
-
-    measured, own = read_costs(costs), open_prompts(prompts)
-    return [MethodFacts.gather(method, models, measured, own) for method in methods]
+    return {spec: method_facts.capabilities_of(spec) for spec in names}
 
 
 @app.command("prompts")
@@ -140,10 +128,7 @@ def write_prompts(
     hoptree methods prompts taikc --out mine
     hoptree ask "…" --method taikc --prompts mine --corpus docs.idx
     """
-    from hoptree.engine.own_prompts import write_prompts
-    from hoptree.engine.registry import find_method
-
-    for path in write_prompts(find_method(name), out):
+    for path in own_prompts.write_prompts(find_method(name), out):
         echo(str(path))
 
 
@@ -183,11 +168,6 @@ def measure(
     hoptree methods measure --from runs/sample --out costs.json
     hoptree methods --costs costs.json
     """
-    from hoptree.cli.method_costs import Setting, costs_of_runs, read_costs, short_name
-    from hoptree.engine.context import Budget
-    from hoptree.engine.registry import find_method, list_methods
-    from hoptree.models import DEFAULT_MODEL, open_model
-
     chosen = tuple(find_method(name) for name in names) if names else list_methods()
     costs = read_costs(out) if out.exists() else {}
     if runs:
@@ -213,9 +193,6 @@ def measure(
 
 def _keep_cost(out: Path, costs: dict[str, Cost], name: str, cost: Cost) -> None:
     """Print a cost, and write it to the file at once."""
-    from hoptree.cli.method_costs import write_costs
-    from hoptree.engine.registry import list_methods
-
     costs[name] = cost
     write_costs(out, costs, [method.name for method in list_methods()])
     echo(f"{name}: {_figures(cost)} searches a question")
@@ -223,8 +200,6 @@ def _keep_cost(out: Path, costs: dict[str, Cost], name: str, cost: Cost) -> None
 
 async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path, costs: dict[str, Cost]) -> int:
     """Measure method after method, and return how many could be."""
-    from hoptree.cli.method_costs import measure as measure_one
-
     measured = 0
     try:
         with shown(quiet=False) as show_progress:
@@ -260,10 +235,7 @@ def docs(
     hoptree methods docs --out docs/reference/methods.md
     hoptree methods docs --out docs/reference/methods.md --check
     """
-    from hoptree.cli.method_facts import as_markdown
-    from hoptree.core.files import atomic_write
-
-    text = as_markdown()
+    text = method_facts.as_markdown()
     if check:
         if out is None:
             raise ConfigError("--check needs a file.", "Write --check --out docs/reference/methods.md.")
@@ -281,6 +253,7 @@ _FILE_COLUMNS = 200
 _MAX_TEXT_COLUMNS = 110
 _MIN_CELL_COLUMNS = 20
 _NOT_MEASURED = "not measured"
+_CHANGED = "*"
 _WRAPPED = ("title", "strategy", "query")
 
 
@@ -299,15 +272,11 @@ class _Column:
 
 def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> None:
     """Draw the table, or several where the terminal is too narrow for one, with a legend."""
-    from rich.console import Console
-
-    from hoptree.cli.method_facts import legend
-
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     name = _Column("method", [fact.method.name for fact in facts])
     for columns in _fit(_columns(facts, list(models)), console.width - name.width):
         _draw(console, [name, *columns])
-    for line in legend(facts, models):
+    for line in _legend(facts, models):
         echo(line)
 
 
@@ -322,34 +291,22 @@ def _fit(columns: Iterable[_Column], width: int) -> list[list[_Column]]:
 
 
 def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Column]:
-    from hoptree.cli.method_facts import overview_cells
-
-    rows = [overview_cells(fact.method) for fact in facts]
-    costs = [_cost_cells(fact) for fact in facts]
+    rows = [method_facts.overview_cells(fact.method) for fact in facts]
+    costs = [cost_cells(fact.cost) if fact.cost else (_NOT_MEASURED, "", "") for fact in facts]
+    calls = [f"{cells[0]}{_CHANGED if fact.cost_is_old else ''}" for fact, cells in zip(facts, costs, strict=True)]
     return [
         *(_Column(title, [row[title] for row in rows], wraps=title in _WRAPPED) for title in rows[0]),
         *(
             _Column(f"fidelity {number}" if len(models) > 1 else "fidelity", [fact.fidelity[model] for fact in facts])
             for number, model in enumerate(models, start=1)
         ),
-        *(_Column(title, [row[place] for row in costs]) for place, title in enumerate(("calls", "tokens", "searches"))),
+        _Column("calls", calls),
+        _Column("tokens", [cells[1] for cells in costs]),
+        _Column("searches", [cells[2] for cells in costs]),
     ]
 
 
-def _cost_cells(facts: MethodFacts) -> tuple[str, str, str]:
-    from hoptree.cli.method_facts import CHANGED, cost_cells
-
-    if facts.cost is None:
-        return _NOT_MEASURED, "", ""
-    calls, tokens, searches = cost_cells(facts.cost)
-    return f"{calls}{CHANGED if facts.cost_is_old else ''}", tokens, searches
-
-
 def _draw(console: Console, columns: Sequence[_Column]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for column in columns:
         table.add_column(column.title, no_wrap=not column.wraps)
@@ -358,39 +315,52 @@ def _draw(console: Console, columns: Sequence[_Column]) -> None:
     console.print(table, "", sep="\n")
 
 
+def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
+    lines = []
+    for number, (model, gives) in enumerate(models.items(), start=1):
+        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
+        if gives is None:
+            lines.append(f"    {method_facts.UNKNOWN}: {model} is not on this machine, so what it gives is not known")
+    lines.append(
+        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
+    )
+    for fidelity in dict.fromkeys(value for fact in facts for value in fact.fidelity.values()):
+        if method_facts.BY_CORPUS in fidelity:
+            lines.append(f"{fidelity}: by what the corpus holds (hoptree methods show NAME says what)")
+    measured: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.cost:
+            measured.setdefault(fact.cost.command, []).append(fact.method.name)
+    for command, names in measured.items():
+        which = "" if len(measured) == 1 else f" of {', '.join(names)}"
+        lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
+    if any(fact.cost_is_old for fact in facts):
+        lines.append(f"{_CHANGED} {method_facts.OLD_COST}")
+    return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
+
+
 def show_one(facts: MethodFacts) -> None:
     """Explain one method on the terminal."""
-    from hoptree.cli.method_facts import (
-        UNKNOWN,
-        default_of,
-        example_of,
-        held_by_corpus,
-        how_to_meet,
-        notes_of,
-        paragraphs,
-    )
-    from hoptree.engine.own_prompts import files_of
-    from hoptree.methods.papers import PAPERS
-
     method = facts.method
     lines = [f"{method.name}: {method.title}{f'  ({method.paper})' if method.paper else ''}"]
     for paper in PAPERS.get(method.paper, ()):
         lines += _wrap(f"{paper.cited} {paper.link}".rstrip(), "  ", "    ")
     lines.append("")
-    for part in paragraphs(method):
+    for part in method_facts.paragraphs(method):
         lines += [*_wrap(part, "  "), ""]
     lines.append(f"iterative: {'yes' if method.iterative else 'no'}, dynamic: {'yes' if method.dynamic else 'no'}")
     lines += [f"strategy: {method.strategy}"] if method.strategy else []
     lines += [f"query: {method.query}"] if method.query else []
     for model, fidelity in facts.fidelity.items():
-        lines.append(f"fidelity: {fidelity} with {model}{', which is not on this machine' * (fidelity == UNKNOWN)}")
-    for note in notes_of(method):
+        absent = ", which is not on this machine" if fidelity == method_facts.UNKNOWN else ""
+        lines.append(f"fidelity: {fidelity} with {model}{absent}")
+    for note in method_facts.notes_of(method):
         lines += _wrap(note, "  ", "    ")
     lines += ["", *_cost_lines(facts)]
     if figures := method.figures():
         lines += ["", *figures]
     lines += ["", "options:" if method.options else "options: none"]
-    settings = [f"--set {option.name}={default_of(option)}" for option in method.options]
+    settings = [f"--set {option.name}={method_facts.default_of(option)}" for option in method.options]
     width = max(map(len, settings), default=0)
     lines += [f"  {text:{width}}  {option.describe()}" for text, option in zip(settings, method.options, strict=True)]
     if len(method.roles) > 1:
@@ -398,20 +368,18 @@ def show_one(facts: MethodFacts) -> None:
         lines += ["", "roles, each with a model of its own if you like:", f"  --role ROLE=MODEL    {roles}"]
     lines += ["", "needs:" if method.needs else "needs: nothing but a model"]
     for need in method.needs:
-        lines += _wrap(f"{need}: {how_to_meet(need)}", "  ", "    ")
-    for held in held_by_corpus(method):
-        lines += _wrap(f"{held} in the corpus, else it is approx: {how_to_meet(held)}", "  ", "    ")
-    if used := files_of(method):
+        lines += _wrap(f"{need}: {method_facts.how_to_meet(need)}", "  ", "    ")
+    for held in method_facts.held_by_corpus(method):
+        lines += _wrap(f"{held} in the corpus, else it is approx: {method_facts.how_to_meet(held)}", "  ", "    ")
+    if used := own_prompts.files_of(method):
         lines += ["", *_wrap(f"prompts and demonstrations: {', '.join(used)}", "", "  ")]
     if own := facts.own_prompts:
         lines += _wrap(f"of your own: {', '.join(f'{name} ({digest})' for name, digest in own.items())}", "", "  ")
-    for line in (*lines, "", "for example:", f"  {example_of(method)}"):
+    for line in (*lines, "", "for example:", f"  {method_facts.example_of(method)}"):
         echo(line)
 
 
 def _cost_lines(facts: MethodFacts) -> list[str]:
-    from hoptree.cli.method_facts import OLD_COST
-
     cost = facts.cost
     if cost is None:
         mine = " with these prompts" if facts.own_prompts else ""
@@ -421,14 +389,12 @@ def _cost_lines(facts: MethodFacts) -> list[str]:
     asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
     lines = _wrap(f"a question costs {_figures(cost)} searches (mean of {asked}; {cost.command})", "", "  ")
     if facts.cost_is_old:
-        lines.append(f"  ({OLD_COST})")
+        lines.append(f"  ({method_facts.OLD_COST})")
     steps = ", ".join(f"{step} {calls:g}" for step, calls in facts.steps.items())
     return [*lines, *_wrap(f"steps that ask the model, in order, with their calls a question: {steps}", "", "  ")]
 
 
 def _figures(cost: Cost) -> str:
-    from hoptree.cli.method_facts import cost_cells
-
     calls, tokens, searches = cost_cells(cost)
     return f"{calls} calls, {tokens} tokens, {searches}"
 

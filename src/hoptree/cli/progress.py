@@ -13,9 +13,8 @@ from hoptree.cli.console import clean, warn
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hoptree.evaluation.judge_run import JudgeProgress
     from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import Progress
+    from hoptree.evaluation.running import JudgeProgress, Progress
 
 
 Show = Callable[[int, int, Callable[[], str]], None]
@@ -176,7 +175,7 @@ def describe_judge(progress: JudgeProgress) -> str:
 
 def describe_run(progress: Progress, max_cost: float | None = None) -> str:
     """Return how far a run is, in a few words."""
-    from hoptree.evaluation.summary import half_width
+    from hoptree.evaluation.run_folder import half_width
 
     seconds = max(time.monotonic() - progress.began, 1e-3)
     parts = [f"{progress.asked / seconds:.2f} questions/s", f"{progress.tokens / seconds:,.0f} tokens/s"]

@@ -1,23 +1,26 @@
-"""Drawing a result in the terminal: the tree while it grows, and all of it when it is done."""
+"""Drawing a result in the terminal: its tree while it grows, its text with the doubts of each word, and the answer."""
 
 from __future__ import annotations
 
 import io
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
-from hoptree.cli.render_writing import draw_writing, show_writing
+from hoptree.core.lazy import lazy_re
 from hoptree.engine.events import GUESS, Event
+from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
+from hoptree.engine.sentence_view import LEVELS, SentenceView
 from hoptree.engine.trace import ModelCalled, Retried
 
 _SOURCE_STYLE = {
@@ -46,7 +49,7 @@ _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"
 """Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
 _MAX_CITED = 3  # passages and facts each that a node names
 _SVG_COLUMNS = 118
-_EXTERNAL = re.compile(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
+_EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
 
 
 def live_tree(console: Console, events: Sequence[Event]) -> Live:
@@ -191,9 +194,11 @@ def _outcome(node: TreeNode, looked_in: str) -> Text:
         return _guessed(node)
     if node.verdict:
         return _validated(node)
-    why = f"{_knowledge(node)}; {node.why}" if node.why else _knowledge(node)
-    origin = f"{_origin(node, looked_in)}{_citations(node)}"
-    return _answered(clean(node.answer) or "?", f"{origin}{why}", _SOURCE_STYLE.get(node.source, ""))
+    details = f"{_origin(node, looked_in)}{_citations(node)}"
+    if node.know is not None and node.source != "internal":
+        details += "; says that it knows" if node.know else "; says that it does not know"
+    details += f"; {node.why}" if node.why else ""
+    return _answered(clean(node.answer) or "?", details, _SOURCE_STYLE.get(node.source, ""))
 
 
 def _answered(answer: str, details: str, style: str) -> Text:
@@ -242,8 +247,205 @@ def _validated(node: TreeNode) -> Text:
     return text.append(f"  [{words}{clean(citations + why)}]", f"not bold dim {style}")
 
 
-def _knowledge(node: TreeNode) -> str:
-    """Return what the model said of its own knowledge, unless the answer comes from there."""
-    if node.know is None or node.source == "internal":
-        return ""
-    return "; says that it knows" if node.know else "; says that it does not know"
+# By level of doubt. Letters have a colour of their own, so that they can be read on any background.
+_SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
+_MARKS = ("", "", "²", "³", "⁴")  # behind a word, where there are no colours
+_HIT_STYLE = "bold underline"
+_LABEL_COLUMNS = 9
+_MAX_TITLES = 3
+_MAX_HITS = 8
+_MAX_CHARS = 240
+_ENDS = {
+    "answer": "it gives an answer",
+    "end": "the model had no more to say",
+    "no growth": "nothing new was written",
+    "length": "it is as long as it may be",
+    "retrievals": "nothing may be searched for any more",
+    "steps": "it has as many steps as it may have",
+    "documents": "it has as many documents as it may have",
+}
+_OUTCOMES = {
+    "added": ("", ""),
+    "surer": ("", "  (surer than before)"),
+    "known": ("known already: ", ""),
+    "unsure": ("not taken, too unsure: ", ""),
+}
+"""What is said before and behind a fact that was read."""
+_Row = tuple[str, Text]
+
+
+def show_writing(console: Console, writing: Writing) -> None:
+    """Print the text, sentence by sentence, then what memory held; in a file lines are not broken."""
+    colours = console.color_system is not None and not console.no_color
+    if console.is_terminal:
+        console.print(draw_writing(writing, colours=colours))
+        return
+    for label, line in _rows(writing, colours=colours):
+        console.print(Text.assemble((f"{label:>{_LABEL_COLUMNS}}  ", "dim"), line), soft_wrap=True)
+
+
+def draw_writing(writing: Writing, *, colours: bool = True) -> Table:
+    """Draw the same as rows, whose lines are broken beside their labels."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", style="dim", no_wrap=True, min_width=_LABEL_COLUMNS)
+    table.add_column(overflow="fold")
+    for row in _rows(writing, colours=colours):
+        table.add_row(*row)
+    return table
+
+
+def _rows(writing: Writing, *, colours: bool) -> Iterator[_Row]:
+    yield "", _legend(writing, colours=colours)
+    if writing.extracted:
+        yield "names", Text(clean(", ".join(writing.extracted)))
+    for query in writing.first:
+        yield from _asked(query, label="first")
+    for part in writing.parts:
+        yield from _part(part, colours=colours)
+    yield from _end(writing)
+    yield from _memory(writing)
+
+
+def _legend(writing: Writing, *, colours: bool) -> Text:
+    """Explain the shades and numbers."""
+    legend = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
+    if writing.told_by:
+        legend.append(f" ({writing.told_by}, nats): ", "not bold dim")
+        for place, name in enumerate(["sure", *(f"≥{level:g}" for level in LEVELS)]):
+            if colours or not place:
+                legend.append(name, _style("not bold", _SHADES[place])).append("  ")
+            elif _MARKS[place]:
+                legend.append(f"{name}{_MARKS[place]}  ", "not bold")
+    if any(word.hit for part in writing.parts for word in part.said.words):
+        legend.append(" [In doubt]", "not bold").append(": what made it look things up.", "not bold dim")
+    return legend.append(f" {writing.explained}." if writing.explained else "", "not bold dim")
+
+
+def _style(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
+    """Yield a sure sentence in one row; one in doubt with what was asked, what was found, and what replaced it."""
+    text = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
+    yield f"{part.turn}.", text.append("" if part.said.triggered else f"  {part.said.compared}".rstrip(), "dim")
+    if part.said.triggered:
+        yield from _doubted(part)
+    if part.skipped is not None:
+        yield "memory", Text.assemble("has it, no search: ", _fact(part.skipped))
+    if part.names or part.in_doubt:
+        yield "names", _names(part)
+    for query in part.queries:
+        yield from _asked(query)
+    if part.left_out:
+        yield "", Text(clean(f"without its least probable words: {', '.join(part.left_out)}"), "dim")
+    if part.tried:
+        yield "tried", Text(clean(", ".join(f"{name} {_spread(left)}" for name, left in part.tried)))
+    for fact in part.facts:
+        yield "learnt" if fact.outcome in ("added", "surer") else "", _learnt(fact)
+    if part.again is not None:
+        again = _shaded(part.again, colours=colours, struck=not part.surer or part.kept is False)
+        yield "⇒" if part.surer else "again", again.append(f"  {part.again.compared}".rstrip(), "dim")
+    if part.outcome:
+        yield "", Text(part.outcome, "yellow")
+
+
+def _shaded(sentence: SentenceView, *, colours: bool, struck: bool) -> Text:
+    text, line = Text(), "strike" if struck else ""
+    for piece, word in sentence.pieces:
+        shown = clean(piece)
+        if word is None:
+            text.append(shown, line)
+            continue
+        mark, shade = ("", _SHADES[word.level]) if colours else (_MARKS[word.level], "")
+        style = _style(line, _HIT_STYLE if word.hit else "", shade)
+        text.append(f"[{shown}]{mark}" if word.hit else f"{shown}{mark}", style)
+    return text if text.plain else text.append("(nothing)", "dim")
+
+
+def _doubted(part: Part) -> Iterator[_Row]:
+    """Yield what exceeds its threshold, the words in doubt with their numbers, and the samples if any."""
+    hits = [word for word in part.said.words if word.hit]
+    listed = [
+        Text.assemble((clean(word.text), "bold"), f" ({word.told})" if word.told else "") for word in hits[:_MAX_HITS]
+    ]
+    more = f" and {len(hits) - _MAX_HITS} more" if len(hits) > _MAX_HITS else ""
+    colon = ": " if hits and part.said.compared else ""
+    yield "in doubt", Text.assemble(f"{part.said.compared}{colon}", Text("; ").join(listed), more)
+    for sample in part.said.samples:
+        yield "sample", Text(_short(sample), "dim")
+
+
+def _names(part: Part) -> Text:
+    """List names kept and names dropped, each with its confidence and the filter that dropped it."""
+    kept = [name for name in part.names if not name.dropped_by]
+    dropped = [name for name in part.names if name.dropped_by]
+    text = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
+    if dropped:
+        lost = ", ".join(f"{_named(name)} by {clean(name.dropped_by)}" for name in dropped)
+        text.append("; dropped ").append(lost, "magenta")
+    if part.in_doubt:
+        text.append(f"; sought, as it is in doubt: {clean(', '.join(part.in_doubt))}")
+    return text
+
+
+def _named(name: Name) -> str:
+    return clean(name.name) + ("" if name.confidence is None else f" {name.confidence:.2f}")
+
+
+def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
+    why = " (names dropped before)" if query.again else " (again)" if query.repeated else ""
+    yield label, Text.assemble((f"“{clean(query.query)}”" if query.query else "nothing", "cyan"), (why, "dim"))
+    if query.search is not None:
+        titles = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])
+        more = len(query.passages) - _MAX_TITLES
+        rest = f" and {more} more" if more > 0 else ""
+        yield "found", Text(f"{_short(titles)}{rest}" if titles else "nothing", "green")
+
+
+def _fact(fact: ReadFact) -> Text:
+    """Show a fact with its confidence and where it stands."""
+    text = Text(clean(fact.text))
+    text.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
+    return text.append(clean(f"  {fact.passage} {fact.title}".rstrip()) if fact.passage else "", "dim")
+
+
+def _learnt(fact: ReadFact) -> Text:
+    before, behind = _OUTCOMES.get(fact.outcome, ("not taken, no passage states it: ", ""))
+    return Text.assemble((before, "dim"), _fact(fact), (behind, "dim"))
+
+
+def _end(writing: Writing) -> Iterator[_Row]:
+    if writing.missing:
+        yield "note", Text(f"the model does not tell {', '.join(map(clean, writing.missing))} itself", "yellow")
+    if writing.stopped:
+        asked = "; then it was asked for the answer" if writing.asked_for_answer else ""
+        yield "end", Text(clean(_ENDS.get(writing.stopped, writing.stopped)) + asked, "dim")
+    for way, text, left in writing.answers:
+        taken = "  (taken)" if way == writing.taken else ""
+        yield "answer", Text(clean(f"from {way}: {text or 'none'}, {_spread(left)}{taken}"))
+
+
+def _memory(writing: Writing) -> Iterator[_Row]:
+    """Yield the facts at the end, where they were read, which of them spared a search, and contradictions."""
+    used: dict[tuple[str, ...], list[str]] = {}
+    for part in writing.parts:
+        if part.skipped is not None:
+            used.setdefault(part.skipped.fact, []).append(str(part.turn))
+    for place, fact in enumerate(writing.facts):
+        text = _fact(fact).append(f"  read at {fact.turn}", "dim")
+        if fact.fact in used:
+            text.append(f", spared the search at {', '.join(used[fact.fact])}", "cyan")
+        yield "" if place else "memory", text
+    for group in writing.conflicts:
+        sides = [f"{' | '.join(parts)} ({passage})" for *parts, passage in group]
+        yield "conflict", Text(clean(" ↔ ".join(sides)), "yellow")
+
+
+def _spread(value: float | None) -> str:
+    return "U unknown" if value is None else f"U {value:.2f}"
+
+
+def _short(text: str) -> str:
+    text = clean(text)
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

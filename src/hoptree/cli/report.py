@@ -1,23 +1,28 @@
-"""`hoptree eval report` and `eval compare`: tables, a page with every question, and paired tests."""
+"""`hoptree eval report`, `compare` and `reproduce`: tables, a page with every question, paired tests, repetitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import chance, clean, echo, interval, print_json
-from hoptree.cli.options import AsJson, RunFolders
+from hoptree.cli.console import chance, clean, echo, interval, print_json, what_stays
+from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson, RunFolders, given
+from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.report.measures import DataGroup
-    from hoptree.evaluation.report.tables import Table
-    from hoptree.evaluation.run_folder import Row
-    from hoptree.evaluation.statistics import PairedComparison
+from hoptree.evaluation.judge import read_judgements
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import DataGroup, read_groups
+from hoptree.evaluation.report.page import make_page, write_text
+from hoptree.evaluation.report.tables import Table, as_csv, as_latex, as_markdown
+from hoptree.evaluation.reproduce import Reproduction
+from hoptree.evaluation.reproduce import reproduce as repeat
+from hoptree.evaluation.run_folder import Row, read_rows, read_run
+from hoptree.evaluation.statistics import PairedComparison, compare_groups, compare_runs
 
 
 def report(
@@ -38,18 +43,13 @@ def report(
     hoptree eval report runs/oner runs/taikc --html report.html
     hoptree eval report runs/table2 --latex table2.tex --csv table2.csv
     """
-    from hoptree.evaluation.report.contents import tables_of
-    from hoptree.evaluation.report.measures import read_groups
-    from hoptree.evaluation.report.page import write_page, write_text
-    from hoptree.evaluation.report.tables import as_csv, as_latex, as_markdown
-
     groups = read_groups(runs)
     tables = tables_of(groups)
     for path, write in ((markdown, as_markdown), (latex, as_latex), (csv, as_csv)):
         if path is not None:
             write_text(path, write(tables))
     if html is not None:
-        write_page(groups, html)
+        write_text(html, make_page(groups))
     written = [path for path in (html, markdown, latex, csv) if path is not None]
     if as_json:
         print_json(_as_dict(groups, tables) | {"files": [str(path) for path in written]})
@@ -97,9 +97,6 @@ def compare(
     \b
     hoptree eval compare runs/oner runs/taikc --by type
     """
-    from hoptree.evaluation.run_folder import read_rows, read_run
-    from hoptree.evaluation.statistics import compare_groups, compare_runs
-
     if len(runs) < 2:
         raise InputError("One run has nothing to be compared with.", "Give two or more folders.")
     if by not in ("", "type", "hops"):
@@ -151,8 +148,6 @@ def _check_same_data(runs: list[Path], digests: list[str]) -> None:
 
 def _check_same_judge(runs: list[Path], name: str) -> None:
     """Refuse runs whose last judge, or the judge of this name, is not the same model with the same prompt."""
-    from hoptree.evaluation.judge import read_judgements
-
     judges = {}
     for path in runs:
         for judged in read_judgements(path):
@@ -194,3 +189,78 @@ def _show(
     echo(f"  {pair.power_note(scale=100, unit=' points')}")
     for change in pair.changes[:flipped]:
         echo(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {questions.get(change.id, '')}")
+
+
+_MAX_LISTED = 5
+
+
+def reproduce(
+    run: Annotated[Path, Argument(help="The folder of a run.")],
+    out: Annotated[Path | None, Option(help="The folder of the new run.  [default: RUN-again]")] = None,
+    model: Annotated[str, Option("--model", "-m", help="If the model has another name now.")] = "",
+    base_url: Annotated[str, Option(help="If the endpoint moved.")] = "",
+    data: Annotated[Path | None, Option(help="If the file of questions is somewhere else now.")] = None,
+    corpus: Annotated[str, Option(help="If the index is somewhere else now.")] = "",
+    tolerance: Annotated[
+        float | None,
+        Option(
+            min=0, max=1, metavar="SHARE", help="Share of answers that may differ.  [default: 0.05; 1 at an endpoint]"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the same questions again, without remembered replies, and compare answers and scores.
+
+    It says first what is not the same any more: data, index, prompts, model, versions. It exits with 1 if a score
+    differs by more than chance, or more answers differ than may, or too few were asked to tell, and with 2 if the run
+    cannot be made again. A run that was broken off goes on with the same command.
+
+    \b
+    hoptree eval reproduce runs/taikc
+    hoptree eval reproduce runs/taikc --base-url http://localhost:9000/v1 --json
+    """
+
+    def report_changes(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
+        if as_json:
+            return
+        echo(f"asked again in {out}")
+        for name, (was, now) in changed.items():
+            echo(f"  not the same any more: {name} was {was}, is {now}")
+        if not changed:
+            echo("  everything it rests on is the same")
+
+    with shown(as_json) as show:
+        work = repeat(
+            run,
+            out,
+            moved=given(data=data, corpus=corpus, model=model, base_url=base_url),
+            tolerance=tolerance,
+            on_begin=report_changes,
+            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
+        )
+        outcome = run_to_end(work, stays=what_stays("questions", cached=False))
+    if as_json:
+        print_json(outcome.as_dict())
+    else:
+        _reproduce_report(outcome)
+    if not outcome.reproduced:
+        raise typer.Exit(1)
+
+
+def _reproduce_report(outcome: Reproduction) -> None:
+    for name, pair in outcome.compared.items():
+        difference = interval(pair.difference, pair.interval.low, pair.interval.high)
+        echo(
+            f"  {name.upper():3} {100 * pair.mean_b:5.1f} against {100 * pair.mean_a:.1f}: {difference}, "
+            f"{chance(pair.adjusted_p)} (Holm)"
+        )
+    if any(outcome.failed):
+        echo(
+            f"  {outcome.failed[1]:,} questions failed, {outcome.failed[0]:,} the first time, "
+            f"{outcome.failed_twice:,} both times; they count as wrong"
+        )
+    for name in outcome.unlike[:_MAX_LISTED]:
+        echo(f"  another answer: {name}")
+    if (left := len(outcome.unlike) - _MAX_LISTED) > 0:
+        echo(f"  … and {left:,} more (--json lists them)")
+    echo(outcome.verdict)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -18,16 +18,15 @@ from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import DEFAULT_METHOD
-from hoptree.evaluation.run_folder import Warned
+from hoptree.engine.schedule import together
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
+from hoptree.evaluation.run_folder import Warned, money_spent
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
+from hoptree.models.model import Model as OpenModel
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import Progress, RunOptions
-    from hoptree.models.model import Model as OpenModel
-
 
 _LIST_SCORES = ("list_f1", "list_precision", "list_recall", "candidate_recall")
 _SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LIST_SCORES)
@@ -85,17 +84,13 @@ def _report(summary: dict[str, Any]) -> None:
     for warning in summary["warnings"]:
         echo(f"  {warning}")
     if estimate := summary.get("estimate"):
-        _report_estimate(summary["questions"], estimate)
-
-
-def _report_estimate(questions: int, estimate: dict[str, Any]) -> None:
-    seconds = estimate["seconds_like_the_sample"]
-    time_taken = f"{estimate['seconds_one_by_one']:,.0f} seconds one by one"
-    time_taken += f", {seconds:,.0f} like the sample" if seconds is not None else ""
-    echo(
-        f"  all {questions:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} tokens, "
-        f"{estimate['cost']:.2f} in money, {time_taken}"
-    )
+        seconds = estimate["seconds_like_the_sample"]
+        like_the_sample = f", {seconds:,.0f} like the sample" if seconds is not None else ""
+        echo(
+            f"  all {summary['questions']:,} would take about {estimate['llm_calls']:,} calls, "
+            f"{estimate['tokens']:,} tokens, {estimate['cost']:.2f} in money, "
+            f"{estimate['seconds_one_by_one']:,.0f} seconds one by one{like_the_sample}"
+        )
 
 
 _SAMPLE_QUESTIONS = 5
@@ -167,10 +162,6 @@ def run(
     hoptree run experiments/taikc/table2.yaml --data DATA --only hotpotqa --only taikc --out runs/table2
     hoptree eval compare runs/oner runs/taikc
     """
-    from hoptree.engine.context import Budget
-    from hoptree.evaluation.plan import chosen
-    from hoptree.evaluation.running import RunOptions
-
     options.check_prices(max_cost, prices)
     settings_given = options.given(
         method=method,
@@ -235,9 +226,6 @@ def _plan(
     experiment: Path | None, data: Path | None, corpus: str | None, name: str, settings: dict[str, Any]
 ) -> list[Planned]:
     """Return the runs of an experiment file, or the one that the options describe."""
-    from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.plan import Planned, read_plan
-
     if experiment is not None:
         if name:
             raise InputError("An experiment file names its own runs.", "Leave out --name.")
@@ -256,9 +244,6 @@ async def _run_all(
 
     Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
     """
-    from hoptree.engine.schedule import together
-    from hoptree.evaluation.summary import money_spent
-
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
@@ -297,25 +282,9 @@ def _sum_up(summary: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _models_of(experiment: Experiment, opened: dict[tuple[str, str], OpenModel]) -> dict[str, OpenModel]:
-    """Return the models of an experiment by role, the main one under "", opening those that are not yet."""
-    from hoptree.models import open_model
-
-    models = {}
-    for role, spec in {"": experiment.model, **experiment.roles}.items():
-        key = (spec, experiment.base_url if not role or spec.startswith("openai/") else "")
-        if key not in opened:
-            opened[key] = open_model(spec, base_url=key[1])
-        models[role] = opened[key]
-    return models
-
-
 async def _run_one(
     run: Planned, folder: Path, ways: RunOptions, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
 ) -> dict[str, Any]:
-    from hoptree.evaluation.plan import index_for
-    from hoptree.evaluation.running import run_experiment
-
     last: list[Progress] = []
 
     def show_progress(now: Progress) -> None:
@@ -327,7 +296,7 @@ async def _run_one(
         if run.corpora:
             experiment = replace(experiment, corpus=str(index_for(run.corpora, indexes)))
         options.warn_without_links(experiment.corpus, experiment.retriever)
-        models = _models_of(experiment, opened)
+        models = experiment.open_models(opened)
         summary = await run_experiment(
             experiment,
             folder,

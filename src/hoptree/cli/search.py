@@ -1,35 +1,53 @@
-"""`hoptree search`: what a method would get to read."""
+"""`hoptree search`: what a method would get to read; and `eval retrieval`: how much of it a question needs."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
-from hoptree.cli.console import echo, print_json, run
-from hoptree.cli.options import CORPUS_HELP, AsJson, Rerank, RetrieverKind, warn_without_links
+from hoptree.cli import options
+from hoptree.cli.console import (
+    chance,
+    counted,
+    echo,
+    print_json,
+    print_table,
+    run,
+    run_at_once,
+    stoppable,
+    warn,
+    written,
+)
+from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
+    from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun
+    from hoptree.evaluation.statistics import Comparison
     from hoptree.retrieval.retriever import Retriever
 
 
 def search(
     query: Annotated[str, Argument(help="What to look for.")],
-    corpus: Annotated[str, Option(help=CORPUS_HELP)],
+    corpus: Annotated[str, Option(help=options.CORPUS_HELP)],
     k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
     distinct: Annotated[bool, Option("--distinct", help="Leave out near duplicates.")] = False,
     where: Annotated[
         list[str],
         Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
     ] = [],  # noqa: B006 - typer copies it
     explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the best passages for a query, as a method would get them.
 
@@ -43,7 +61,7 @@ def search(
     conditions = _read_conditions(where)
 
     async def find() -> tuple[Passage, ...]:
-        async with aclosing(open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
+        async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
             return await opened.search(query, k=k, where=conditions)
 
     passages = run(find())
@@ -65,17 +83,23 @@ def search(
         echo(f"         {' '.join(passage.text.split())[:200]}")
 
 
-def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
+def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
     """Return the retriever over what --corpus names."""
-    from hoptree.retrieval.opening import open_retriever
+    from hoptree.retrieval.retriever import open_retriever
 
-    if corpus == "sample":
-        from hoptree.sample import sample_index
-
-        corpus = str(sample_index())
+    corpus = _place_of(corpus)
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
-    warn_without_links(corpus, kind)
+    options.warn_without_links(corpus, kind)
     return opened
+
+
+def _place_of(corpus: str) -> str:
+    """Return where a corpus is; the packaged sample has an index of its own."""
+    if corpus != "sample":
+        return corpus
+    from hoptree.retrieval.index.folder import sample_index
+
+    return str(sample_index())
 
 
 def _read_conditions(texts: list[str]) -> dict[str, str]:
@@ -93,14 +117,173 @@ def _read_conditions(texts: list[str]) -> dict[str, str]:
 
 
 def _row(passage: Passage, explain: bool) -> dict[str, object]:
-    row: dict[str, object] = {
-        "id": passage.id,
-        "title": passage.title,
-        "text": passage.text,
-        "score": passage.score,
-        "document": passage.document,
-        "start": passage.start,
-        "end": passage.end,
-        "metadata": passage.metadata_by_name(),
-    }
+    names = ("id", "title", "text", "score", "document", "start", "end")
+    row = {name: getattr(passage, name) for name in names} | {"metadata": passage.metadata_by_name()}
     return row | {"stages": dict(passage.stages)} if explain else row
+
+
+_METRIC = "recall@5"
+_HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per s", "mrr": "MRR"}
+
+
+class _Row(NamedTuple):
+    """A retriever as it was asked for: its kind, and what reranks its passages."""
+
+    kind: str
+    rerank: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} + {self.rerank}" if self.rerank else self.kind
+
+
+@stoppable("There are no figures before all questions were searched for.")
+def eval_retrieval(
+    data: Annotated[
+        Path,
+        Option(help="Questions with gold passages: JSON Lines, a data set's own file, or BEIR's folder; gzip too."),
+    ],
+    corpus: Annotated[
+        str, Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses.")
+    ],
+    retriever: Annotated[
+        list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
+    ] = ["bm25"],  # noqa: B006 - typer copies it
+    rerank: options.Rerank = "",
+    compare: Annotated[
+        str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
+    ] = "",
+    gold: Annotated[
+        str, Option(metavar="ids|titles", help="What names gold passages: supporting_ids or supporting_titles.")
+    ] = "ids",
+    half: options.Half = "",
+    limit: options.Limit = None,
+    k: Annotated[int, Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
+    per_question: options.PerQuestion = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure how much of what questions need a retriever finds, and how fast.
+
+    \b
+    R@N      share of a question's gold passages among the first N, mean over all questions
+    all@5    share of questions with every gold passage among the first five
+    MRR      one over the place of the first gold passage, 0 beyond the tenth
+    nDCG@10  gain of the gold passages, less for lower places, as a share of the best possible
+
+    Searches are made one at a time; the first five warm up and are not timed. A search that fails counts as 0.
+
+    \b
+    hoptree eval retrieval --data dev.jsonl --corpus docs.idx --retriever bm25 --retriever linked
+    hoptree eval retrieval --data dev.jsonl --corpus docs.idx --retriever linked --compare bm25 --half second
+    """
+    from hoptree.evaluation.retrieval import read_questions
+    from hoptree.evaluation.statistics import compare as compare_scores
+
+    rows = list(dict.fromkeys(_Row(kind, rerank) for kind in retriever))
+    if compare and _Row(compare) not in rows:
+        rows.append(_Row(compare))
+    if compare and len(rows) == 1:
+        raise ConfigError(f"'{compare}' cannot be compared with itself.", "Name another one with --compare.")
+    asked = read_questions(data, gold_by=gold, half=half, limit=limit)
+    if per_question is not None:
+        write_rows(per_question, [], "a")
+    missing = _warn_of_gaps(corpus, asked)
+    runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
+    for row, found in runs.items():
+        if found.failed:
+            first = next(result.error for result in found.results if result.error is not None)
+            failed = f"{found.failed:,} of {len(found.results):,} searches failed"
+            warn(f"{row.label}: {failed} and count as 0. The first: {first}")
+    if per_question is not None:
+        scores = ({"retriever": row.label, **scored} for row, found in runs.items() for scored in found.rows())
+        write_rows(per_question, scores, "w")
+    results = {
+        row: {"retriever": row.kind, "rerank": row.rerank, **found.as_dict(), "gold_missing": missing}
+        for row, found in runs.items()
+    }
+    comparisons: dict[_Row, Comparison] = {}
+    if compare:
+        base = runs[_Row(compare)].scores[_METRIC]
+        others = {row: found.scores[_METRIC] for row, found in runs.items() if row != _Row(compare)}
+        comparisons = {row: compare_scores(scores, base) for row, scores in others.items()}
+    _report(results, comparisons, compare, as_json)
+
+
+async def _run_all(
+    corpus: str, rows: Sequence[_Row], asked: QuestionSet, k: int, *, quiet: bool
+) -> dict[_Row, RetrievalRun]:
+    from hoptree.evaluation.retrieval import evaluate
+
+    runs: dict[_Row, RetrievalRun] = {}
+    opened: dict[_Row, Retriever] = {}
+    try:
+        for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
+            opened[row] = _open_corpus(corpus, row.kind, row.rerank)
+        with shown(quiet) as show:
+            on_done = counting(show, len(rows) * len(asked.questions))
+            for row, retriever in opened.items():
+                runs[row] = await evaluate(retriever, asked, k=k, on_done=partial(on_done, row.label))
+    finally:
+        for retriever in opened.values():
+            await retriever.aclose()
+    return runs
+
+
+def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
+    """Warn of questions without gold and of gold that is not in the corpus; return how much is missing, if known."""
+    from hoptree.evaluation.retrieval import missing_gold
+    from hoptree.retrieval.retriever import is_remote
+
+    if asked.without_gold:
+        warn(f"{counted(asked.without_gold, 'question has', 'questions have')} no gold passages; left out.")
+    if is_remote(corpus):
+        return None
+    corpus = _place_of(corpus)
+    missing = missing_gold(Path(corpus), asked)
+    if len(missing) == len({name for question in asked.questions for name in question.gold}):
+        raise InputError(
+            f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
+            "Give the index of the corpus these questions belong to"
+            f"{', or --gold titles if ids differ' if asked.gold_by == 'ids' else ''}.",
+        )
+    if missing:
+        examples = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        passages = counted(len(missing), "gold passage is", "gold passages are")
+        warn(f"{passages} not in {corpus} ({examples}): recall cannot reach 1.")
+    return len(missing)
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], mode: str) -> None:
+    """Write a JSON object a line to the file of --per-question."""
+    with written(path, "Give --per-question a file that can."), path.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _report(
+    results: dict[_Row, dict[str, Any]], comparisons: dict[_Row, Comparison], against: str, as_json: bool
+) -> None:
+    if as_json:
+        runs = list(results.values())
+        compared = [
+            {"retriever": row.kind, "rerank": row.rerank, "against": against, "metric": _METRIC, **comparison.as_dict()}
+            for row, comparison in comparisons.items()
+        ]
+        print_json({"runs": runs, **({"comparisons": compared} if compared else {})} if len(runs) > 1 else runs[0])
+        return
+    first = next(iter(results.values()))
+    figures = [name for name, value in first.items() if isinstance(value, float)]
+    rows = [[row.label, *(_figure(name, result[name]) for name in figures)] for row, result in results.items()]
+    headings = [_HEADINGS.get(name, name.replace("recall@", "R@").replace("ndcg", "nDCG")) for name in figures]
+    print_table(["retriever", *headings], rows, left=("retriever",))
+    echo(f"{first['questions']:,} questions; searched one at a time")
+    for row, comparison in comparisons.items():
+        echo(
+            f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
+            f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, the same on {comparison.same:,}"
+        )
+
+
+def _figure(name: str, value: float) -> str:
+    if name == "queries_per_second":
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if name.endswith("_ms") else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""`hoptree serve`."""
+"""`hoptree serve` and `hoptree mcp`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from hoptree.cli.console import warn
-from hoptree.cli.options import Concurrency, NoCache, PricesText, Prompts, read_named, read_prices
+from hoptree.cli import options
+from hoptree.cli.console import run, warn, what_stays
+from hoptree.cli.options import read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -58,7 +59,7 @@ def serve(
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
-    prompts: Prompts = None,
+    prompts: options.Prompts = None,
     host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
     ),
@@ -78,9 +79,9 @@ def serve(
         int,
         Option(min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own, on one core."),
     ] = 0,
-    prices: PricesText = "",
-    concurrency: Concurrency = None,
-    no_cache: NoCache = False,
+    prices: options.PricesText = "",
+    concurrency: options.Concurrency = None,
+    no_cache: options.NoCache = False,
 ) -> None:
     """Serve answers over HTTP: OpenAI's chat completions, an API of its own, and a web page.
 
@@ -184,7 +185,7 @@ def with_name(text: str) -> str:
     named, sign, _ = text.partition("=")
     if sign and "://" not in named:
         return text
-    from hoptree.retrieval.remote import is_remote
+    from hoptree.retrieval.retriever import is_remote
 
     if text != "sample" and not is_remote(text) and not Path(text).exists():
         raise InputError(
@@ -219,3 +220,71 @@ def _read_options(texts: list[str]) -> dict[str, dict[str, Any]]:
             raise InputError(f"--set {text} is not possible.", "Write --set METHOD.KEY=VALUE: --set taikc.k=3")
         options.setdefault(method, {})[key] = value.strip()
     return options
+
+
+def mcp(
+    corpus: options.Corpus = None,
+    graph: options.Graph = None,
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    prompts: options.Prompts = None,
+    budget: options.QuestionBudget = "",
+    prices: options.PricesText = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    http: Annotated[
+        str,
+        Option(
+            metavar="[HOST:]PORT",
+            help="Serve over HTTP. A HOST but this machine needs a key of 16 characters in HOPTREE_MCP_KEY.",
+        ),
+    ] = "",
+    trace: options.Trace = None,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Serve the tools ask, search, decompose and verify_claim over the Model Context Protocol.
+
+    Corpus, model, method and limits are those given here; clients cannot choose others. Without --http a client
+    starts it and speaks to it over standard input and output: started by hand, it waits there silently.
+
+    \b
+    hoptree mcp --corpus docs.idx --budget calls=40,seconds=120
+    hoptree mcp --corpus docs.idx --http 8765
+    """
+    try:
+        from hoptree.mcp.server import Address, serve_http, serve_streams
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
+            raise
+        raise MissingExtra("hoptree mcp", "mcp") from error
+    from hoptree.core.http_server import LOG_FORMAT
+
+    address = Address.parse(http) if http else None
+    # Before the SDK does, which breaks lines to the width of a terminal.
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    with options.open_engine(
+        corpus=corpus,
+        retriever=retriever,
+        graph=graph,
+        method=method,
+        model=model,
+        settings=settings,
+        roles=roles,
+        budget=budget,
+        prices=prices,
+        trace=trace,
+        no_cache=no_cache,
+        rerank=rerank,
+        base_url=base_url,
+        concurrency=concurrency,
+        prompts_folder=prompts,
+    ) as (engine, _):
+        if address is None:
+            serving = serve_streams(engine)
+        else:
+            serving = serve_http(engine, address, started=lambda url: warn(f"serving at {url}; Ctrl-C stops it."))
+        run(serving, stays=what_stays(cached=not no_cache))

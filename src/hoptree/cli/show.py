@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -161,27 +162,22 @@ def _select(ids: list[str], name: str, path: Path) -> list[str]:
 
 def quantiles(values: Sequence[float]) -> tuple[float, ...]:
     """Return what 10, 25, 50, 75 and 90 % of the values lie below, interpolated between the two nearest."""
-    ordered = sorted(values)
-    cuts = []
-    for share in _SHARES:
-        place, rest = divmod((len(ordered) - 1) * share, 100)
-        above = ordered[min(place + 1, len(ordered) - 1)]
-        cuts.append(ordered[place] + (above - ordered[place]) * rest / 100)
-    return tuple(cuts)
+    if len(values) == 1:
+        return (values[0],) * len(_SHARES)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return tuple(cuts[share - 1] for share in _SHARES)
 
 
 def _quantile_lines(results: Sequence[Result]) -> Iterator[str]:
     """Yield a line for the names that the confidence filter saw, and one for the steps that were sampled."""
     parts = [part for result in results if result.writing for part in result.writing.parts]
     confidences = [name.confidence for part in parts for name in part.names if name.dropped_by != "cot"]
-    yield from _quantile_line("confidence", "name", confidences, "--set cut=… drops what lies below")
     spreads = [part.said.measured for part in parts if part.said.measure == "spread"]
-    yield from _quantile_line("U", "step", spreads, "--set theta=… looks up what lies above")
-
-
-def _quantile_line(what: str, of: str, values: Sequence[float | None], use: str) -> Iterator[str]:
-    known = [value for value in values if value is not None]
-    if known:
-        (first, least), *others = zip(_SHARES, quantiles(known), strict=True)
-        more = "".join(f", {share} % below {value:.2f}" for share, value in others)
-        yield f"{what} of {counted(len(known), of)}: {first} % lie below {least:.2f}{more} ({use})"
+    for what, of, values, use in (
+        ("confidence", "name", confidences, "--set cut=… drops what lies below"),
+        ("U", "step", spreads, "--set theta=… looks up what lies above"),
+    ):
+        if known := [value for value in values if value is not None]:
+            (first, least), *others = zip(_SHARES, quantiles(known), strict=True)
+            more = "".join(f", {share} % below {value:.2f}" for share, value in others)
+            yield f"{what} of {counted(len(known), of)}: {first} % lie below {least:.2f}{more} ({use})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -13,14 +13,15 @@ from hoptree.cli.console import chance, echo, interval, print_json, print_table,
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import ConfigError
-from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.context import Budget
+from hoptree.engine.registry import DEFAULT_METHOD, find_method
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.running import Progress, RunOptions
+from hoptree.evaluation.tuned import Outcome, Tuned, as_text, read_trials
+from hoptree.evaluation.tuning import Step, Tuning
+from hoptree.evaluation.tuning import tune as run_trials
+from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-if TYPE_CHECKING:
-    from hoptree.evaluation.running import Progress, RunOptions
-    from hoptree.evaluation.tuned import Outcome, Tuned
-    from hoptree.evaluation.tuning import Step, Tuning
-
 
 _SEARCHES = ("grid", "halving")
 _MAX_ROWS = 20
@@ -88,14 +89,6 @@ def tune(
         --seed 1 --out tuned/oner
     hoptree eval report tuned/mind --html tuned.html
     """
-    from hoptree.engine.context import Budget
-    from hoptree.engine.registry import find_method
-    from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.running import RunOptions
-    from hoptree.evaluation.tuned import read_trials
-    from hoptree.evaluation.tuning import Tuning
-    from hoptree.models import DEFAULT_MODEL
-
     if search not in _SEARCHES:
         raise ConfigError(f"There is no search '{search}'.", f"Choose --search {' or '.join(_SEARCHES)}.")
     options.check_prices(max_cost, prices)
@@ -124,30 +117,25 @@ def tune(
     ways = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
-    work = _tune(tuning, out, ways, quiet=as_json)
-    tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
-    if as_json:
-        print_json(tuned.as_dict())
-    else:
-        _report(tuned)
 
+    def report_trial(step: Step, outcome: Outcome) -> None:
+        if not as_json:
+            score = f"{metric} {_score(outcome)} over {step.questions:,} questions"
+            warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
 
-async def _tune(tuning: Tuning, out: Path, ways: RunOptions, *, quiet: bool) -> Tuned:
-    from hoptree.evaluation.tuning import tune
-
-    with shown(quiet) as show:
+    with shown(as_json) as show:
 
         def show_progress(step: Step, now: Progress) -> None:
             where = f"trial {step.number} of {step.total}, {step.trial.name}: "
             done = min(len(now.rows), step.questions)
-            show(done, step.questions, lambda: where + describe_run(now, ways.max_cost))
+            show(done, step.questions, lambda: where + describe_run(now, max_cost))
 
-        def report_trial(step: Step, outcome: Outcome) -> None:
-            if not quiet:
-                score = f"{tuning.metric} {_score(outcome)} over {step.questions:,} questions"
-                warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
-
-        return await tune(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
+        work = run_trials(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
+        tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    if as_json:
+        print_json(tuned.as_dict())
+    else:
+        _report(tuned)
 
 
 def _report(tuned: Tuned) -> None:
@@ -174,8 +162,6 @@ def _report(tuned: Tuned) -> None:
 
 def _table(tuned: Tuned, rows: Sequence[Outcome]) -> None:
     """Print the varied options, the score, the difference to the defaults, and what a question took."""
-    from hoptree.evaluation.tuned import as_text
-
     columns = {name: [as_text(row.trial.values[name]) for row in rows] for name in tuned.defaults.trial.values}
     columns |= {
         tuned.metric: [_score(row) for row in rows],

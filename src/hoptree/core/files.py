@@ -1,22 +1,23 @@
-"""Cache folder, atomic writes, locks, versioned folders and append-only JSON Lines files."""
+"""Cache folder, atomic writes, locks, versioned folders, JSON Lines files, and the files of hoptree-weights."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import importlib.util
 import json
 import os
 import re
-import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from platformdirs import user_cache_path
-
-from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.lazy import lazy_re
 
 if TYPE_CHECKING:
     import filelock
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 def cache_dir() -> Path:
     """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
+    from platformdirs import user_cache_path
+
     return user_cache_path("hoptree", appauthor=False)
 
 
@@ -86,7 +89,7 @@ def is_busy(error: HoptreeError) -> bool:
     return isinstance(error.__cause__, TimeoutError)
 
 
-_GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
+_GENERATION = lazy_re(r"\d{6}(\.part)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ class VersionedFolder:
 
     def delete(self, generation: Path) -> None:
         """Delete a generation and its marker last, so that the next change knows the rest if this one is killed."""
+        import shutil
+
         for path in sorted(generation.iterdir(), key=lambda path: path.name == self.marker):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -161,6 +166,8 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
         with suppress(OSError):
             os.link(source, target)
             return
+    import shutil
+
     shutil.copyfile(source, target)
 
 
@@ -242,3 +249,65 @@ def truncate_partial_line(path: Path) -> None:
             whole -= step
         if whole < end:
             file.truncate(whole)
+
+
+WEIGHTS_PACKAGE = "hoptree_weights"
+WEIGHTS_MANIFEST = "manifest.json"
+ADAPTER = "adapter.gguf"
+WEIGHTS_FORMAT = 1
+_INSTALL_WEIGHTS = (
+    "Install it anew (pip install --force-reinstall hoptree-weights), or ask without it: -m 'local/NAME?adapter=none'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedWeights:
+    """The folder of the package. `files` are digests by name; `bases` are the names of base weights by digest."""
+
+    folder: Path
+    files: Mapping[str, str]
+    bases: Mapping[str, str]
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file whose digest is the one in the manifest."""
+        path = self.folder / name
+        digest = _file_digest(path)
+        if digest != self.files.get(name):
+            found = f"its digest is {digest[:12]}…, not {self.files.get(name, 'any')[:12]}…" if digest else "unreadable"
+            raise ConfigError(f"{name} of hoptree-weights is damaged ({found}).", _INSTALL_WEIGHTS)
+        return path
+
+
+@cache
+def find_weights() -> TrainedWeights | None:
+    """Return the installed weights; None without the package, or if it holds none."""
+    found = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        path = Path(place) / WEIGHTS_MANIFEST
+        if path.is_file():
+            return _read_weights(path)
+    return None
+
+
+def _read_weights(path: Path) -> TrainedWeights:
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["format"] != WEIGHTS_FORMAT:
+            raise ConfigError(
+                "hoptree-weights is of another version than Hoptree.",
+                "Upgrade both: pip install -U hoptree hoptree-weights; or ask without it: -m 'local/NAME?adapter=none'",
+            )
+        files = {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}
+        bases = {str(digest): str(name) for digest, name in manifest["bases"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{WEIGHTS_MANIFEST} of hoptree-weights is damaged.", _INSTALL_WEIGHTS) from error
+    return TrainedWeights(path.parent, files, bases)
+
+
+def _file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or "" if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from hoptree.core.errors import ModelError
 
 _MIN_DELAY_S = 0.05
@@ -18,6 +16,8 @@ def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> 
     """
     if error.retry_after is not None:
         return max(error.retry_after, _MIN_DELAY_S)  # in this order NaN stays NaN
+    import random  # most questions need no second attempt
+
     backoff: float = min(_MAX_BACKOFF_S, first_s * 2 ** (failures - 1))
     return backoff * random.uniform(0.8, 1.2)
 

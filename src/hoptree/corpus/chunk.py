@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
@@ -27,6 +27,8 @@ _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
 _MAX_TOKENIZER_CHARS = 1_000_000
 
 Span = tuple[int, int]
+Tokenizer = Callable[[str], list[Span]]
+"""Finds where the tokens of a text begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,8 @@ class Chunking:
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= _MAX_SIZE or not 0 <= self.overlap < self.size:
-            raise ConfigError(
-                f"Passages of {self.size} with an overlap of {self.overlap} cannot be made.",
-                f"The size is from 1 to {_MAX_SIZE:,} and the overlap is smaller than the size.",
-            )
+            cause = f"Passages of {self.size} with an overlap of {self.overlap} cannot be made."
+            raise ConfigError(cause, f"The size is from 1 to {_MAX_SIZE:,} and the overlap is smaller than the size.")
 
     @classmethod
     def parse(cls, spec: str) -> Chunking:
@@ -63,12 +63,6 @@ class Chunking:
         return "auto" if self == Chunking() else f"{self.by}:{self.size}:{self.overlap}"
 
 
-class Tokenizer(Protocol):
-    """Finds where the tokens of a text begin and end."""
-
-    def spans(self, text: str) -> list[Span]: ...
-
-
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json file."""
     try:
@@ -83,12 +77,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise ConfigError(f"{path} is no tokenizer: {error}.", "Give the tokenizer.json of a model.") from error
     loaded.no_truncation()
     loaded.no_padding()
-
-    class Loaded:
-        def spans(self, text: str) -> list[Span]:
-            return [(start, end) for start, end in loaded.encode(text, add_special_tokens=False).offsets]
-
-    return Loaded()
+    return lambda text: list(loaded.encode(text, add_special_tokens=False).offsets)
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
@@ -107,16 +96,12 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
 
 def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:
     cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
-    above = _above(document)
+    # The title comes before every path of headings, as "Rollback" alone does not say of what.
+    roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
+    above = "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
     for title, start, end in _sections(document):
         for begin, stop in cut(document.text, start, end, chunking):
             yield f"{above}{title}" if title else document.title, begin, stop
-
-
-def _above(document: Document) -> str:
-    """Return what comes before every path of headings: the title, as "Rollback" alone does not say of what."""
-    roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
-    return "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
 
 
 def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
@@ -164,18 +149,14 @@ def _by_tokens(tokenizer: Tokenizer | None) -> Callable[[str, int, int, Chunking
 
     def cut(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
         while start < end:
-            stop = _block_end(text, start, end)
-            yield from _token_pieces(text, start, stop, tokenizer.spans(text[start:stop]), chunking)
+            stop, most = end, start + _MAX_TOKENIZER_CHARS
+            if end > most:
+                line_end = text.rfind("\n", start + _MAX_TOKENIZER_CHARS // 2, most)
+                stop = line_end if line_end > 0 else most
+            yield from _token_pieces(text, start, stop, tokenizer(text[start:stop]), chunking)
             start = stop
 
     return cut
-
-
-def _block_end(text: str, start: int, end: int) -> int:
-    if end - start <= _MAX_TOKENIZER_CHARS:
-        return end
-    stop = text.rfind("\n", start + _MAX_TOKENIZER_CHARS // 2, start + _MAX_TOKENIZER_CHARS)
-    return stop if stop > 0 else start + _MAX_TOKENIZER_CHARS
 
 
 def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking: Chunking) -> Iterator[Span]:
@@ -184,7 +165,10 @@ def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking:
     while True:
         last = len(begins) <= first + chunking.size
         cut = len(begins) if last else _token_cut(text, begins, first, chunking)
-        yield from _trimmed(text, at, stop if last else begins[cut])
+        piece = text[at : stop if last else begins[cut]]
+        if bare := piece.strip():
+            begin = at + len(piece) - len(piece.lstrip())
+            yield begin, begin + len(bare)
         if last:
             return
         first = cut - chunking.overlap
@@ -198,12 +182,3 @@ def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> 
         if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():
             return cut
     return most
-
-
-def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    if start < end:
-        yield start, end

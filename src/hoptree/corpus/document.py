@@ -89,10 +89,8 @@ class Problems:
             raise CorpusError(
                 sentence, "Mend or remove it, or run it again with --skip-broken N to pass over N places."
             )
-        raise CorpusError(
-            f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}",
-            f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.",
-        )
+        cause = f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}"
+        raise CorpusError(cause, f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
 
     def note(self, kind: Note, sentence: str) -> None:
         """Count something that is left out though nothing is wrong with it."""

@@ -60,17 +60,18 @@ def find_files(
     except PermissionError as error:
         raise CorpusError(f"{source} cannot be reached: {error.strerror}.", "Allow reading it.") from error
     except (OSError, ValueError) as error:
-        raise CorpusError(f"{_why_not(source, error)}.", "Give a folder or a file with documents.") from error
+        why = f"There is no {'reading ' if os.path.lexists(source) else ''}{source}."
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            why = f"{source} is a link that leads in a circle."
+        raise CorpusError(why, "Give a folder or a file with documents.") from error
     if stat.S_ISREG(status.st_mode):
         if not suffix_of(source.name):
             raise CorpusError(f"{source} is no document of a known kind.", _KNOWN_KINDS)
         yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
     if not stat.S_ISDIR(status.st_mode):
-        raise CorpusError(
-            f"{source} is {_special(status.st_mode)} and no document.",
-            "Write what comes from there to a file, and give that.",
-        )
+        cause = f"{source} is {_special(status.st_mode)} and no document."
+        raise CorpusError(cause, "Write what comes from there to a file, and give that.")
     if os.path.lexists(source / _INDEX_MANIFEST):
         raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
     empty, noted = True, len(problems.notes)
@@ -87,12 +88,6 @@ def _special(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
-
-
-def _why_not(source: Path, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return f"{source} is a link that leads in a circle"
-    return f"There is no {'reading ' if os.path.lexists(source) else ''}{source}"
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:

@@ -6,7 +6,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from hoptree.corpus.document import Problems
@@ -255,7 +255,9 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             if not _HEADER_COLUMNS.isdisjoint(header):
                 names = header
                 continue
-            if not _is_passage(fields):
+            # A number, a text and perhaps a title are a passage; anything else names no columns.
+            is_passage = 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].strip().isdecimal()
+            if not is_passage or _is_number(fields[1]):
                 problems.note("files of an unknown kind", f"{name} is passed over. {_COLUMNS}")
                 return
             names = _DEFAULT_COLUMNS
@@ -263,11 +265,6 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             problems.add("broken lines", f"Line {number} of {name} has {len(fields)} fields, not {len(names)}.")
             continue
         yield number, dict(zip(names, fields, strict=False))
-
-
-def _is_passage(fields: Sequence[str]) -> bool:
-    """Tell whether the fields are a number, a text and perhaps a title: a passage, and no names of columns."""
-    return 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].strip().isdecimal() and not _is_number(fields[1])
 
 
 def _is_number(field: str) -> bool:

@@ -130,35 +130,31 @@ class _Page:
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                self._close(node)
+                self._enter_or_leave(node, -1)
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
             elif node is not None and tag and tag not in _UNSEEN:
                 if tag == "title" and not self.title and not self._pieces:
-                    self._set_title(" ".join(node.text().split()))
+                    title = " ".join(node.text().split())
+                    self.title = short(title)
+                    if len(title) > len(self.title):  # a title that was never closed
+                        self._put(title)
                     continue
-                self._open(tag)
+                self._enter_or_leave(tag, 1)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
 
-    def _set_title(self, title: str) -> None:
-        self.title = short(title)
-        if len(title) > len(self.title):  # a title that was never closed
-            self._put(title)
-
-    def _open(self, tag: str) -> None:
+    def _enter_or_leave(self, tag: str, step: int) -> None:
         if tag in _HEADINGS:
             self._end_heading()
-            self._heading = (_HEADINGS[tag], [])
-        else:
-            self._pre_depth += tag == "pre"
-            self._separate(tag)
-
-    def _close(self, tag: str) -> None:
-        if tag in _HEADINGS:
-            self._end_heading()
-        else:
-            self._pre_depth -= tag == "pre"
-            self._separate(tag)
+            self._heading = (_HEADINGS[tag], []) if step > 0 else None
+            return
+        self._pre_depth += step * (tag == "pre")
+        # What a tag keeps apart is kept apart; a paragraph ends a heading that was left open.
+        if self._heading is not None:
+            self._heading[1].append(" ")
+            if tag in _PARAGRAPHS and any(not piece.isspace() for piece in self._heading[1]):
+                self._end_heading()
+        self._widen("\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else "")
 
     def _add(self, text: str) -> None:
         if self._heading is not None:
@@ -172,14 +168,6 @@ class _Page:
                 self._put(words)
                 if text[-1:].isspace():
                     self._widen(" ")
-
-    def _separate(self, tag: str) -> None:
-        """Keep apart what a tag keeps apart; a paragraph ends a heading that was left open."""
-        if self._heading is not None:
-            self._heading[1].append(" ")
-            if tag in _PARAGRAPHS and any(not piece.isspace() for piece in self._heading[1]):
-                self._end_heading()
-        self._widen("\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else "")
 
     def _widen(self, gap: str) -> None:
         if len(gap) > len(self._gap) or (gap[:1] == "\n" and self._gap == " "):
@@ -244,7 +232,8 @@ def _headings(text: str, start: int) -> Iterator[tuple[int, int, int, str]]:
         if opening.type != "heading_open" or opening.level or not opening.map:
             continue
         first, last = opening.map
-        heading = _words(inline.content)
+        words = short(inline.content)  # without the marks of emphasis, code and links
+        heading = _LINK.sub(r"\1", words).replace("**", "").replace("`", "").strip() or words
         if heading and "\n" not in inline.content:
             yield starts[first], min(starts[last], len(text)), int(opening.tag[1:]), heading
 
@@ -255,12 +244,6 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").disable(["html_block", "reference"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
-
-
-def _words(heading: str) -> str:
-    """Return a heading without the marks of emphasis, code and links."""
-    words = short(heading)
-    return _LINK.sub(r"\1", words).replace("**", "").replace("`", "").strip() or words
 
 
 def _front_matter(text: str) -> tuple[list[tuple[str, str]], int]:

@@ -73,7 +73,8 @@ def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
 def _contexts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     paragraphs = row.get("paragraphs")
     if type(paragraphs) is list and paragraphs:
-        return _paragraphs(paragraphs)
+        rows = (paragraph for paragraph in paragraphs if type(paragraph) is dict)
+        return _from_pairs([[part.get("title"), part.get("paragraph_text", part.get("text"))] for part in rows])
     context = row.get("context")
     if type(context) is str and context.lstrip()[:1] in ("[", "{"):  # some copies hold it as JSON within JSON
         try:
@@ -89,20 +90,10 @@ def _contexts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     return iter(())
 
 
-def _paragraphs(paragraphs: list[Any]) -> Iterator[tuple[str, str]]:
-    for paragraph in paragraphs:
-        if type(paragraph) is dict:
-            yield _title(paragraph.get("title")), _joined(paragraph.get("paragraph_text", paragraph.get("text")))
-
-
 def _from_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
     for pair in context:
         if type(pair) is list and len(pair) == 2:
-            yield _title(pair[0]), _joined(pair[1])
-
-
-def _title(value: object) -> str:
-    return value.strip() if type(value) is str else ""
+            yield pair[0].strip() if type(pair[0]) is str else "", _joined(pair[1])
 
 
 def _joined(sentences: object) -> str:
@@ -165,7 +156,10 @@ class _NoRecord(Exception):
 
 def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[int]) -> Iterator[Document]:
     if contexts := context_passages(row):
-        yield from _from_contexts(contexts, seen)
+        for title, text in contexts:  # questions share passages, so that repetitions are not worth a note
+            document = Document("", title, text, is_passage=True)
+            if _is_new(digest := digest_of(document), seen):
+                yield replace(document, id=name_for(title, digest))
         return
     if is_page(row):
         document = read_page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
@@ -183,14 +177,6 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
         problems.note("repeated passages", f"{where} repeats an earlier passage.")
 
 
-def _from_contexts(contexts: Iterable[tuple[str, str]], seen: set[int]) -> Iterator[Document]:
-    """Yield each passage once; questions share them, so that repetitions are not worth a note."""
-    for title, text in contexts:
-        document = Document("", title, text, is_passage=True)
-        if _is_new(digest := digest_of(document), seen):
-            yield replace(document, id=name_for(title, digest))
-
-
 def _is_new(digest: str, seen: set[int]) -> bool:
     """Tell whether a digest is new; they are kept as numbers, which take the least memory."""
     before = len(seen)
@@ -203,7 +189,8 @@ def _record(row: dict[str, Any]) -> Document:
     if type(text) is not str:
         contents = row.get("contents")
         if text is not None or type(contents) is not str:
-            raise _NoRecord(_why_no_text(row))
+            why = "has a text that is no string" if "text" in row or "contents" in row else "has no text"
+            raise _NoRecord("is a question without its passages" if "question" in row else why)
         first, newline, rest = contents.partition("\n")
         if newline and rest.strip():
             title, text = title or first.strip().strip('"'), rest
@@ -212,13 +199,8 @@ def _record(row: dict[str, Any]) -> Document:
     section = _text_of(row.get("section"))
     if section and title:
         title = f"{title}{BETWEEN_HEADINGS}{section}"
-    return Document(_id(row), title or section, text, _aliases(row), _metadata(row), is_passage=True)
-
-
-def _why_no_text(row: dict[str, Any]) -> str:
-    if "question" in row:
-        return "is a question without its passages"
-    return "has a text that is no string" if "text" in row or "contents" in row else "has no text"
+    aliases = tuple(value for _, value in _pairs("", row.get("aliases")) if value.strip())
+    return Document(_id(row), title or section, text, aliases, _metadata(row), is_passage=True)
 
 
 def _id(row: dict[str, Any]) -> str:
@@ -253,10 +235,6 @@ def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
         yield "aliases that are neither strings nor numbers, which are"
     if not isinstance(row.get("metadata"), dict | None):
         yield "metadata that are no JSON object, which are"
-
-
-def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(value for _, value in _pairs("", row.get("aliases")) if value.strip())
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -13,13 +13,15 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hoptree.core.errors import CacheError
 from hoptree.core.files import cache_dir
 from hoptree.core.values import Attended, Passage, Token
-from hoptree.graph.facts import Entity, Fact, Neighbourhood, Qualifier, Term
 from hoptree.models.model import Choice, Reply, TokenUsage
+
+if TYPE_CHECKING:
+    from hoptree.graph.facts import Entity, Fact, Neighbourhood
 
 T = TypeVar("T")
 
@@ -236,16 +238,22 @@ def graph_key(identity: str, asked: str, **settings: Any) -> list[str]:
 
 
 def _load_entity(data: dict[str, Any]) -> Entity:
+    from hoptree.graph.facts import Entity  # which a question without a graph does not need
+
     return Entity(**{**data, "aliases": tuple(data["aliases"])})
 
 
 def _load_fact(data: dict[str, Any]) -> Fact:
+    from hoptree.graph.facts import Fact, Qualifier, Term
+
     qualifiers = tuple(Qualifier(Term(**one["relation"]), Term(**one["value"])) for one in data["qualifiers"])
     subject, relation, value = (Term(**data[name]) for name in ("subject", "relation", "object"))
     return Fact(subject, relation, value, qualifiers, tuple(data["sources"]))
 
 
 def _load_neighbourhood(data: dict[str, Any]) -> Neighbourhood:
+    from hoptree.graph.facts import Neighbourhood
+
     found = data["around"]
     return Neighbourhood(_load_entity(found["entity"]), tuple(map(_load_fact, found["facts"])), found["complete"])
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.core.retry import retry_delay_s
@@ -27,9 +27,11 @@ from hoptree.engine.cache import (
     graph_key,
 )
 from hoptree.engine.schedule import SingleFlight
-from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
+
+if TYPE_CHECKING:
+    from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 
 
 class AdaptiveLimit:

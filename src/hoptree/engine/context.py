@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
-from hoptree.core.values import Answer, Fact, Passage
+from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
 from hoptree.engine.calls import Call, Calls, OnRetry
 from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
 from hoptree.engine.prompts import Filled
@@ -23,18 +23,12 @@ from hoptree.engine.trace import (
     WorldCall,
     events_of,
 )
-from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
-    Candidate,
-    Direction,
-    Entity,
-    KnowledgeGraph,
-    NamesIndexed,
-    Neighbourhood,
-)
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
 from hoptree.retrieval.retriever import FactGuided, NameGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
+
+if TYPE_CHECKING:
+    from hoptree.graph.facts import Candidate, Direction, Entity, KnowledgeGraph, Neighbourhood
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +321,16 @@ class Context:
     @property
     def names_indexed(self) -> bool:
         """Whether the graph has an index of its names, so that `candidates` can be asked for."""
+        from hoptree.graph.facts import NamesIndexed  # which a question without a graph does not need
+
         return isinstance(self._graph, NamesIndexed)
 
     async def candidates(
         self, text: str, *, whole: bool, limit: int = 10, node: Node | None = None
     ) -> tuple[Candidate, ...]:
         """The entities that a name (`whole`), or the names in a text, may mean by the graph's index of names."""
+        from hoptree.graph.facts import NamesIndexed
+
         assert isinstance(self._graph, NamesIndexed)
         issued = self.trace.now()
         names = await asyncio.to_thread(self._graph.candidates)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from hoptree import __version__
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
 from hoptree.core.values import Answer, Question
-from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
@@ -26,7 +25,6 @@ from hoptree.engine.prompts import using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener, Trace, TraceFile
-from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -34,7 +32,9 @@ from hoptree.retrieval.retriever import Retriever, signals_of
 from hoptree.text.parse import looks_unanswered
 
 if TYPE_CHECKING:
+    from hoptree.engine.cache import Store
     from hoptree.engine.telemetry import SpanListener
+    from hoptree.graph.facts import KnowledgeGraph
 
 P = ParamSpec("P")
 
@@ -332,10 +332,10 @@ def _open_corpus(
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    from hoptree.retrieval.opening import open_retriever
+    from hoptree.retrieval.retriever import open_retriever
 
     if str(corpus) == "sample":
-        from hoptree.sample import sample_index
+        from hoptree.retrieval.index.folder import sample_index
 
         corpus = sample_index()
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)

@@ -16,10 +16,10 @@ from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
 from hoptree.engine.events import Decision as DecisionEvent
 from hoptree.engine.events import Event, Finished, NodeStarted, TextQuarantined
+from hoptree.engine.prompts import MAX_WORDS
 from hoptree.engine.trace import ModelCalled, Retrieved, read_events
 from hoptree.evaluation.datasets.reading import seeded_rank
 from hoptree.evaluation.run_folder import TRACES, Row, by_question, read_rows, read_run
-from hoptree.methods.steps.evidence import MAX_WORDS
 
 Module = Literal["know", "relevance", "decompose"]
 MODULES: tuple[Module, ...] = ("know", "relevance", "decompose")

@@ -6,21 +6,16 @@ FOLDER/DATA/…/boundary.json  its measures
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import hypot
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
-from hoptree.core.errors import InputError
-from hoptree.core.values import Answer, Question
-from hoptree.engine.calls import Calls
-from hoptree.engine.context import Context
-from hoptree.engine.engine import Engine
-from hoptree.engine.prompts import prompt_for
-from hoptree.engine.registry import Method, Option, read_options
-from hoptree.engine.schedule import together
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import (
     Attempt,
@@ -32,11 +27,12 @@ from hoptree.evaluation.calibration import (
     decisions_of,
     score_attempt,
 )
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment
 from hoptree.evaluation.judge import JudgeItem, JudgeReport, judge_all
-from hoptree.evaluation.run_folder import TRACES, read_rows
-from hoptree.evaluation.summary import half_width
-from hoptree.methods.steps.answer import confident_answer, direct_answer
+from hoptree.evaluation.plan import Planned
+from hoptree.evaluation.run_folder import TRACES, half_width, read_rows, write_json
+from hoptree.evaluation.running import Progress, RunOptions, run_experiment
+from hoptree.models import open_model
 from hoptree.models.model import Model
 
 _MIN_QUESTIONS = 10
@@ -134,53 +130,9 @@ def standing_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt |
     return Standing(len(sure), len(refused), around, right, gap)
 
 
-METHOD = "boundary"
-"""Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
-EVENT = "boundary"
 BOUNDARY = "boundary.json"
-_STEPS_OF = "taikc"
 _ANSWERED_ABOVE = 0.5
 """Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundaryExperiment(Experiment):
-    """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
-
-    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
-    """
-
-    method: str = METHOD
-
-    def open(self, **how: Any) -> Engine:
-        engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
-        prompt = prompt_for(_STEPS_OF, "confident")
-        template = f"{prompt.name}@{prompt.digest}"
-        options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
-        # Under TAIKC's name, so that the two steps find its prompts.
-        roles = ("know", "answer")
-        engine.method = Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=roles)
-        engine.options = read_options(engine.method, self.options)
-        return engine
-
-
-async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal.
-
-    The direct answer has the probability of its least likely token where the model gives it.
-    """
-    logprobs = "logprobs" in ctx.model_for("answer").capabilities
-    direct, confident = await together(
-        (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
-    )
-    ctx.trace.add(
-        EVENT,
-        direct=direct.text,
-        confidence=direct.confidence,
-        confident=confident.text,
-        refused=confident.status == "refused",
-    )
-    return direct
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +167,9 @@ def read_pairs(folder: Path) -> list[Pair]:
     """Return both answers to every finished question of a run."""
     path = folder / TRACES
     recorded = read_events(path) if path.exists() and path.stat().st_size else ()
-    events = {event["run"]: event for event in (event.as_dict() for event in recorded) if event["event"] == EVENT}
+    events = {
+        event["run"]: event for event in (event.as_dict() for event in recorded) if event["event"] == BOUNDARY_METHOD
+    }
     pairs = []
     for row in read_rows(folder):
         if row.error or row.stopped_by:
@@ -324,4 +278,92 @@ def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[s
         Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
         for pair in pairs
     ]
-    return calibrate(decisions).as_dict() | {"threshold": _ANSWERED_ABOVE}
+    return asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}
+
+
+Listener = Callable[[Planned, Progress], None]
+
+
+def planned_for(files: Sequence[Path], experiment: BoundaryExperiment) -> list[Planned]:
+    """Plan the runs of one model over several files of questions, named by data set."""
+    short = [replace(experiment, data=path).read_data().name for path in files]
+    names = [
+        name if short.count(name) == 1 else f"{path.resolve().parent.name} {path.name.partition('.')[0]}"
+        for name, path in zip(short, files, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        raise InputError("A file of questions was given twice.", "Name each --data once.")
+    return [
+        Planned(name, "", (), replace(experiment, data=path, name=f"{experiment.model} on {name}"))
+        for name, path in zip(names, files, strict=True)
+    ]
+
+
+async def measure_all(
+    planned: Sequence[Planned],
+    out: Path,
+    ways: RunOptions,
+    *,
+    on_progress: Listener = lambda planned, progress: None,
+) -> list[dict[str, Any]]:
+    """Measure each model on every data set, pooled, and on average.
+
+    Judges are opened after all questions are asked, so that no two models are in memory at once.
+    """
+    by_model: dict[str, dict[str, Planned]] = {}
+    for run in planned:
+        if not isinstance(run.experiment, BoundaryExperiment):
+            raise ConfigError(
+                f"'{run.run_name}' is a run of {run.experiment.method}.",
+                f"hoptree run makes it; hoptree eval boundary is for runs with method: {BOUNDARY_METHOD}.",
+            )
+        label = run.experiment.name.removesuffix(f" on {run.data_name}")
+        by_model.setdefault(label, {})[run.data_name] = run
+    warnings = {label: await _ask(runs, out, ways, on_progress) for label, runs in by_model.items()}
+    measured = []
+    for label, runs in by_model.items():
+        folders = {name: out / run.folder for name, run in runs.items()}
+        pairs = {name: read_pairs(folder) for name, folder in folders.items()}
+        judged = await _judge(pairs, next(iter(runs.values())).experiment, ways)
+        sets = {}
+        for name, of_set in pairs.items():
+            measures = measure(of_set, judged[name] if judged else None)
+            sets[name] = {"model": label, "data": name, **measures, "warnings": warnings[label][name]}
+            write_json(folders[name] / BOUNDARY, sets[name])
+        pooled, mean = measure_several(pairs, judged) if len(sets) > 1 else (None, None)
+        paths = {name: str(folder) for name, folder in folders.items()}
+        measured.append({"model": label, "folders": paths, "sets": sets, "all": pooled, "mean": mean})
+    return measured
+
+
+async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_progress: Listener) -> dict[str, list[str]]:
+    """Run what has no outcome yet, loading the model once; return the warnings by data set."""
+    first = next(iter(runs.values())).experiment
+    model = open_model(first.model, base_url=first.base_url)
+    warnings = {}
+    try:
+        for name, run in runs.items():
+            # Both answers are judged together, in the end: the run itself has no judge.
+            experiment = replace(run.experiment, judge="", judge_base_url="")
+            summary = await run_experiment(
+                experiment, out / run.folder, ways, model=model, on_progress=partial(on_progress, run)
+            )
+            warnings[name] = list(summary["warnings"])
+    finally:
+        await model.aclose()
+    return warnings
+
+
+async def _judge(
+    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, ways: RunOptions
+) -> dict[str, Judgement] | None:
+    """Have all pairs judged, if there is a judge; replies are cached."""
+    if not experiment.judge:
+        return None
+    model = experiment.open_judge()
+    calls = open_calls(ways.cache, concurrency=ways.concurrency)
+    try:
+        return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
+    finally:
+        calls.close()
+        await model.aclose()

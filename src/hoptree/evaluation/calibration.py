@@ -14,6 +14,7 @@ from hoptree.evaluation.metrics import normalise, overlap, score_answer
 from hoptree.evaluation.statistics import mean_of
 
 _EDGES = tuple(number / 10 for number in range(1, 11))
+_MEASURES = ("f1", "em", "judged", "correct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,6 @@ class Calibration:
     bins: tuple[Bin, ...]
     curve: tuple[CurvePoint, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def calibrate(decisions: Sequence[Decision]) -> Calibration:
     """Measure coverage, precision and calibration of decisions."""
@@ -80,7 +78,14 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
     for confidence, _ in known:
         if not 0 <= confidence <= 1:
             raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
-    bins = _bins(known)
+    members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
+    for confidence, is_correct in known:
+        members[bisect_left(_EDGES, confidence)].append((confidence, is_correct))
+    bins = tuple(
+        Bin(low, high, len(inside), *(mean_of(values) for values in (list(zip(*inside, strict=True)) or ((), ()))))
+        for low, high, inside in zip((0.0, *_EDGES), _EDGES, members, strict=False)
+    )
+    errors = [part.questions * abs((part.confidence or 0.0) - (part.accuracy or 0.0)) for part in bins]
     return Calibration(
         questions=len(decisions),
         from_memory=len(from_memory),
@@ -89,7 +94,7 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
         overconfident=len(from_memory) - correct,
         underconfident=sum(decision.memory_correct and not decision.from_memory for decision in decisions),
         without_confidence=len(decisions) - len(known),
-        ece=_ece(bins, len(known)),
+        ece=math.fsum(errors) / len(known) if known else None,
         bins=bins,
         curve=_curve(known, len(decisions)),
     )
@@ -166,7 +171,7 @@ class BoundaryAwareness:
         """
         figures = {"consistency_f1": self.consistency_f1, "consistency_judged": self.consistency_judged}
         domains = {"direct": self.direct, "confident": self.confident, "kept": self.kept, "knowledge_gap": self.gap}
-        for measure in ("f1", "em", "judged", "correct"):
+        for measure in _MEASURES:
             figures |= {f"{name}_{measure}": getattr(domain, measure) for name, domain in domains.items()}
             confident = figures[f"confident_{measure}"]
             for name, other in (("gain", "direct"), ("gap", "knowledge_gap")):
@@ -232,25 +237,6 @@ def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt 
     ]
 
 
-def _bins(known: Sequence[tuple[float, bool]]) -> tuple[Bin, ...]:
-    members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
-    for confidence, correct in known:
-        members[bisect_left(_EDGES, confidence)].append((confidence, correct))
-    return tuple(
-        Bin(low, high, len(inside), *(mean_of(values) for values in (list(zip(*inside, strict=True)) or ((), ()))))
-        for low, high, inside in zip((0.0, *_EDGES), _EDGES, members, strict=False)
-    )
-
-
-def _ece(bins: Iterable[Bin], questions: int) -> float | None:
-    errors = [
-        part.questions * abs(part.confidence - part.accuracy)
-        for part in bins
-        if part.confidence is not None and part.accuracy is not None
-    ]
-    return math.fsum(errors) / questions if questions else None
-
-
 def _curve(known: Iterable[tuple[float, bool]], questions: int) -> tuple[CurvePoint, ...]:
     """Return a point for each confidence that occurs, from the highest down."""
     points = []
@@ -272,10 +258,5 @@ def _check_same_questions(direct: Mapping[str, Attempt], confident: Mapping[str,
 
 def _domain(attempts: Iterable[Attempt]) -> Domain:
     attempts = list(attempts)
-    return Domain(
-        questions=len(attempts),
-        f1=mean_of([attempt.f1 for attempt in attempts]),
-        em=mean_of([attempt.em for attempt in attempts]),
-        judged=mean_of([attempt.judged for attempt in attempts]),
-        correct=mean_of([attempt.correct for attempt in attempts]),
-    )
+    means = (mean_of([getattr(attempt, name) for attempt in attempts]) for name in _MEASURES)
+    return Domain(len(attempts), *means)

@@ -1,4 +1,4 @@
-"""An experiment: questions, method, model and corpus of one run."""
+"""An experiment: questions, method, model and corpus of one run; how a question is asked, and its outcome scored."""
 
 from __future__ import annotations
 
@@ -6,29 +6,38 @@ import hashlib
 import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from hoptree import __version__
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, RequestTooLong
+from hoptree.core.values import Answer, Question, Usage
 from hoptree.engine.cache import Store
-from hoptree.engine.context import Budget, Prices
+from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.engine import Engine
-from hoptree.engine.prompts import prompts_digest
-from hoptree.engine.registry import DEFAULT_METHOD
-from hoptree.engine.trace import Listener
-from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
+from hoptree.engine.prompts import prompt_for, prompts_digest
+from hoptree.engine.registry import DEFAULT_METHOD, Method, Option, read_options
+from hoptree.engine.result import Result
+from hoptree.engine.schedule import together
+from hoptree.engine.trace import Listener, Retrieved
+from hoptree.evaluation import metrics
+from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.datasets.reading import HALVES, filter_answers, read_examples
+from hoptree.evaluation.run_folder import Row
+from hoptree.methods.steps.answer import confident_answer, direct_answer
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.opening import open_retriever
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import sample_index
+from hoptree.retrieval.retriever import open_retriever
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
+_OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options", "budget", "prices", "base_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +101,26 @@ class Experiment:
             raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
         retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus, "bm25")
         try:
-            kept = await filter_answers(data, retriever, k=self.filter_answers)
+            kept, left_out, untouched = await filter_answers(data, retriever, k=self.filter_answers)
         finally:
             await retriever.aclose()
         looked_in = f"{self.filter_answers} passages of {retriever.identity}"
-        return kept.data, {"looked_in": looked_in, "left_out": kept.left_out, "untouched": len(kept.untouched)}
+        return kept, {"looked_in": looked_in, "left_out": left_out, "untouched": len(untouched)}
 
     def open_judge(self) -> Model:
         """Open the judge, at the run's own endpoint if it has no address of its own."""
         at_endpoint = self.judge.startswith("openai/")
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
+
+    def open_models(self, opened: dict[tuple[str, str], Model]) -> dict[str, Model]:
+        """Return the models by role, the main one under "", opening those that are not in `opened` yet."""
+        models = {}
+        for role, spec in {"": self.model, **self.roles}.items():
+            key = (spec, self.base_url if not role or spec.startswith("openai/") else "")
+            if key not in opened:
+                opened[key] = open_model(spec, base_url=key[1])
+            models[role] = opened[key]
+        return models
 
     def open(
         self,
@@ -114,21 +133,13 @@ class Experiment:
     ) -> Engine:
         """Open the engine; models that are passed in open stay open."""
         return Engine(
-            method=self.method,
             model=model or self.model,
-            corpus=self.corpus,
-            graph=self.graph,
-            retriever=self.retriever,
-            rerank=self.rerank,
-            options=self.options,
-            prompts=self.prompts,
-            budget=self.budget,
-            prices=self.prices,
-            cache=cache,
-            base_url=self.base_url,
             roles={**self.roles, **(roles or {})},
+            prompts=self.prompts,
+            cache=cache,
             concurrency=concurrency,
             listeners=listeners,
+            **{name: getattr(self, name) for name in _OF_THE_ENGINE},
         )
 
 
@@ -196,3 +207,194 @@ def _environment() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "packages": packages,
     }
+
+
+BOUNDARY_METHOD = "boundary"
+"""Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
+_STEPS_OF = "taikc"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryExperiment(Experiment):
+    """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
+
+    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
+    """
+
+    method: str = BOUNDARY_METHOD
+
+    def open(self, **how: Any) -> Engine:
+        engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
+        prompt = prompt_for(_STEPS_OF, "confident")
+        template = f"{prompt.name}@{prompt.digest}"
+        options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
+        # Under TAIKC's name, so that the two steps find its prompts.
+        roles = ("know", "answer")
+        engine.method = Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=roles)
+        engine.options = read_options(engine.method, self.options)
+        return engine
+
+
+async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
+    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal.
+
+    The direct answer has the probability of its least likely token where the model gives it.
+    """
+    logprobs = "logprobs" in ctx.model_for("answer").capabilities
+    direct, confident = await together(
+        (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
+    )
+    ctx.trace.add(
+        BOUNDARY_METHOD,
+        direct=direct.text,
+        confidence=direct.confidence,
+        confident=confident.text,
+        refused=confident.status == "refused",
+    )
+    return direct
+
+
+_MAX_AT_ONCE = 512
+"""Questions under way together: more would only wait for the model, and fill the memory."""
+_QUESTIONS_PER_SLOT = 4
+"""Questions under way for each slot of the model, so that none is idle until the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's outcome; `hopeless` is an error that every other question would meet too."""
+
+    row: Row
+    hopeless: HoptreeError | None = None
+
+
+class Asker(Protocol):
+    """Puts questions to a method, `at_once` of them together."""
+
+    @property
+    def at_once(self) -> int: ...
+
+    async def ask(self, example: Example) -> Asked: ...
+
+
+class EngineAsker:
+    """Asks an engine in this process."""
+
+    def __init__(self, engine: Engine, at_once: int = 1) -> None:
+        self._engine = engine
+        self.at_once = at_once
+
+    async def ask(self, example: Example) -> Asked:
+        events: list[Event] = []
+        result = await self._engine.ask(example.as_question(), listeners=(events.append,))
+        failure = result.failure
+        row = _row(example, result, events, searchable=searches(self._engine))
+        # A request that is too long says nothing of the other questions.
+        hopeless = failure is not None and failure.exit_code == 2 and not isinstance(failure, RequestTooLong)
+        return Asked(row, failure if hopeless else None)
+
+
+def searches(engine: Engine) -> bool:
+    """Tell whether the engine's method retrieves from a corpus, so that retrieval can be scored."""
+    return engine.retriever is not None and "corpus" in engine.method.needs
+
+
+def at_once(slots: int, *, timed: bool = False) -> int:
+    """Return how many questions keep a model with so many slots busy.
+
+    With a budget of seconds (`timed`) each question has a slot: one that waits for others would be stopped for it.
+    """
+    return max(1, min(_MAX_AT_ONCE, slots if timed else _QUESTIONS_PER_SLOT * slots))
+
+
+def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:
+    if read := decisions_of("read", events):  # a method that says which passages it read
+        searches = [read[-1].value]
+    else:
+        results = [event.passages for event in events if isinstance(event, Retrieved)]
+        searches = [[passage["id"] for passage in passages] for passages in results]
+    row = replace(
+        _blank_row(example),
+        answer=result.answer,
+        abstained=result.abstained,
+        error=result.error,
+        error_message=result.error_message,
+        stopped_by=result.stopped_by,
+        source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
+        usage=result.usage.as_dict(),
+        retrieved=tuple(map(tuple, searches)),
+        cited=tuple(passage.id for passage in result.consulted),
+        sources=_sources(events),
+        trace=events[0].run,
+    )
+    return _score(example, row, events, searchable=searchable)
+
+
+def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
+    """Return the outcome of a question that could not be asked."""
+    row = replace(_blank_row(example), error=type(failure).__name__, error_message=str(failure))
+    return _score(example, row, (), searchable=searchable)
+
+
+def _blank_row(example: Example) -> Row:
+    return Row(
+        id=example.id,
+        question=example.question,
+        answers=example.answers,
+        answer="",
+        type=example.type,
+        hops=example.hops,
+        usage=Usage().as_dict(),
+        gold=example.supporting_ids,
+        gold_titles=example.supporting_titles,
+    )
+
+
+def _sources(events: Sequence[Event]) -> dict[str, int]:
+    """Count where the nodes of the last plan have their answers from."""
+    counts: Counter[str] = Counter()
+    for event in events:
+        if isinstance(event, Planned) and event.under is None:
+            counts.clear()
+        elif isinstance(event, NodeSettled):
+            counts[event.source] += 1
+    return dict(counts)
+
+
+def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
+    """Return the sentences an answer cites as (title, number) pairs; None if the method cites none.
+
+    Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
+    """
+    decisions = decisions_of("cited_sentences", events)
+    if not decisions:
+        return None
+    try:
+        return tuple((" ".join(title.split()), int(number)) for title, number in decisions[-1].value)
+    except (TypeError, ValueError, AttributeError):
+        return ()
+
+
+def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
+    """Return the row with all scores; None where the data set has no gold or nothing was searched."""
+    answered = example.answerable
+    scores = (
+        metrics.score_answer(row.answer, row.answers)
+        if answered
+        else metrics.score_none(row.abstained and not row.error)
+    )
+    if searchable:
+        if example.supporting_facts:
+            cited = cited_sentences(events)
+            scores |= metrics.score_support(row.answer, row.answers, cited, example.supporting_facts)
+        scores["retrieval_recall"] = metrics.tree_recall(row.retrieved, row.gold)
+        passages = [name for search in row.retrieved for name in search]
+        for hop, share in enumerate(metrics.recall_by_hop(passages, example.hop_ids), 1):
+            scores[f"recall_hop_{hop}"] = share
+        scores |= metrics.score_passages(row.cited, row.gold)
+        scores |= metrics.score_citations(row.cited, row.gold, failed=bool(row.error))
+    if example.wanted:
+        known = metrics.considered(events)
+        scores |= metrics.score_list(row.answer, example.wanted)
+        scores[metrics.CANDIDATES] = metrics.candidate_recall(*known, example.wanted) if known else None
+    return replace(row, scores=scores)

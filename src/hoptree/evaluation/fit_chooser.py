@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import InputError, MissingExtra
+from hoptree.core.errors import InputError
+from hoptree.core.lazy import import_optional
 from hoptree.engine.events import Event
 from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.calibration import Decision, calibrate
@@ -126,7 +126,7 @@ def fit_logistic(
     rows: Sequence[Features], targets: Sequence[float], shares: Sequence[float], *, penalty: float
 ) -> Logistic:
     """Fit weights by penalised maximum likelihood (Newton's method); the bias is not penalised."""
-    np = _numpy()
+    np = import_optional("numpy", "Fitting weights", "eval")
     names = sorted({name for row in rows for name in row})
     if not rows:
         return Logistic({}, 0.0)
@@ -150,9 +150,7 @@ def fit_logistic(
 def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = PENALTY) -> Weights:
     """Fit what an answer's probability and a move's worth are told from; each data set counts the same."""
     hidden = () if logprobs else _UNKNOWN_TO_OTHERS
-    sizes = defaultdict[str, int](int)
-    for course in courses:
-        sizes[course.data] += 1
+    sizes = Counter(course.data for course in courses)
     equal = {data: len(courses) / len(sizes) / size for data, size in sizes.items()}
     rows: list[tuple[Features, float, float]] = []
     for course in courses:
@@ -180,20 +178,17 @@ def _columns(rows: Sequence[tuple[Features, float, float]]) -> tuple[list[Featur
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
-def _without(features: Features, hidden: Sequence[str]) -> Features:
+def _without(features: Features, hidden: Sequence[str]) -> dict[str, float]:
     return {name: value for name, value in features.items() if name not in hidden}
 
 
 def _state(moment: Moment, right: Logistic, hidden: Sequence[str] = ()) -> dict[str, float]:
     """Return what the worth of a move is told from, with the odds of these weights."""
-    question = {name: value for name, value in moment.state.items() if name != "odds"}
-    if not moment.answers:
+    question = _without(moment.state, ("odds",))
+    if (likeliest := moment.likeliest(right)) is None:
         return question
-    likeliest = moment.likeliest(right)
-    assert likeliest is not None
     chance = min(max(right(likeliest.features), 1e-6), 1 - 1e-6)
-    state = {**question, **likeliest.features, "odds": math.log(chance / (1 - chance))}
-    return {name: value for name, value in state.items() if name not in hidden}
+    return _without({**question, **likeliest.features, "odds": math.log(chance / (1 - chance))}, hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,18 +310,15 @@ def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_fro
             for effort in EFFORTS
         }
         sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
-    figures = {"sets": len(by_data), "efforts": {effort: _figures(rows) for effort, rows in judged[True].items()}}
-    return Fitted(Chooser(sets[0], sets[1], {**made_from, **figures}), judged[True], judged[False]["medium"])
-
-
-def _figures(judged: Sequence[Judged]) -> dict[str, float]:
-    """Return what an effort costs and brings, as means over data sets."""
-    f1, calls = _mean([one.f1 for one in judged]), _mean([one.calls for one in judged])
-    return {
-        "f1": round(f1, 4),
-        "calls": round(calls, 2),
-        "one_reading": round(_mean([o.one_reading for o in judged]), 4),
+    figures = {
+        effort: {
+            name: round(_mean([getattr(one, name) for one in rows]), digits)
+            for name, digits in (("f1", 4), ("calls", 2), ("one_reading", 4))
+        }
+        for effort, rows in judged[True].items()
     }
+    made_from = {**made_from, "sets": len(by_data), "efforts": figures}
+    return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"])
 
 
 def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
@@ -345,10 +337,3 @@ def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, W
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
-
-
-def _numpy() -> Any:
-    try:
-        return importlib.import_module("numpy")
-    except ImportError as error:
-        raise MissingExtra("Fitting weights", "eval") from error

@@ -16,6 +16,7 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.evaluation.metrics import exact_match, normalise, overlap
+from hoptree.evaluation.statistics import mean_of
 from hoptree.models.model import Model, Request
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
     return {
         "asked": sum(reply.asked for reply in replies),
         "unparsed": sum(reply.unparsed for reply in received),
-        "unparsed_rate": _share([reply.unparsed for reply in received]),
+        "unparsed_rate": mean_of([reply.unparsed for reply in received]),
         "errors": sum(bool(reply.error) for reply in replies),
         "cached_calls": sum(reply.cached for reply in replies),
         "prompt_tokens": sum(reply.prompt_tokens for reply in replies),
@@ -108,7 +109,7 @@ class JudgeReport:
     @property
     def accuracy(self) -> float | None:
         """The share of all items that got a Yes: blank predictions, unreadable replies and failed calls are a No."""
-        return _share([verdict.correct for verdict in self.verdicts])
+        return mean_of([verdict.correct for verdict in self.verdicts])
 
     def as_dict(self) -> dict[str, Any]:
         """The figures; `judge_only` and `em_only` count clear verdicts that exact match contradicts.
@@ -124,7 +125,7 @@ class JudgeReport:
             "accuracy": self.accuracy,
             "judge_unparsed": replies.pop("unparsed"),
             **replies,
-            "agreement_with_em": _share([verdict.correct == verdict.em for verdict in clear]),
+            "agreement_with_em": mean_of([verdict.correct == verdict.em for verdict in clear]),
             "clear": len(clear),
             "judge_only": sum(verdict.correct and not verdict.em for verdict in clear),
             "em_only": sum(verdict.em and not verdict.correct for verdict in clear),
@@ -221,10 +222,6 @@ def _accepted(item: JudgeItem) -> str:
 def _line(text: str) -> str:
     """Put a text on one line, so that it cannot pass for another line of the prompt."""
     return " ".join(text.split())
-
-
-def _share(values: Sequence[bool]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True, slots=True)

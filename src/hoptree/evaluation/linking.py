@@ -16,9 +16,9 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
-from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.reading import check_half, half_of
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
+from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of
@@ -144,11 +144,12 @@ class Linked:
     error: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        asked = self.question
         return {
-            "id": self.question.id,
-            "question": self.question.text,
-            "entity": self.question.entity,
-            "relation": self.question.relation,
+            "id": asked.id,
+            "question": asked.text,
+            "entity": asked.entity,
+            "relation": asked.relation,
             "in_graph": self.in_graph,
             "relation_in_graph": self.relation_in_graph,
             "entities": dict(self.entity_ranks),

@@ -18,22 +18,19 @@ wikidata. `method: boundary` measures boundary awareness (hoptree eval boundary)
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, CorpusError, InputError
+from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
-from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
-from hoptree.evaluation.boundary import BoundaryExperiment
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment
 from hoptree.retrieval.index.folder import MANIFEST, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
-from hoptree.retrieval.remote import is_remote
+from hoptree.retrieval.retriever import is_remote
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
@@ -88,9 +85,11 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             corpora = tuple(_place(source, root, path) for source in sources if not is_remote(source))
             searched = corpus or ", ".join(map(str, corpora or sources)) or None
             has_graph = any(known.name == method and "graph" in known.needs for known in list_methods())
-            facts = graph or (_graph(places, root, path) if has_graph else None)
+            facts = graph or (str(places.get("graph") or "") if has_graph else "")
+            if facts and not graph and facts != "wikidata" and "://" not in facts:
+                facts = str(_place(facts, root, path))
             planned.append(
-                Planned(str(data_name), run_name, corpora, Experiment(corpus=searched, graph=facts, **common))
+                Planned(str(data_name), run_name, corpora, Experiment(corpus=searched, graph=facts or None, **common))
             )
     return planned
 
@@ -100,8 +99,8 @@ def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
     data, runs = {run.data_name for run in planned}, {run.run_name for run in planned}
     for name in names:
         if name not in data | runs:
-            close = difflib.get_close_matches(name, data | runs, 1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"There are {', '.join(sorted(data | runs))}."
+            close = closest(name, data | runs)
+            hint = f"Did you mean '{close}'?" if close else f"There are {', '.join(sorted(data | runs))}."
             raise ConfigError(f"The file has no run and no data set '{name}'.", hint)
     wanted_data, wanted_runs = data & set(names) or data, runs & set(names) or runs
     return [run for run in planned if run.data_name in wanted_data and run.run_name in wanted_runs]
@@ -121,12 +120,6 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 def _place(name: str, root: Path, path: Path) -> Path:
     """Resolve a path below the data folder, or beside the experiment file."""
     return (path.parent if name.startswith("./") else root) / name
-
-
-def _graph(places: Mapping[str, Any], root: Path, path: Path) -> str | None:
-    """Resolve where the graph of a data set is."""
-    graph = str(places.get("graph") or "")
-    return str(_place(graph, root, path)) if graph and graph != "wikidata" and "://" not in graph else graph or None
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
@@ -189,8 +182,8 @@ def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
 def _known(settings: Mapping[str, Any], names: tuple[str, ...], path: Path) -> None:
     for name in settings:
         if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
+            close = closest(name, names)
+            hint = f"Did you mean {close}?" if close else f"There are {', '.join(names)}."
             raise ConfigError(f"{path}: there is no '{name}' here.", hint)
 
 

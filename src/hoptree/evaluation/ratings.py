@@ -11,11 +11,11 @@ from typing import Any
 
 from hoptree.core.errors import ModelError
 from hoptree.engine.calls import Calls, open_calls
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
 from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module, Sheet
 from hoptree.evaluation.judge import JudgeReport, Verdict, YesNoReply, agreement, ask_yes_no, summarise_replies
-from hoptree.evaluation.summary import half_width
+from hoptree.evaluation.run_folder import half_width
 from hoptree.models.model import Model
 
 Listener = Callable[[int, int], None]
@@ -42,13 +42,7 @@ class ModelRatings:
     ratings: tuple[ModelRating, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        ratings = [asdict(rating) for rating in self.ratings]
-        return {
-            "model": self.model,
-            "templates": self.templates,
-            **summarise_replies(self.ratings),
-            "ratings": ratings,
-        }
+        return {**asdict(self), **summarise_replies(self.ratings)}
 
 
 async def rate_decisions(
@@ -89,21 +83,18 @@ async def rate_decisions(
 async def _rate(decision: Decision, model: Model, calls: Calls, failures: list[ModelError]) -> ModelRating:
     if decision.decided == NOTHING_NEW:
         return ModelRating(decision.key, False, asked=False)
+    # Texts are on one line each, so that none can pass for another part.
+    shown: dict[str, dict[str, Any]] = {
+        "relevance": {"passage": " ".join(decision.shown.split())},
+        "decompose": {"sub_questions": decision.decided},
+    }
+    prompt = prompt_for("evaluation", f"rate_{decision.module}")
+    filled = prompt.fill(question=" ".join(decision.question.split()), **shown.get(decision.module, {}))
     step = f"evaluation/rate_{decision.module}"
-    verdict, reply = await ask_yes_no(_prompt(decision), model, calls, step=step, failures=failures)
+    verdict, reply = await ask_yes_no(filled, model, calls, step=step, failures=failures)
     if verdict is None or decision.module == "decompose":
         return ModelRating(decision.key, verdict, **reply)
     return ModelRating(decision.key, verdict == (decision.decided in (KNOWS, RELEVANT)), **reply)
-
-
-def _prompt(decision: Decision) -> Filled:
-    """Fill the prompt; texts are on one line each, so that none can pass for another part."""
-    prompt, question = prompt_for("evaluation", f"rate_{decision.module}"), " ".join(decision.question.split())
-    if decision.module == "know":
-        return prompt.fill(question=question)
-    if decision.module == "relevance":
-        return prompt.fill(question=question, passage=" ".join(decision.shown.split()))
-    return prompt.fill(question=question, sub_questions=decision.decided)
 
 
 _ALL = "all"

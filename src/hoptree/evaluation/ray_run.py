@@ -25,9 +25,8 @@ from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, parse_event
 from hoptree.engine.trace import Listener
-from hoptree.evaluation.ask_question import Asked, EngineAsker, at_once, failed_row, searches
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Asked, EngineAsker, Experiment, at_once, failed_row, searches
 from hoptree.evaluation.run_folder import Row
 
 T = TypeVar("T")

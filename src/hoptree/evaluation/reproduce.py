@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
-from hoptree.evaluation.boundary import BoundaryExperiment, read_pairs
+from hoptree.evaluation.boundary import read_pairs
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.experiment import Experiment, experiment_of
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
@@ -23,21 +23,6 @@ TOLERANCE = 0.05
 
 _SIGNIFICANCE = 0.05
 _HERE = ("local", "hf", "scripted")
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Replacements for paths of the original run; empty ones are unchanged."""
-
-    data: Path | None = None
-    corpus: str = ""
-    model: str = ""
-    base_url: str = ""
-
-    def apply(self, experiment: Experiment) -> Experiment:
-        named = {"corpus": self.corpus, "model": self.model, "base_url": self.base_url}
-        moved = {name: value for name, value in named.items() if value}
-        return replace(experiment, data=self.data or experiment.data, judge="", **moved)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +111,15 @@ async def reproduce(
     folder: Path,
     out: Path | None = None,
     *,
-    elsewhere: Elsewhere | None = None,
+    moved: Mapping[str, Any] | None = None,
     tolerance: float | None = None,
     on_begin: Callable[[Mapping[str, tuple[Any, Any]], Path], None] = lambda changed, out: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Reproduction:
     """Repeat a run without cached replies, and compare.
 
-    `on_begin` gets what has changed before the first question. `tolerance` is the share of the answers that may differ:
+    `moved` are settings with another value now, such as the place of the data. `on_begin` gets what has changed before
+    the first question. `tolerance` is the share of the answers that may differ:
     by default 5 % for a model on this machine, any for one at an endpoint. `out` may hold an interrupted repetition of
     this run, but no other run.
     """
@@ -146,10 +132,15 @@ async def reproduce(
             "Ask them again first: the same hoptree run with --retry-failed.",
         )
     kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
-    experiment = (elsewhere or Elsewhere()).apply(experiment_of(run, kind))
+    experiment = replace(experiment_of(run, kind), judge="", **(moved or {}))
     data = _same_questions(experiment, [row.id for row in before])
-    _check_corpus(experiment)
-    out = _fresh(folder, run["id"]) if out is None else _checked(out, folder, run["id"])
+    corpus = experiment.corpus
+    if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():
+        raise InputError(
+            f"The index of the run, {corpus}, is not there.",
+            "Give the command where the run was made, or say where the index is now: --corpus FOLDER",
+        )
+    out = _folder_for(out, folder, run["id"])
     changed: dict[str, tuple[Any, Any]] = {}
 
     def begun(again: Mapping[str, Any]) -> None:
@@ -175,16 +166,13 @@ def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, t
     changed = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
     if len(run["questions"]) != len(again["questions"]):
         changed.pop("questions", None)  # an unfinished run is repeated as far as it came
-    was, now = (_flat(either.get("environment") or {}) for either in (run, again))
+    was, now = (
+        {name: known.get(name) for name in ("python", "platform")} | dict(known.get("packages") or {})
+        for known in (either.get("environment") or {} for either in (run, again))
+    )
     return changed | {
         name: (was.get(name), now.get(name)) for name in sorted({**was, **now}) if was.get(name) != now.get(name)
     }
-
-
-def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
-    packages = environment.get("packages")
-    named = {name: environment.get(name) for name in ("python", "platform")}
-    return named | (dict(packages) if isinstance(packages, dict) else {})
 
 
 def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
@@ -198,26 +186,13 @@ def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
         ) from error
 
 
-def _check_corpus(experiment: Experiment) -> None:
-    corpus = experiment.corpus
-    if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():
-        raise InputError(
-            f"The index of the run, {corpus}, is not there.",
-            "Give the command where the run was made, or say where the index is now: --corpus FOLDER",
-        )
-
-
-def _fresh(folder: Path, run: str) -> Path:
-    """Return a folder beside the run's for its repetition, new or interrupted."""
-    place, number = folder.resolve(), 1
-    while True:
-        out = place.with_name(f"{place.name}-again{'' if number == 1 else f'-{number}'}")
-        if not out.exists() or _is_interrupted(out, run):
-            return out
-        number += 1
-
-
-def _checked(out: Path, folder: Path, run: str) -> Path:
+def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
+    """Return the folder of the repetition, new or interrupted; without `out` one beside the run's."""
+    if out is None:
+        place = folder.resolve()
+        names = (f"{place.name}-again{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+        places = map(place.with_name, names)
+        return next(out for out in places if not out.exists() or _is_interrupted(out, run))
     if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _is_interrupted(out, run)):
         raise InputError(
             f"{out} holds a run already, which is no repetition of this one that was broken off.",

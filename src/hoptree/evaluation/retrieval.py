@@ -16,7 +16,7 @@ from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import score_ranking
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.retriever import Retriever
 
 WARM_UP = 5
@@ -156,7 +156,15 @@ async def evaluate(
     """
     results: list[SearchResult] = []
     for question in asked.questions:
-        results.append(await _timed(retriever, question.text, asked, k))
+        began = time.perf_counter()
+        try:
+            passages = await retriever.search(question.text, k=k)
+            took = time.perf_counter() - began
+            results.append(SearchResult(asked.names(passages[:k]), 1000 * took))
+        except HoptreeError as error:
+            if error.exit_code == InputError.exit_code:
+                raise
+            results.append(SearchResult(error=error))
         on_done()
     errors = [result.error for result in results if result.error is not None]
     if errors and len(errors) == len(results):
@@ -165,18 +173,6 @@ async def evaluate(
     rows = [score_ranking(question.gold, result.names, k=k) for question, result in pairs]
     scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
     return RetrievalRun(retriever.identity, asked, tuple(results), scores)
-
-
-async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> SearchResult:
-    began = time.perf_counter()
-    try:
-        passages = await retriever.search(query, k=k)
-    except HoptreeError as error:
-        if error.exit_code == InputError.exit_code:
-            raise
-        return SearchResult(error=error)
-    took = time.perf_counter() - began
-    return SearchResult(asked.names(passages[:k]), 1000 * took)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,30 +1,58 @@
-"""Run an experiment: every question once, durable, resumable."""
+"""Run an experiment: every question once, durable, resumable; and have its answers judged."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import EndpointError, HoptreeError, InputError
+from hoptree.core.errors import EndpointError, IndexUnavailable, InputError
+from hoptree.core.files import FolderLock
 from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
+from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.prompts import using_prompts
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import TraceFile
-from hoptree.evaluation.ask_question import Asked, Asker, EngineAsker, at_once
-from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.experiment import Experiment, describe_run
-from hoptree.evaluation.judge_run import JudgeProgress, judge_run
-from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
-from hoptree.evaluation.summary import money_spent, summarise
+from hoptree.evaluation.experiment import (
+    Asked,
+    Asker,
+    BoundaryExperiment,
+    EngineAsker,
+    Experiment,
+    at_once,
+    describe_run,
+)
+from hoptree.evaluation.judge import (
+    Judge,
+    JudgeItem,
+    Judgements,
+    JudgementsFile,
+    Verdict,
+    agreement,
+    judge_all,
+    read_judgements,
+    template,
+)
+from hoptree.evaluation.run_folder import (
+    METRICS,
+    TRACES,
+    Row,
+    RunFolder,
+    money_spent,
+    read_rows,
+    read_run,
+    summarise,
+    write_json,
+)
 from hoptree.models.model import Model
 
 _JUDGE_PROMPTS = "evaluation"
@@ -101,8 +129,9 @@ async def run_experiment(
         if writer.failure is not None and isinstance(experiment, BoundaryExperiment):
             raise writer.failure
 
+    judge = experiment.open_judge() if experiment.judge else None  # before the first question
     async with (
-        _judge(experiment) as judge,
+        aclosing(judge) if judge else nullcontext(),
         experiment.open(
             listeners=(on_event,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
         ) as engine,
@@ -164,17 +193,6 @@ async def _ask_missing(
     if waiting:
         async with _asker(engine, experiment, ways, on_event) as asker:
             await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
-
-
-@asynccontextmanager
-async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
-    """Open the judge before the first question, if there is one."""
-    judge = experiment.open_judge() if experiment.judge else None
-    try:
-        yield judge
-    finally:
-        if judge is not None:
-            await judge.aclose()
 
 
 @asynccontextmanager
@@ -253,7 +271,8 @@ class _OutcomeWriter:
         self._held: list[Asked] = []
 
     async def take(self, asked: Asked) -> None:
-        if asked.hopeless is not None and (not self._breaker.succeeded or _shut_out(asked.hopeless)):
+        shut_out = isinstance(asked.hopeless, EndpointError) and asked.hopeless.status in SHUT_OUT_STATUS
+        if asked.hopeless is not None and (shut_out or not self._breaker.succeeded):
             self._held.append(asked)
             self._breaker.failure(asked.hopeless)
             return
@@ -280,10 +299,6 @@ class _OutcomeWriter:
         self._on_progress(progress)
 
 
-def _shut_out(error: HoptreeError) -> bool:
-    return isinstance(error, EndpointError) and error.status in SHUT_OUT_STATUS
-
-
 async def _ask_all(
     asker: Asker,
     examples: Sequence[Example],
@@ -303,3 +318,109 @@ async def _ask_all(
 
     await together(work() for _ in range(min(asker.at_once, len(examples))))
     await writer.end()
+
+
+@dataclass(slots=True)
+class JudgeProgress:
+    """How far a judge is; verdicts of earlier calls of the command are included, and `new` ones are of this."""
+
+    total: int
+    done: int = 0
+    correct: int = 0
+    new: int = 0
+    began: float = 0.0
+
+    def count(self, verdict: Verdict, *, new: bool) -> None:
+        self.done += 1
+        self.correct += verdict.correct
+        self.new += new
+
+
+async def judge_run(
+    folder: Path,
+    model: Model,
+    *,
+    cache: str | Path | None = "default",
+    concurrency: int | None = None,
+    on_progress: Callable[[JudgeProgress], None] = lambda progress: None,
+) -> dict[str, Any]:
+    """Judge the answers this judge has not judged yet, and summarise.
+
+    Failed questions and blank answers are wrong without a call. A failed call counts as wrong until it is repeated.
+    """
+    run, rows = read_run(folder), read_rows(folder)
+    if not rows:
+        raise InputError(f"The run in {folder} has no answers to judge.", "Finish it first: the same hoptree run.")
+    judge = Judge(model.name, model.identity, template())
+    lock = FolderLock(folder, IndexUnavailable)
+    try:
+        lock.acquire()
+        file = JudgementsFile(folder, judge)
+    except OSError as error:
+        lock.release()
+        raise InputError(
+            f"Verdicts cannot be written to {folder}: {error.strerror or error}.", "Make the folder writable."
+        ) from error
+    try:
+        calls = open_calls(cache, concurrency=concurrency)
+        await _judge_missing(rows, _judgements_of(folder, judge), file, model, calls, on_progress)
+        warnings = {}
+        with suppress(OSError, ValueError, KeyError, TypeError):  # of the run, which its results do not hold
+            warnings = {"warnings": json.loads((folder / METRICS).read_text(encoding="utf-8"))["warnings"]}
+        write_json(folder / METRICS, summarise(folder) | warnings)
+    finally:
+        file.close()
+        lock.release()
+    report = _judgements_of(folder, judge).report(rows)
+    others = [known.report(rows) for known in read_judgements(folder) if known.judge != judge]
+    return {
+        "run": run["id"],
+        "name": run["name"],
+        "folder": str(folder),
+        "questions": len(run["questions"]),
+        "judge": report.as_dict(),
+        "agreement": {other.model: asdict(agreement(report, other)) for other in others},
+    }
+
+
+async def _judge_missing(
+    rows: Sequence[Row],
+    known: Judgements,
+    file: JudgementsFile,
+    model: Model,
+    calls: Calls,
+    on_progress: Callable[[JudgeProgress], None],
+) -> None:
+    by_id = {row.id: row for row in rows}
+    progress = JudgeProgress(len(rows), began=time.monotonic())
+    waiting: list[Row] = []
+    for row in rows:
+        verdict = known.on(row)
+        if verdict is None or verdict.error:
+            waiting.append(row)
+        else:
+            progress.count(verdict, new=False)
+    on_progress(progress)
+    without_reply: list[Verdict] = []
+
+    async def on_verdict(verdict: Verdict) -> None:
+        # Verdicts without a reply wait for the end: a judge that never answers leaves none behind.
+        if verdict.error or not verdict.asked:
+            without_reply.append(verdict)
+        else:
+            await file.add(by_id[verdict.id], verdict)
+        progress.count(verdict, new=True)
+        on_progress(progress)
+
+    try:
+        items = [JudgeItem(row.id, row.question, "" if row.error else row.answer, row.answers) for row in waiting]
+        await judge_all(items, model, calls, on_verdict)
+    finally:
+        calls.close()
+    await file.name()
+    for verdict in without_reply:
+        await file.add(by_id[verdict.id], verdict)
+
+
+def _judgements_of(folder: Path, judge: Judge) -> Judgements:
+    return next((known for known in read_judgements(folder) if known.judge == judge), Judgements(judge))

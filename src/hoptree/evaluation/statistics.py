@@ -274,14 +274,6 @@ def detectable_difference(deviation: float, questions: int) -> float:
     return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
 
 
-def power_to_detect(difference: float, deviation: float, questions: int) -> float:
-    """Return how often a true difference is found at 5 %, two-sided, by the normal approximation."""
-    normal = NormalDist()
-    steps = abs(difference) * math.sqrt(questions) / deviation
-    bar = normal.inv_cdf(1 - _SIGNIFICANCE / 2)
-    return normal.cdf(steps - bar) + normal.cdf(-steps - bar)
-
-
 @dataclass(frozen=True, slots=True)
 class _Aligned:
     """Question ids in order: with a score in all runs, in some of them only, and in none because it does not apply."""

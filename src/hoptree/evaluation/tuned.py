@@ -20,8 +20,8 @@ from typing import Any
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.registry import Method, Option, read_options
 from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import half_width
 from hoptree.evaluation.statistics import PairedComparison, Scores
-from hoptree.evaluation.summary import half_width
 
 _HOW = "Write --vary OPTION=VALUE,VALUE,… or --vary OPTION=START:END:STEP."
 _MAX_VALUES = 1_000
@@ -259,7 +259,13 @@ class Tuned:
     def setting(self) -> str:
         """The best values as an experiment file takes them."""
         chosen = {**self.experiment.options, **self.best.trial.values}
-        return f"options: {{{', '.join(f'{name}: {_yaml(value)}' for name, value in chosen.items())}}}"
+        texts = {name: as_text(value) for name, value in chosen.items()}
+        # Quoted where YAML would read something else than the text.
+        quoted = [
+            f"{name}: {text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)}"
+            for name, text in texts.items()
+        ]
+        return f"options: {{{', '.join(quoted)}}}"
 
     def _run(self, trial: Trial, out: str) -> list[str]:
         experiment = self.experiment
@@ -309,9 +315,3 @@ class Tuned:
             "warning": self.warning if self.commands else "",
             "show_it": list(self.commands),
         }
-
-
-def _yaml(value: Any) -> str:
-    """Format a value inside braces, quoted where YAML would read something else."""
-    text = as_text(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

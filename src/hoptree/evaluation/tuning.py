@@ -11,24 +11,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.engine.registry import Method, find_method, read_options
-from hoptree.evaluation.ask_question import failed_row
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Experiment, failed_row
 from hoptree.evaluation.plan import Planned
-from hoptree.evaluation.run_folder import RUN, Row, read_rows, write_json
+from hoptree.evaluation.run_folder import RUN, Row, money_spent, read_rows, summarise_usage, write_json
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import compare_pair, holm
-from hoptree.evaluation.summary import money_spent, summarise_usage
 from hoptree.evaluation.tuned import Outcome, Trial, Tuned
-from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.open_encoder import check_encoder
 from hoptree.text.word_classes import open_tagger
@@ -143,15 +140,21 @@ async def tune(
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
     total, number = sum(count + 1 for count, _ in steps), 0
     outcomes: dict[str, Outcome] = {}
-    async with _taken(tuning, out), _models(tuning.experiment) as models:
-        for count, questions in steps:
-            if outcomes:
-                left = sorted(left, key=lambda trial: outcomes[trial.name].rank)[:count]
-            for trial in (defaults, *left):
-                number += 1
-                step = Step(number, total, trial, questions)
-                outcomes[trial.name] = await _run_trial(tuning, step, out, ways, models, on_progress)
-                on_outcome(step, outcomes[trial.name])
+    opened: dict[tuple[str, str], Model] = {}
+    async with _taken(tuning, out):
+        try:
+            models = tuning.experiment.open_models(opened)
+            for count, questions in steps:
+                if outcomes:
+                    left = sorted(left, key=lambda trial: outcomes[trial.name].rank)[:count]
+                for trial in (defaults, *left):
+                    number += 1
+                    step = Step(number, total, trial, questions)
+                    outcomes[trial.name] = await _run_trial(tuning, step, out, ways, models, on_progress)
+                    on_outcome(step, outcomes[trial.name])
+        finally:
+            for model in opened.values():
+                await model.aclose()
         tuned = _compared(tuning, list(outcomes.values()), out)
         write_json(out / TUNE, tuned.as_dict())
     return tuned
@@ -273,7 +276,19 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
     """Create the folder with the lists of questions; remove it if the tuning is refused."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        _take(tuning, out)
+        out.mkdir(parents=True, exist_ok=True)
+        known = read_ids(out / TUNED_ON) if (out / TUNED_ON).exists() else ()
+        if known and known != tuning.ids:
+            raise InputError(
+                f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order.",
+                "Choose another --out, or the same questions.",
+            )
+        if not known:
+            if any(out.iterdir()):
+                raise InputError(f"{out} holds something else than a tuning.", "Choose an empty or new --out.")
+            if tuning.others:
+                write_ids(out / OTHERS, tuning.others)
+            write_ids(out / TUNED_ON, tuning.ids)  # last: it makes the folder a tuning
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Choose another --out.") from error
     try:
@@ -286,35 +301,3 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
                 for folder in created:
                     folder.rmdir()
         raise
-
-
-def _take(tuning: Tuning, out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    if (out / TUNED_ON).exists():
-        known = read_ids(out / TUNED_ON)
-        if known != tuning.ids:
-            raise InputError(
-                f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order.",
-                "Choose another --out, or the same questions.",
-            )
-        return
-    if any(out.iterdir()):
-        raise InputError(f"{out} holds something else than a tuning.", "Choose an empty or new --out.")
-    if tuning.others:
-        write_ids(out / OTHERS, tuning.others)
-    write_ids(out / TUNED_ON, tuning.ids)  # last: it makes the folder a tuning
-
-
-@asynccontextmanager
-async def _models(experiment: Experiment) -> AsyncIterator[dict[str, Model]]:
-    """Open the models of all trials once."""
-    async with AsyncExitStack() as opened:
-        by_spec: dict[tuple[str, str], Model] = {}
-        models = {}
-        for role, spec in {"": experiment.model, **experiment.roles}.items():
-            key = (spec, experiment.base_url if not role or spec.startswith("openai/") else "")
-            if key not in by_spec:
-                by_spec[key] = open_model(spec, base_url=key[1])
-                opened.push_async_callback(by_spec[key].aclose)
-            models[role] = by_spec[key]
-        yield models

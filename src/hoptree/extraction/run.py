@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
 from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.models.model import Model
-from hoptree.retrieval.index.folder import MANIFEST, Index
-from hoptree.retrieval.remote import is_remote
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import MANIFEST, Index, sample_index
+from hoptree.retrieval.retriever import is_remote
 
 _BLOCK_BYTES = 1 << 20
 
@@ -136,18 +135,12 @@ class Wanted:
     anyway: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A passage whose call failed, and why."""
-
-    passage: str
-    error: str
-    message: str
-
-
 @dataclass(slots=True)
 class Progress:
-    """How far an extraction is; of all `done`, `new` ones are of this call, as are tokens, calls and cost."""
+    """How far an extraction is; of all `done`, `new` ones are of this call, as are tokens, calls and cost.
+
+    `failed` names passages whose call failed, with the class and the message of the error.
+    """
 
     total: int
     done: int = 0
@@ -157,7 +150,7 @@ class Progress:
     cached: int = 0
     tokens: int = 0
     cost: float = 0.0
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
     stopped_by: str = ""
     began: float = 0.0
 
@@ -192,7 +185,7 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
         try:
             await reading.read_all(passages)
         finally:
-            folder.name_failed([asdict(failure) for failure in reading.progress.failed])
+            folder.name_failed(reading.progress.failed)
     finally:
         folder.close()
         calls.close()
@@ -304,7 +297,8 @@ class _Reading:
         progress.cost += spent.cost
 
     def _fail(self, passage: Passage, error: ModelError) -> None:
-        self.progress.failed.append(Failure(passage.id, type(error).__name__, str(error)))
+        failure = {"passage": passage.id, "error": type(error).__name__, "message": str(error)}
+        self.progress.failed.append(failure)
         self._last_failure = error
         # A prompt that is too long says nothing of the next one.
         if error.retryable or getattr(error, "status", None) in SHUT_OUT_STATUS:
@@ -329,7 +323,7 @@ def _report(
         "new": progress.new,
         "now": {"calls": progress.calls, "cached": progress.cached, "tokens": progress.tokens, "cost": progress.cost},
         "seconds": round(seconds, 1),
-        "failed": [asdict(failure) for failure in progress.failed],
+        "failed": progress.failed,
         "stopped_by": progress.stopped_by,
         "passed_over": dict(passages.problems.counts),
         "warnings": warnings,

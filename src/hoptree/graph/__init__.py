@@ -22,11 +22,11 @@ def open_graph(
             raise GraphError(
                 f"'{where[:200]}' is no address of a graph.", "Endpoints are asked over http:// or https:// only."
             )
-        from hoptree.graph.store.embedded import EmbeddedGraph
+        from hoptree.graph.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
     from hoptree.core.public_http import ReplyCache, path_beside_cache
-    from hoptree.graph.sparql_client import SparqlClient
+    from hoptree.graph.sparql import SparqlClient
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
     client = SparqlClient(

@@ -258,6 +258,8 @@ def shared_mention_model(spec: str) -> MentionModel:
 
 
 class _Shared:
+    """A model that reads one text at a time, and remembers what it read."""
+
     def __init__(self, model: MentionModel) -> None:
         self.name = model.name
         self._read = lru_cache(_CACHED_TEXTS)(model.read)
@@ -283,16 +285,14 @@ class MentionModelCandidates:
     """
 
     def __init__(self, model: MentionModel, names: Candidates) -> None:
-        self._names = names
-        self._lock = threading.Lock()
-        self._read = lru_cache(_CACHED_TEXTS)(model.read)
+        self._names, self._model = names, _Shared(model)
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         return await self._names.of_mention(mention, limit=limit)
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         best: dict[str, Candidate] = {}
-        for mention in await asyncio.to_thread(self._mentions, text):
+        for mention in await asyncio.to_thread(self._model.read, text) if text.strip() else ():
             for candidate in await self._entities_of(mention):
                 scored = Candidate(candidate.entity, round(candidate.score * mention.score, 4))
                 key = candidate.entity.id or candidate.entity.label  # titles of a corpus have no ids
@@ -300,25 +300,20 @@ class MentionModelCandidates:
                     best[key] = scored
         return tuple(sorted(best.values(), key=lambda candidate: -candidate.score)[:limit])
 
-    def _mentions(self, text: str) -> tuple[Mention, ...]:
-        with self._lock:
-            return self._read(text) if text.strip() else ()
-
     async def _entities_of(self, mention: Mention) -> Sequence[Candidate]:
         if mention.title:
             bare = " ".join(bare_words(mention.title))
             candidates = list(await self._names.of_mention(mention.title, limit=_MAX_ENTITIES))
             candidates += await self._names.of_mention(bare, limit=_MAX_ENTITIES) if bare else ()
             of_page = [candidate for candidate in candidates if candidate.entity.page == mention.title]
-            exact = of_page or [candidate for candidate in candidates if _is_called(candidate.entity, mention.title)]
-            if exact:
+            wanted = {name_words(mention.title), bare_words(mention.title)} - {()}
+            if exact := of_page or [candidate for candidate in candidates if _words_of(candidate.entity) & wanted]:
                 return exact
         return await self._names.of_mention(mention.text, limit=_MAX_ENTITIES)
 
 
-def _is_called(entity: Entity, title: str) -> bool:
-    wanted = {name_words(title), bare_words(title)} - {()}
-    return any(name_words(name) in wanted or bare_words(name) in wanted for name in (entity.label, *entity.aliases))
+def _words_of(entity: Entity) -> set[tuple[str, ...]]:
+    return {words for name in (entity.label, *entity.aliases) for words in (name_words(name), bare_words(name))}
 
 
 LABELS = (
@@ -339,10 +334,8 @@ class Gliner:
         try:
             self._model: Any = module.GLiNER.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
-            raise MissingModel(
-                f"GLiNER cannot load {where} ({type(error).__name__}: {error}).",
-                "Give a folder with a GLiNER model, or its name on the hub.",
-            ) from error
+            cause = f"GLiNER cannot load {where} ({type(error).__name__}: {error})."
+            raise MissingModel(cause, "Give a folder with a GLiNER model, or its name on the hub.") from error
 
     def read(self, text: str) -> tuple[Mention, ...]:
         try:
@@ -371,10 +364,8 @@ class Relik:
             with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
                 self._model: Any = module.Relik.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
-            raise MissingModel(
-                f"ReLiK cannot load {where} ({type(error).__name__}: {error}).",
-                "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub.",
-            ) from error
+            remedy = "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub."
+            raise MissingModel(f"ReLiK cannot load {where} ({type(error).__name__}: {error}).", remedy) from error
 
     def read(self, text: str) -> tuple[Mention, ...]:
         try:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import DEFAULT_MAX_FACTS
 
 Direction = Literal["both", "out", "in"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,12 @@ class Table:
     complete: bool = True
 
 
-DEFAULT_MAX_FACTS = 200
+def half_of_each(outward: Sequence[T], inward: Sequence[T], limit: int) -> list[T]:
+    """Return at most `limit` items, half of each direction if both have more."""
+    taken = outward[: max(limit - len(inward), (limit + 1) // 2)]
+    return [*taken, *inward[: limit - len(taken)]]
+
+
 DEFAULT_TIMEOUT_S = 10.0
 
 

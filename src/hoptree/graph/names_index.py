@@ -17,9 +17,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from math import log
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import tantivy
 
@@ -74,7 +75,7 @@ class NameIndex:
             self._index = tantivy.Index.open(str(folder))
             self._searcher = self._index.searcher()
             self._schema = self._index.schema
-        self._rarity: dict[str, float] = {}
+        self.rarity = lru_cache(100_000)(partial(_rarity, self._searcher))
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
@@ -82,16 +83,6 @@ class NameIndex:
     def knows(self, word: str) -> bool:
         """Whether any name has this word."""
         return bool(self._searcher.doc_freq("words", word))
-
-    def rarity(self, word: str) -> float:
-        """Return the inverse document frequency of a word."""
-        known = self._rarity.get(word)
-        if known is None:
-            if len(self._rarity) > 100_000:
-                self._rarity.clear()
-            count = self._searcher.doc_freq("words", word)
-            known = self._rarity[word] = log(1 + (len(self) + 1) / (count + 0.5))
-        return known
 
     def exact_name(self, words: Sequence[str]) -> list[Hit]:
         """Return the entities with exactly this name."""
@@ -118,12 +109,13 @@ class NameIndex:
     def _hits(self, query: tantivy.Query, most: int) -> list[Hit]:
         with _errors(self._folder):
             hits = self._searcher.search(query, most, count=False).hits
-            return [_read(self._searcher.doc(address).get_first("record")) for _, address in hits]
+            records: list[Any] = [self._searcher.doc(address).get_first("record") for _, address in hits]
+            return [(row[0], tuple(row[1].split())) for row in (json.loads(bytes(record)) for record in records)]
 
 
-def _read(record: object) -> Hit:
-    identifier, words = json.loads(bytes(record))  # type: ignore[call-overload]
-    return identifier, tuple(words.split())
+def _rarity(searcher: tantivy.Searcher, word: str) -> float:
+    """Return the inverse document frequency of a word."""
+    return log(1 + (searcher.num_docs + 1) / (searcher.doc_freq("words", word) + 0.5))
 
 
 def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
@@ -146,10 +138,8 @@ def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = l
 
 
 def _unwritable(place: Path, error: Exception) -> GraphUnavailable:
-    return GraphUnavailable(
-        f"The index of names cannot be written to {place}: {error}.",
-        "Free some space, or let the folder be written to, and run the same command.",
-    )
+    cause = f"The index of names cannot be written to {place}: {error}."
+    return GraphUnavailable(cause, "Free some space, or let the folder be written to, and run the same command.")
 
 
 def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:
@@ -160,7 +150,9 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
         (part / _COMPLETE_FILE).write_text("{}\n")
         # A process that still has an older graph open must not take the newer one's names away.
         if place == graph.folder and graph.is_current():
-            _sweep(place, part)
+            older = (path for path in place.glob("names-*") if not path.name.startswith(name))
+            for path in older:  # or interrupted builds; processes that have them open keep them
+                shutil.rmtree(path, ignore_errors=True)
         part.chmod(0o755)
         with suppress(OSError):
             part.rename(place / name)
@@ -172,13 +164,6 @@ def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return place / name
-
-
-def _sweep(place: Path, part: Path) -> None:
-    """Remove indexes of older generations and interrupted builds; processes that have them open keep them."""
-    for path in place.glob("names-*"):
-        if path != part and not path.name.startswith(part.name.partition(".")[0]):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable[[int], None]) -> None:

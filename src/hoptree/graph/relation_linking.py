@@ -171,17 +171,13 @@ def relations_of(around: Neighbourhood, known: Mapping[str, Property] | None = N
     for fact in around.facts:
         outward = fact.subject.id == around.entity.id
         key = (fact.relation.id, outward)
-        relation = relations.get(key) or _relation(fact.relation.id, fact.relation.text, known, outward)
+        if (relation := relations.get(key)) is None:
+            listed = (known or {}).get(fact.relation.id, Property("", ""))
+            relation = Relation(fact.relation.id, fact.relation.text, listed.aliases, listed.description, outward)
         value = (fact.object if outward else fact.subject).text
         values = relation.values if len(relation.values) >= _MAX_VALUES else (*relation.values, value)
         relations[key] = replace(relation, facts=relation.facts + 1, values=values)
     return tuple(sorted(relations.values(), key=lambda relation: (relation.label, relation.id, not relation.outward)))
-
-
-def _relation(identifier: str, label: str, known: Mapping[str, Property] | None, outward: bool) -> Relation:
-    listed = (known or {}).get(identifier)
-    aliases, description = (listed.aliases, listed.description) if listed else ((), "")
-    return Relation(identifier, label, aliases, description, outward)
 
 
 def relations_in(properties: Iterable[Property]) -> tuple[Relation, ...]:

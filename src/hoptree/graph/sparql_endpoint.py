@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import QueryTooLong
+from hoptree.core.errors import GraphError, QueryTooLong
 from hoptree.core.public_http import MAX_AGE_DAYS
+from hoptree.core.values import DEFAULT_MAX_FACTS
+from hoptree.graph import sparql as queries
+from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,
     Direction,
     Entity,
@@ -21,33 +23,85 @@ from hoptree.graph.facts import (
     Table,
     Term,
     Value,
+    half_of_each,
     render_literal,
     render_time,
 )
-from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
-from hoptree.graph.sparql_queries import (
-    COUNT_QUERY,
-    Dialect,
-    KnownLabels,
-    LabelLookup,
-    entities_query,
-    facts_query,
-    is_iri,
-    label_carrier,
-    limit_rows,
-    names_query,
-    property_query,
-)
-from hoptree.graph.vocabulary import (
-    WIKIBASE,
-    entity_id,
-    entity_iri,
-    predicate_role,
-    property_id,
-    property_iri,
-    readable_name,
-)
+from hoptree.graph.sparql import Cell, Results, SparqlClient, TimeBudget
 from hoptree.text.names import LANGUAGES, best_name, fold
+
+_LABELS_PER_QUERY = 150
+_MAX_NAMES_PER_ENTITY = 20
+_MAX_CACHED_LABELS = 50_000
+_FILE_ENDINGS = (".jpg", ".png", ".svg", ".html")
+
+
+class KnownLabels:
+    """Labels of some IRIs, independent of the cache."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+
+    def text(self, iri: str) -> str:
+        """Return the label, or a name made of the IRI."""
+        return self._labels.get(iri) or vocab.readable_name(vocab.entity_id(iri))
+
+    def entity(self, iri: str) -> Term:
+        """Return a subject or object; what no query can name has no id."""
+        return Term(vocab.entity_id(iri), self.text(iri)) if queries.is_iri(iri) else Term("", iri)
+
+    def property(self, iri: str) -> Term:
+        return Term(vocab.property_id(iri), self.text(label_carrier(iri)))
+
+
+def label_carrier(predicate: str) -> str:
+    """Return the IRI with the names of a property, by any of its IRIs."""
+    try:
+        return vocab.property_entity(vocab.property_id(predicate))
+    except GraphError:
+        return predicate
+
+
+class LabelLookup:
+    """Looks up labels in the given order of languages, with a cache."""
+
+    def __init__(self, client: SparqlClient, languages: tuple[str, ...], dialect: queries.Dialect) -> None:
+        self._client, self._languages, self._dialect = client, languages, dialect
+        self._known: dict[str, str] = {}
+
+    async def of(self, iris: Iterable[str], budget: TimeBudget) -> KnownLabels:
+        """Return labels, fetching those that are not cached."""
+        wanted = list(dict.fromkeys(iri for iri in iris if self._askable(iri)))
+        labels = {iri: self._known[iri] for iri in wanted if iri in self._known}
+        missing = [iri for iri in wanted if iri not in labels]
+        for start in range(0, len(missing), _LABELS_PER_QUERY):
+            labels |= await self._fetch(missing[start : start + _LABELS_PER_QUERY], budget)
+        return KnownLabels(labels)
+
+    def known(self, iris: Iterable[str]) -> KnownLabels:
+        """Return cached labels only."""
+        return KnownLabels({iri: self._known[iri] for iri in iris if iri in self._known})
+
+    async def _fetch(self, iris: list[str], budget: TimeBudget) -> dict[str, str]:
+        max_rows = len(iris) * _MAX_NAMES_PER_ENTITY
+        query = queries.names_query(iris, self._languages, all_names=False, limit=max_rows)
+        results = await self._client.ask(query, budget, max_rows)
+        names_by_iri: dict[str, list[tuple[str, str]]] = {iri: [] for iri in iris}
+        for row in results.rows:
+            if "name" in row and "e" in row and row["e"].iri in names_by_iri:
+                names_by_iri[row["e"].iri].append((row["name"].text, row["name"].language))
+        labels = {iri: best_name(names, self._languages) for iri, names in names_by_iri.items()}
+        if len(self._known) > _MAX_CACHED_LABELS:
+            self._known.clear()
+        self._known |= labels
+        return labels
+
+    def _askable(self, iri: str) -> bool:
+        """Whether an IRI may have a label: web addresses and files have none."""
+        if self._dialect == "wikidata":
+            return iri.startswith(vocab.WIKIDATA) and queries.is_iri(iri)
+        return queries.is_iri(iri) and not iri.lower().endswith(_FILE_ENDINGS)
+
 
 _TIME_TYPES = ("dateTime", "date", "gYear", "gYearMonth")
 _UNIT_ONE = "Q199"
@@ -98,7 +152,7 @@ def _read_statements(rows: Iterable[_Row], relation: str, *, outward: bool, but:
     for number, row in enumerate(rows):
         predicate = row["p"].iri if "p" in row else relation
         other = row.get("v" if outward else "s")
-        if predicate_role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
+        if vocab.predicate_role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
             continue
         key = row["st"].iri if "st" in row else number
         known = statements.setdefault(key, _Statement(outward, predicate, _written(row, other, "precision", "unit")))
@@ -121,19 +175,12 @@ def _term(value: _Written, labels: KnownLabels) -> Term:
     if value.precision.isdecimal() and len(value.precision) < 3 and kind in _TIME_TYPES:
         return Term("", render_time(cell.text, int(value.precision), astronomical=True))
     text = render_literal(cell.text, cell.datatype)
-    return Term("", f"{text} {labels.text(value.unit)}" if value.unit and entity_id(value.unit) != _UNIT_ONE else text)
-
-
-def _half_each(statements: Sequence[_Statement], limit: int) -> list[_Statement]:
-    """Return at most `limit` statements, half of each direction if both have more."""
-    out = [statement for statement in statements if statement.outward]
-    into = [statement for statement in statements if not statement.outward]
-    taken = out[: max(limit - len(into), (limit + 1) // 2)]
-    return [*taken, *into[: limit - len(taken)]]
+    return Term(
+        "", f"{text} {labels.text(value.unit)}" if value.unit and vocab.entity_id(value.unit) != _UNIT_ONE else text
+    )
 
 
 WIKIDATA_URL = "https://query.wikidata.org/sparql"
-_MAX_NAMES_PER_ENTITY = 20
 
 
 class SparqlEndpoint:
@@ -151,13 +198,13 @@ class SparqlEndpoint:
         self,
         client: SparqlClient,
         *,
-        dialect: Dialect | None = None,
+        dialect: queries.Dialect | None = None,
         languages: tuple[str, ...] = (),
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._client, self._seconds = client, seconds
         host = urlsplit(client.shown).hostname or ""
-        self._dialect: Dialect = dialect or ("wikidata" if host.endswith("wikidata.org") else "rdf")
+        self._dialect: queries.Dialect = dialect or ("wikidata" if host.endswith("wikidata.org") else "rdf")
         self._languages = languages or LANGUAGES
         self.identity = f"sparql:{client.shown}"
         self._labels = LabelLookup(client, self._languages, self._dialect)
@@ -171,48 +218,50 @@ class SparqlEndpoint:
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        limit, budget, here = max(1, limit), TimeBudget(seconds), entity_iri(entity)
-        predicate = property_iri(relation) if relation else ""
-        statements: list[_Statement] = []
+        limit, budget, here = max(1, limit), TimeBudget(seconds), vocab.entity_iri(entity)
+        predicate = vocab.property_iri(relation) if relation else ""
+        found: dict[Direction, list[_Statement]] = {"out": [], "in": []}
         complete = True
         sides: tuple[Direction, ...] = ("out", "in") if direction == "both" else (direction,)
         for side in sides:
-            query = facts_query(entity, relation, side, self._dialect, limit + 1)
+            query = queries.facts_query(entity, relation, side, self._dialect, limit + 1)
             rows = (await self._client.ask(query, budget, 10 * (limit + 1))).rows
             sources = {row["st"].iri if "st" in row else str(row) for row in rows}
             complete = complete and len(sources) <= limit and len(rows) < 10 * (limit + 1)
             # A fact about the entity itself comes from both sides.
             known = here if side == "in" and direction == "both" else ""
-            statements += _read_statements(rows, predicate, outward=side == "out", but=known)
-        kept = _half_each(statements, limit)
+            found[side] = _read_statements(rows, predicate, outward=side == "out", but=known)
+        kept = half_of_each(found["out"], found["in"], limit)
         labels = await self._labels.of([here, *(iri for statement in kept for iri in statement.iris())], budget)
         here_term = Term(entity, labels.text(here))
         facts = [statement.fact(here_term, labels, self._client.shown) for statement in kept]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
-        return Neighbourhood(Entity(entity, here_term.text), tuple(facts), complete and len(kept) == len(statements))
+        return Neighbourhood(
+            Entity(entity, here_term.text), tuple(facts), complete and len(kept) == sum(map(len, found.values()))
+        )
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         name = " ".join(name.split())
         if not name or limit < 1:
             return ()
-        query = entities_query(name, self._languages, self._dialect, limit * 3)
+        query = queries.entities_query(name, self._languages, self._dialect, limit * 3)
         budget = TimeBudget(self._seconds)
         results = await self._client.ask(query, budget, limit * 3)
         by_label = {row["e"].iri: row.get("how", Cell()).text != "1" for row in reversed(results.rows) if "e" in row}
-        named = await self._entities_of([iri for iri in by_label if is_iri(iri)], budget)
-        named.sort(key=lambda entity: (not by_label.get(entity_iri(entity.id), False), len(entity.id), entity.id))
+        named = await self._entities_of([iri for iri in by_label if queries.is_iri(iri)], budget)
+        named.sort(key=lambda entity: (not by_label.get(vocab.entity_iri(entity.id), False), len(entity.id), entity.id))
         return tuple(sorted(named, key=lambda entity: fold(entity.label) != fold(name))[:limit])
 
     async def entity(self, identifier: str) -> Entity | None:
-        entities = await self._entities_of([entity_iri(identifier)], TimeBudget(self._seconds))
-        unnamed = readable_name(identifier)
+        entities = await self._entities_of([vocab.entity_iri(identifier)], TimeBudget(self._seconds))
+        unnamed = vocab.readable_name(identifier)
         return next((entity for entity in entities if entity.aliases or entity.label != unnamed), None)
 
     async def _entities_of(self, iris: list[str], budget: TimeBudget) -> list[Entity]:
         if not iris:
             return []
         max_rows = len(iris) * _MAX_NAMES_PER_ENTITY * 5
-        query = names_query(iris, self._languages, all_names=True, limit=max_rows, dialect=self._dialect)
+        query = queries.names_query(iris, self._languages, all_names=True, limit=max_rows, dialect=self._dialect)
         results = await self._client.ask(query, budget, max_rows)
         return [self._entity(iri, results) for iri in iris]
 
@@ -221,37 +270,39 @@ class SparqlEndpoint:
         for row in results.rows:
             if row.get("e", Cell()).iri == iri and "name" in row:
                 names.get(row.get("how", Cell()).text, []).append((row["name"].text, row["name"].language))
-        label = best_name(names["0"], self._languages) or readable_name(entity_id(iri))
+        label = best_name(names["0"], self._languages) or vocab.readable_name(vocab.entity_id(iri))
         others = tuple(dict.fromkeys(name for name, _ in (*names["0"], *names["1"]) if name != label))
         description, page = (best_name(names[how], self._languages) for how in "23")
-        return Entity(entity_id(iri), label, others, description, page)
+        return Entity(vocab.entity_id(iri), label, others, description, page)
 
     async def label(self, identifier: str) -> str:
-        iri = entity_iri(identifier)
+        iri = vocab.entity_iri(identifier)
         return (await self._labels.of([iri], TimeBudget(self._seconds))).text(iri)
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        query = property_query(self._languages, self._dialect, limit * 2)
+        query = queries.property_query(self._languages, self._dialect, limit * 2)
         budget = TimeBudget(6 * DEFAULT_TIMEOUT_S)
         results = await self._client.ask(query, budget, limit * 2)
         names: dict[str, list[tuple[str, str]]] = {}
         kinds: dict[str, str] = {}
         for row in results.rows:
             iri = row.get("e", Cell()).iri
-            if iri and (self._dialect == "wikidata" or predicate_role(iri) == "fact"):
+            if iri and (self._dialect == "wikidata" or vocab.predicate_role(iri) == "fact"):
                 name = row.get("name")
                 names.setdefault(iri, []).extend([(name.text, name.language)] if name else [])
-                kinds[iri] = row.get("kind", Cell()).iri.removeprefix(WIKIBASE)
+                kinds[iri] = row.get("kind", Cell()).iri.removeprefix(vocab.WIKIBASE)
         labels = await self._labels.of(names if self._dialect == "rdf" else (), budget)
         return tuple(
-            Property(property_id(iri), best_name(spellings, self._languages) or labels.text(iri), datatype=kinds[iri])
+            Property(
+                vocab.property_id(iri), best_name(spellings, self._languages) or labels.text(iri), datatype=kinds[iri]
+            )
             for iri, spellings in list(names.items())[:limit]
         )
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         """Run a query; if no time is left for labels, names are made of the ids."""
         budget = TimeBudget(seconds)
-        results = await self._client.ask(limit_rows(sparql, limit + 1), budget, limit + 1)
+        results = await self._client.ask(queries.limit_rows(sparql, limit + 1), budget, limit + 1)
         kept = results.rows[:limit]
         iris = [cell.iri for row in kept for cell in row.values() if cell.iri]
         try:
@@ -264,7 +315,7 @@ class SparqlEndpoint:
     async def stats(self) -> Stats:
         details = {"endpoint": self._client.shown, "dialect": self._dialect}
         try:
-            results = await self._client.ask(COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
+            results = await self._client.ask(queries.COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
             details["triples"] = (
                 render_literal(results.rows[0]["n"].text, results.rows[0]["n"].datatype) if results.rows else ""
             )

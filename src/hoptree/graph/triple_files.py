@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -36,15 +35,22 @@ def read_ntriples(
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     rest = iter(lines)
     while block := list(islice(rest, _LINES_PER_BLOCK)):
-        try:
-            text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block)
-            yield from _parse(text, form, scope)
-        except (SyntaxError, ValueError):
-            for number, line in block:
-                try:
-                    yield from _parse(line, form, scope)
-                except (SyntaxError, ValueError) as error:
-                    broken.line(number, name, _reason(error))
+        yield from _parse_block(b"", block, form, name, broken, scope)
+
+
+def _parse_block(
+    header: bytes, block: list[Line], form: ox.RdfFormat, name: str, broken: BrokenPlaces, scope: str
+) -> Iterator[Triple]:
+    """Yield the triples of lines or statements behind a header: all at once, or one by one where that fails."""
+    try:
+        text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block)
+        yield from _parse(header + text, form, scope)
+    except (SyntaxError, ValueError):
+        for number, line in block:
+            try:
+                yield from _parse(header + line, form, scope)
+            except (SyntaxError, ValueError) as error:
+                broken.line(number, name, _reason(error))
 
 
 def _parse(text: bytes, form: ox.RdfFormat, scope: str) -> list[Triple]:
@@ -135,18 +141,16 @@ _TOKEN = re.compile(
 )
 _ENDS = {b'"""': re.compile(rb'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)}
 _ENDS[b"'''"] = re.compile(rb"(?:[^'\\]|\\.|'(?!''))*'''", re.DOTALL)
+_DIRECTIVE_CHARS = 64
 _SPARQL_DIRECTIVE = re.compile(rb"\s*(?:prefix|base)(?=[\s<])", re.IGNORECASE)
 _DIRECTIVE = re.compile(rb"\s*@?(?:prefix|base)(?=[\s<])", re.IGNORECASE)
-_DIRECTIVE_CHARS = 64
 
 
-@dataclass(slots=True)
 class _Scan:
     """The statement that is being collected: first line, text, and the quotes of an open string."""
 
-    number: int = 0
-    text: bytearray = field(default_factory=bytearray)
-    quotes: bytes = b""
+    def __init__(self) -> None:
+        self.begin()
 
     def begin(self) -> None:
         self.number, self.text, self.quotes = 0, bytearray(), b""
@@ -182,62 +186,39 @@ def _cut(scan: _Scan, number: int, line: bytes) -> Iterator[tuple[int, bytes]]:
         elif token.lastgroup == "comment":
             scan.text += line[start : token.start()]
             start = place
-        elif token.lastgroup == "end" or (token.lastgroup == "iri" and _directive(scan, line[start:place])):
-            text = bytes(scan.text) + line[start:place]
-            yield scan.number or number, text
-            scan.begin()
-            start = place
+        elif token.lastgroup in ("end", "iri"):
+            beginning = bytes(scan.text[:_DIRECTIVE_CHARS]) + line[start:place][:_DIRECTIVE_CHARS]
+            # A SPARQL directive ends without a full stop.
+            if token.lastgroup == "end" or _SPARQL_DIRECTIVE.match(beginning):
+                yield scan.number or number, bytes(scan.text) + line[start:place]
+                scan.begin()
+                start = place
     left = line[start:]
     if scan.text or left.strip():
         scan.number = scan.number or number
         scan.text += left
 
 
-def _directive(scan: _Scan, text: bytes) -> bool:
-    """Whether this is a SPARQL directive, which ends without a full stop."""
-    beginning = bytes(scan.text[:_DIRECTIVE_CHARS]) + text[:_DIRECTIVE_CHARS]
-    return _SPARQL_DIRECTIVE.match(beginning) is not None
-
-
 def read_turtle(lines: Iterable[Line], name: str, broken: BrokenPlaces, *, scope: str = "") -> Iterator[Triple]:
     """Yield the triples of Turtle lines; `scope` is as in `read_ntriples`."""
-    header, scope = b"", scope or name
-    block: list[tuple[int, bytes]] = []
+    header, form, scope = b"", ox.RdfFormat.TURTLE, scope or name
+    block: list[Line] = []
     for number, text in statements(lines, name, broken):
-        if _DIRECTIVE.match(text):
-            yield from _parse_block(header, block, name, broken, scope)
+        is_directive = _DIRECTIVE.match(text) is not None
+        if not is_directive:
+            block.append((number, text))
+        if is_directive or len(block) >= _STATEMENTS_PER_BLOCK:
+            yield from _parse_block(header, block, form, name, broken, scope)
             block = []
-            header = _add_directive(header, number, text, name, broken)
-            continue
-        block.append((number, text))
-        if len(block) >= _STATEMENTS_PER_BLOCK:
-            yield from _parse_block(header, block, name, broken, scope)
-            block = []
-    yield from _parse_block(header, block, name, broken, scope)
-
-
-def _add_directive(header: bytes, number: int, text: bytes, name: str, broken: BrokenPlaces) -> bytes:
-    try:
-        list(ox.parse(header + text, format=ox.RdfFormat.TURTLE))
-    except (SyntaxError, ValueError) as error:
-        broken.line(number, name, _reason(error))
-        return header
-    return header if text.strip() in header.split(b"\n") else header + text.strip() + b"\n"
-
-
-def _parse_block(
-    header: bytes, block: list[tuple[int, bytes]], name: str, broken: BrokenPlaces, scope: str
-) -> Iterator[Triple]:
-    if not block:
-        return
-    try:
-        yield from _parse(header + b"\n".join(text for _, text in block), ox.RdfFormat.TURTLE, scope)
-    except (SyntaxError, ValueError):
-        for number, text in block:
+        if is_directive:
             try:
-                yield from _parse(header + text, ox.RdfFormat.TURTLE, scope)
+                list(ox.parse(header + text, format=form))
             except (SyntaxError, ValueError) as error:
                 broken.line(number, name, _reason(error))
+                continue
+            if text.strip() not in header.split(b"\n"):
+                header += text.strip() + b"\n"
+    yield from _parse_block(header, block, form, name, broken, scope)
 
 
 Form = Literal["nt", "nq", "ttl", "tsv", "jsonl"]
@@ -263,10 +244,8 @@ def form_of(path: Path, given: str = "") -> Form:
         return known[known.index(given)]
     endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".bz2")]
     if not endings or endings[-1] not in _ENDINGS:
-        raise GraphError(
-            f"The name of {path.name} does not tell its form.",
-            "Name it .nt, .nq, .ttl, .tsv or .jsonl (.gz and .bz2 behind that), or give --form.",
-        )
+        cause = f"The name of {path.name} does not tell its form."
+        raise GraphError(cause, "Name it .nt, .nq, .ttl, .tsv or .jsonl (.gz and .bz2 behind that), or give --form.")
     return _ENDINGS[endings[-1]]
 
 

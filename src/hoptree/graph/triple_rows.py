@@ -15,20 +15,9 @@ from typing import Any
 
 from hoptree.core.errors import GraphError
 from hoptree.corpus.files import CountedFile
+from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import QUANTITY, TIME
 from hoptree.graph.oxigraph import Node, Object, Triple, ox
-from hoptree.graph.vocabulary import (
-    ALIAS,
-    DATATYPE,
-    DESCRIPTION,
-    LABEL,
-    WIKIDATA,
-    entity_iri,
-    name_id,
-    property_entity,
-    property_iri,
-    step_iri,
-)
 
 FIELDS = {
     "s": ("s", "subject", "head", "h"),
@@ -74,17 +63,17 @@ class RowReader:
 
     def _names(self, row: Mapping[str, Any]) -> Iterator[Triple]:
         identifier = _text(row["id"])
-        node = ox.NamedNode(entity_iri(identifier))
+        node = ox.NamedNode(vocab.entity_iri(identifier))
         if label := _text(row.get("label") or ""):
-            yield node, _node(LABEL), ox.Literal(label), ()
+            yield node, _node(vocab.LABEL), ox.Literal(label), ()
         aliases = row.get("aliases") or []
         for alias in aliases if isinstance(aliases, list) else [aliases]:
-            yield node, _node(ALIAS), ox.Literal(_text(alias)), ()
+            yield node, _node(vocab.ALIAS), ox.Literal(_text(alias)), ()
         if description := _text(row.get("description") or ""):
-            yield node, _node(DESCRIPTION), ox.Literal(description), ()
+            yield node, _node(vocab.DESCRIPTION), ox.Literal(description), ()
         if datatype := _text(row.get("datatype") or ""):
             self._datatypes[identifier] = datatype
-            yield node, _node(DATATYPE), ox.Literal(datatype), ()
+            yield node, _node(vocab.DATATYPE), ox.Literal(datatype), ()
 
     def _fact(self, row: Mapping[str, Any]) -> Iterator[Triple]:
         parts = {name: _first(row, FIELDS[name]) for name in ("s", "p", "o")}
@@ -92,13 +81,15 @@ class RowReader:
         missing = [name for name in parts if parts[name] in (None, "") and not ids[name]]
         if missing:
             raise InvalidRow(f"it has no {' and no '.join(missing)}")
-        sources = _sources(_first(row, FIELDS["src"]))
-        subject, labels = _entity(parts["s"], ids["s"], LABEL)
+        given = _first(row, FIELDS["src"])
+        several = given if isinstance(given, list) else [given]
+        sources = tuple(sorted({text for item in several if item is not None and (text := _text(item))}))
+        subject, labels = _entity(parts["s"], ids["s"], vocab.LABEL)
         identifier, names = _property(parts["p"], ids["p"])
         value, more = self._value(parts["o"], ids["o"], self._datatypes.get(identifier, ""))
         for node, predicate, name in (*labels, *names, *more):
             yield node, _node(predicate), ox.Literal(name), sources
-        yield subject, _node(property_iri(identifier)), value, sources
+        yield subject, _node(vocab.property_iri(identifier)), value, sources
         if row.get("qualifiers"):
             yield from self._qualified(subject, identifier, value, row["qualifiers"], sources)
 
@@ -110,15 +101,15 @@ class RowReader:
             raise InvalidRow("its qualifiers are no pairs")
         digest = hashlib.sha256(repr((str(subject), identifier, str(value), pairs)).encode("utf-8", "replace"))
         statement = _node(f"urn:hoptree:statement:{digest.hexdigest()[:32]}")
-        yield subject, _node(step_iri("claim", identifier)), statement, sources
-        yield statement, _node(step_iri("value", identifier)), value, sources
+        yield subject, _node(vocab.step_iri("claim", identifier)), statement, sources
+        yield statement, _node(vocab.step_iri("value", identifier)), value, sources
         for name, values in pairs:
             of, names = _property(name, "")
             for item in values if isinstance(values, list) else [values]:
                 qualifier, more = self._value(item, "", self._datatypes.get(of, ""))
                 for node, predicate, text in (*names, *more):
                     yield node, _node(predicate), ox.Literal(text), sources
-                yield statement, _node(step_iri("qualifier", of)), qualifier, sources
+                yield statement, _node(vocab.step_iri("qualifier", of)), qualifier, sources
 
     def _value(self, value: Any, identifier: Any, datatype: str) -> tuple[Object, list[tuple[Node, str, str]]]:
         """Return the object of a fact, and its names."""
@@ -126,14 +117,12 @@ class RowReader:
             return _wikidata_value(value)
         if isinstance(value, bool | int | float) and not identifier:
             return ox.Literal(value), []
-        literal = datatype not in _ENTITY_KINDS if datatype else isinstance(value, str) and _looks_literal(value)
+        literal = datatype not in _ENTITY_KINDS
+        if not datatype:
+            literal = isinstance(value, str) and bool(len(value) > _MAX_NAME_CHARS or _LITERAL.fullmatch(value.strip()))
         if not identifier and literal and not _ID.fullmatch(_text(value)):
             return ox.Literal(_text(value)), []
-        return _entity(value, identifier, ALIAS)
-
-
-def _looks_literal(text: str) -> bool:
-    return len(text) > _MAX_NAME_CHARS or _LITERAL.fullmatch(text.strip()) is not None
+        return _entity(value, identifier, vocab.ALIAS)
 
 
 def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, str, str]]]:
@@ -142,11 +131,11 @@ def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, 
         precision = f"/{int(inner['precision'])}" if "precision" in inner else ""
         return ox.Literal(_text(inner["time"]) + precision, datatype=_node(TIME)), []
     if "amount" in inner:
-        unit = _text(inner.get("unit") or "").removeprefix(WIKIDATA).replace(" ", "_")
+        unit = _text(inner.get("unit") or "").removeprefix(vocab.WIKIDATA).replace(" ", "_")
         unit = "" if unit == "1" else unit
         return ox.Literal(f"{_text(inner['amount'])} {unit}".rstrip(), datatype=_node(QUANTITY)), []
     if "id" in inner:
-        return _entity(inner.get("label", ""), inner["id"], ALIAS)
+        return _entity(inner.get("label", ""), inner["id"], vocab.ALIAS)
     if "text" in inner:
         return ox.Literal(_text(inner["text"]), language=_text(inner.get("language") or "mul")), []
     raise InvalidRow("its object is of no known kind")
@@ -161,10 +150,10 @@ def _entity(name_value: Any, identifier: Any, predicate: str) -> tuple[Node, lis
     if not identifier:
         bracketed = _BRACKETED.fullmatch(name)
         if bracketed or _ID.fullmatch(name):
-            return _node(bracketed[1] if bracketed else entity_iri(name)), []
-        node = _node(entity_iri(name_id(name)))
-        return node, [(node, LABEL, " ".join(name.split()))]
-    node = _node(entity_iri(_text(identifier)))
+            return _node(bracketed[1] if bracketed else vocab.entity_iri(name)), []
+        node = _node(vocab.entity_iri(vocab.name_id(name)))
+        return node, [(node, vocab.LABEL, " ".join(name.split()))]
+    node = _node(vocab.entity_iri(_text(identifier)))
     return node, [(node, predicate, name)] if name else []
 
 
@@ -172,16 +161,11 @@ def _property(name_value: Any, identifier: Any) -> tuple[str, list[tuple[Node, s
     name = _text(name_value) if name_value not in (None, "") else ""
     if identifier:
         property_id = _text(identifier)
-        return property_id, [(_node(property_entity(property_id)), LABEL, name)] if name else []
+        return property_id, [(_node(vocab.property_entity(property_id)), vocab.LABEL, name)] if name else []
     bracketed = _BRACKETED.fullmatch(name)
     if bracketed or _ID.fullmatch(name):
         return bracketed[1] if bracketed else name, []
-    return name_id(name), []
-
-
-def _sources(given: Any) -> tuple[str, ...]:
-    several = given if isinstance(given, list) else [given]
-    return tuple(sorted({text for item in several if item is not None and (text := _text(item))}))
+    return vocab.name_id(name), []
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -219,10 +203,8 @@ class BrokenPlaces:
             return
         if self.limit <= 0:
             raise GraphError(sentence, "Mend or remove it, or load with --skip-broken N to pass over N places.")
-        raise GraphError(
-            f"More than {self.limit:,} places of the files cannot be read. The last one: {sentence}",
-            f"Mend them, or load with --skip-broken {self.limit * 10} to pass over more.",
-        )
+        cause = f"More than {self.limit:,} places of the files cannot be read. The last one: {sentence}"
+        raise GraphError(cause, f"Mend them, or load with --skip-broken {self.limit * 10} to pass over more.")
 
 
 Line = tuple[int, bytes]

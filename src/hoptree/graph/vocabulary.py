@@ -68,8 +68,10 @@ def predicate_role(predicate: str) -> Role:
         return "alias"
     if predicate in DESCRIPTIONS:
         return "description"
+    if predicate.startswith(_PROPERTY):
+        return "fact"
     if predicate.startswith("urn:hoptree:"):
-        return _own_role(predicate)
+        return next((step for step in _STEPS if predicate.startswith(f"urn:hoptree:{step}:")), "own")
     if predicate in _BOOKKEEPING or predicate.startswith(WIKIBASE):
         return "bookkeeping"
     if not predicate.startswith(_CLAIMS) or predicate.startswith(_DIRECT):
@@ -78,12 +80,6 @@ def predicate_role(predicate: str) -> Role:
     return next(
         (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(rest.removeprefix(prefix))), "bookkeeping"
     )
-
-
-def _own_role(predicate: str) -> Role:
-    if predicate.startswith(_PROPERTY):
-        return "fact"
-    return next((step for step in _STEPS if predicate.startswith(f"urn:hoptree:{step}:")), "own")
 
 
 def name_id(name: str) -> str:

@@ -15,8 +15,7 @@ from hoptree.engine.registry import Method, find_method
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import Listener
 from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, quote, readable_ids
-from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds

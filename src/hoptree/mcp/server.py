@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import hmac
 import inspect
 import json
@@ -21,26 +20,14 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, StringConstraints, ValidationError
 
 from hoptree import __version__
-from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, public_error, redact, redact_keys
+from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, closest, public_error, redact, redact_keys
 from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
-from hoptree.mcp.responses import (
-    AnswerReply,
-    ClaimReply,
-    PlanReply,
-    SearchReply,
-    check_claim,
-    plan_question,
-    render_answer,
-    render_claim,
-    render_plan,
-    render_search,
-    search_passages,
-)
+from hoptree.mcp import responses
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
@@ -107,8 +94,8 @@ class _Server(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         known = next((tool.input_schema["properties"] for tool in await self.list_tools() if tool.name == name), None)
         if known is not None and (unknown := next((given for given in arguments if given not in known), None)):
-            close = difflib.get_close_matches(unknown[:_MAX_NAME_CHARS], known, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"It takes {', '.join(known)}."
+            close = closest(unknown[:_MAX_NAME_CHARS], known)
+            hint = f"Did you mean {close}?" if close else f"It takes {', '.join(known)}."
             raise ToolError(f"{name} takes no {unknown[:_MAX_NAME_CHARS]}. {hint}")
         try:
             return await super().call_tool(name, arguments, context)
@@ -127,7 +114,7 @@ class _Tools:
         self._outside = outside
         self._free = MAX_CALLS
 
-    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, AnswerReply]:
+    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.AnswerReply]:
         """Answer a question that needs several facts joined together, from documents and the model's own knowledge.
 
         Returns the answer, the tree of sub-questions with where each answer comes from, and the passages behind them.
@@ -135,38 +122,38 @@ class _Tools:
         """
         async with self._call(ctx) as listen:
             result = self._public(await _in_task(self._engine.ask(question, listeners=(listen,))))
-        return _reply(*render_answer(result, self._engine.model))
+        return _reply(*responses.render_answer(result, self._engine.model))
 
     async def search(
         self, query: QueryText, ctx: Context, k: PassageCount = 5
-    ) -> Annotated[CallToolResult, SearchReply]:
+    ) -> Annotated[CallToolResult, responses.SearchReply]:
         """Find the best passages of the corpus for a query, without asking any model."""
         async with self._call(ctx) as listen:
-            result, passages = await _in_task(search_passages(self._engine, query, k, (listen,)))
+            result, passages = await _in_task(responses.search_passages(self._engine, query, k, (listen,)))
             result = self._public(result)
-        return _reply(*render_search(result, passages, self._engine.model))
+        return _reply(*responses.render_search(result, passages, self._engine.model))
 
-    async def decompose(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, PlanReply]:
+    async def decompose(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.PlanReply]:
         """Split a question into simpler ones without answering them.
 
         #queryN in a sub-question stands for the answer of sub-question N, which has to be found before.
         """
         async with self._call(ctx) as listen:
-            result, nodes = await _in_task(plan_question(self._engine, question, (listen,)))
+            result, nodes = await _in_task(responses.plan_question(self._engine, question, (listen,)))
             result = self._public(result)
-        return _reply(*render_plan(result, nodes))
+        return _reply(*responses.render_plan(result, nodes))
 
     async def verify_claim(
         self, claim: ClaimText, ctx: Context, question: ClaimQuestion = ""
-    ) -> Annotated[CallToolResult, ClaimReply]:
+    ) -> Annotated[CallToolResult, responses.ClaimReply]:
         """Hold a claim against the documents: supported, refuted, or unknown, with the reason and what was cited.
 
         Unknown means that nothing found settles it. It does not mean that the claim is false.
         """
         async with self._call(ctx) as listen:
-            checked = await _in_task(check_claim(self._engine, claim, question, (listen,)))
+            checked = await _in_task(responses.check_claim(self._engine, claim, question, (listen,)))
             checked = replace(checked, result=self._public(checked.result))
-        return _reply(*render_claim(checked, self._engine.model))
+        return _reply(*responses.render_claim(checked, self._engine.model))
 
     @asynccontextmanager
     async def _call(self, ctx: Context) -> AsyncIterator[Listener]:
@@ -178,17 +165,14 @@ class _Tools:
             async with _reporting(ctx.report_progress, outside=self._outside) as listen:
                 yield listen
         except HoptreeError as error:
-            raise ToolError(self._message(error)) from error
+            if not self._outside:
+                raise ToolError(str(error)) from error
+            # Outside of this machine only what is public, with the rest in the log.
+            _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
+            cause, remedy = public_error(error, error.remedy)
+            raise ToolError(f"{cause} {remedy or ASK_OPERATOR}") from error
         finally:
             self._free += 1
-
-    def _message(self, error: HoptreeError) -> str:
-        """Return the text of an error; outside of this machine only what is public, with the rest in the log."""
-        if not self._outside:
-            return str(error)
-        _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
-        cause, remedy = public_error(error, error.remedy)
-        return f"{cause} {remedy or ASK_OPERATOR}"
 
     def _public(self, result: Result) -> Result:
         """Raise the failure of a result, or return it with warnings that the client may read."""
@@ -325,7 +309,11 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             f"{address.host} can be reached from other machines, and no key was set.",
             f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
         )
-    _check_key(key)
+    if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
+        raise ConfigError(  # it could be guessed, or not be sent
+            f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
+            f"Make one: export {KEY}=$(openssl rand -hex 32)",
+        )
     listening = listen(address.host, address.port, remedy="Choose another --http port or host.")
     async with engine:
         app: Any = open_server(engine, outside=True).streamable_http_app(
@@ -371,15 +359,6 @@ def _stop(server: Any) -> None:
     """Stop in order; called again, without waiting for anybody."""
     server.force_exit = server.should_exit
     server.should_exit = True
-
-
-def _check_key(key: str) -> None:
-    """Refuse a key that could be guessed, or not be sent."""
-    if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
-        raise ConfigError(
-            f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
-            f"Make one: export {KEY}=$(openssl rand -hex 32)",
-        )
 
 
 class _KeyGuard:

@@ -12,16 +12,15 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision
 from hoptree.engine.explain import shorten
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import Decisions, Explanation, method
 from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
 from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
-from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.text.parse import question_key, says_unknown
+from hoptree.text.parse_dialogue import SelfKnowledge, read_self_knowledge
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
-from hoptree.text.self_knowledge import SelfKnowledge, read_self_knowledge
 
 DepthRule = Literal["faithful", "prune"]
 

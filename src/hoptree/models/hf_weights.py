@@ -16,9 +16,10 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.core.lazy import import_optional
-from hoptree.models.adapters import NO_ADAPTER, PACKAGED, packaged_adapter, read_adapter
+from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, packaged_adapter, read_adapter
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
+from hoptree.models.model import first_line
 
 _WEIGHTS_SUFFIX = ".safetensors"
 # T5s have relative positions, the others learned ones.
@@ -88,11 +89,7 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
         return config.get("model_type") in _ENCODER_DECODER_TYPES
     if here and not _is_cached(source.name):
         raise MissingModel(f"{source.name} is not on this machine.", "Its first call takes it from the hub.")
-    transformers: Any = importlib.import_module("transformers")
-    reach = {"local_files_only": True} if here else _hub_options(source)
-    with _quiet(transformers), _loading(source.name):
-        config = transformers.AutoConfig.from_pretrained(source.name, **reach)
-        return bool(config.is_encoder_decoder)
+    return bool(_hub_config(source, {"local_files_only": True} if here else _hub_options(source)).is_encoder_decoder)
 
 
 def _is_cached(name: str) -> bool:
@@ -110,7 +107,7 @@ def weights_digest(source: Source) -> str:
         return file_digest(source.file)
     if source.folder is not None:
         return _folder_digest(source.folder)
-    return f"{source.name}@{_commit(source)}"
+    return f"{source.name}@{_hub_config(source, _hub_options(source))._commit_hash}"
 
 
 def _folder_digest(folder: Path) -> str:
@@ -128,11 +125,10 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _commit(source: Source) -> str:
+def _hub_config(source: Source, reach: dict[str, bool]) -> Any:
     transformers: Any = importlib.import_module("transformers")
-    reach = _hub_options(source)
     with _quiet(transformers), _loading(source.name):
-        return str(transformers.AutoConfig.from_pretrained(source.name, **reach)._commit_hash)
+        return transformers.AutoConfig.from_pretrained(source.name, **reach)
 
 
 def _hub_options(source: Source) -> dict[str, bool]:
@@ -140,7 +136,8 @@ def _hub_options(source: Source) -> dict[str, bool]:
     if source.file is not None or source.folder is not None:
         return {}
     hub: Any = importlib.import_module("huggingface_hub")
-    if _hub_answers(hub):
+    with contextlib.suppress(Exception):  # whatever keeps it from answering, in whichever library of HTTP it has
+        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
         return {}
     if not _is_cached(source.name):
         raise MissingModel(
@@ -151,22 +148,20 @@ def _hub_options(source: Source) -> dict[str, bool]:
     return {"local_files_only": True}
 
 
-def _hub_answers(hub: Any) -> bool:
-    try:
-        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
-    except Exception:  # whatever keeps it from answering, in whichever library of HTTP it has
-        return False
-    return True
-
-
-def find_adapter(name: str) -> Path | None:
-    """Return the folder or the GGUF file of a LoRA adapter, or that of hoptree-weights; None for none."""
+def find_adapter(name: str) -> Adapter | None:
+    """Return the LoRA adapter of a folder or a GGUF file, or that of hoptree-weights; None for none."""
     if name in ("", NO_ADAPTER):
         return None
     if name == PACKAGED:
-        return packaged_adapter().path
+        return packaged_adapter()
     path = Path(name).expanduser().resolve()
-    return read_adapter(path).path if path.suffix == ".gguf" else adapter_folder(name)
+    if path.suffix == ".gguf":
+        return read_adapter(path)
+    folder = adapter_folder(name)
+    parts = [hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
+    templates = (_read_card(folder) or {}).get("templates")
+    known = frozenset(map(str, templates)) if isinstance(templates, dict) else frozenset[str]()
+    return Adapter(folder, hashlib.sha256("".join(parts).encode()).hexdigest(), folder.name, templates=known)
 
 
 def adapter_folder(name: str) -> Path:
@@ -176,22 +171,6 @@ def adapter_folder(name: str) -> Path:
         if not (folder / file).is_file():
             raise ConfigError(f"{name} holds no {file}.", "Give the folder that peft saved an adapter in.")
     return folder
-
-
-def adapter_digest(adapter: Path) -> str:
-    if adapter.is_file():
-        return read_adapter(adapter).digest
-    parts = [hashlib.sha256((adapter / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
-
-
-def adapter_templates(adapter: Path) -> frozenset[str]:
-    """Return the prompts that an adapter was trained on, as far as it says so."""
-    if adapter.is_file():
-        return read_adapter(adapter).templates
-    card = _read_card(adapter)
-    templates = card.get("templates") if card else None
-    return frozenset(map(str, templates)) if isinstance(templates, dict) else frozenset()
 
 
 def _read_card(adapter: Path) -> dict[str, Any] | None:
@@ -254,7 +233,11 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
             raise ConfigError(
                 f"{source.name} has no chat template.", "Choose a model that was trained to follow instructions."
             )
-        _check_tokenizer(source.name, tokenizer, config.get_text_config(decoder=True))
+        known = getattr(config.get_text_config(decoder=True), "vocab_size", None)
+        if isinstance(known, int) and tokenizer.vocab_size > known:  # added tokens may never be used
+            cause = f"The tokenizer of {source.name} has {tokenizer.vocab_size} tokens and the model knows {known}."
+            remedy = "They do not belong together: save the model again with its own tokenizer."
+            raise ConfigError(cause, remedy)
         if source.file is None:
             options["use_safetensors"] = True  # the older form runs code when it is read
         options.update(config=config, dtype=getattr(torch, dtype))
@@ -278,21 +261,8 @@ def _gguf_read_once() -> Iterator[None]:
         gguf.GGUFReader = plain
 
 
-def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
-    """Refuse a tokenizer with more ordinary tokens than the model knows; added ones may never be used."""
-    known = getattr(config, "vocab_size", None)
-    if isinstance(known, int) and tokenizer.vocab_size > known:
-        raise ConfigError(
-            f"The tokenizer of {name} has {tokenizer.vocab_size} tokens and the model knows {known}.",
-            "They do not belong together: save the model again with its own tokenizer.",
-        )
-
-
 def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
-    try:
-        peft: Any = importlib.import_module("peft")
-    except ImportError as error:
-        raise MissingExtra("A LoRA adapter", "whitebox") from error
+    peft = import_optional("peft", "A LoRA adapter", "whitebox")
     if adapter.is_file():
         wrapped = _with_gguf_adapter(peft, model, adapter)
     else:
@@ -306,10 +276,8 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
     torch: Any = importlib.import_module("torch")
     reader = import_optional("gguf", "A LoRA in a GGUF file", "whitebox").GGUFReader(str(adapter))
     if (kind := str(reader.fields["general.architecture"].contents())) not in _SAME_ROWS:
-        raise ConfigError(
-            f"{adapter.name} is for models of the kind {kind}, which transformers orders otherwise.",
-            "Give the folder that it was made from: adapter=FOLDER",
-        )
+        cause = f"{adapter.name} is for models of the kind {kind}, which transformers orders otherwise."
+        raise ConfigError(cause, "Give the folder that it was made from: adapter=FOLDER")
     state: dict[str, Any] = {}
     for tensor in reader.tensors:
         match = _LORA_NAME.fullmatch(str(tensor.name))
@@ -332,10 +300,8 @@ def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
 
 
 def _foreign_lora(adapter: Path, why: str) -> ConfigError:
-    return ConfigError(
-        f"{adapter.name} cannot be put on a model of transformers: {why}.",
-        "Give the folder that it was made from: adapter=FOLDER",
-    )
+    cause = f"{adapter.name} cannot be put on a model of transformers: {why}."
+    return ConfigError(cause, "Give the folder that it was made from: adapter=FOLDER")
 
 
 def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
@@ -349,10 +315,8 @@ def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
         if getattr(config, setting, None) is not None
     ]
     if not known or special or getattr(model, "_is_stateful", False):
-        raise ConfigError(
-            f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here.",
-            "Serve it with another program and use --model openai/NAME with --base-url.",
-        )
+        cause = f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here."
+        raise ConfigError(cause, "Serve it with another program and use --model openai/NAME with --base-url.")
     register_attention()
     model.set_attn_implementation(ATTENTION)
     return model
@@ -410,14 +374,7 @@ def _loading(name: str) -> Iterator[None]:
         raise MissingExtra(f"{name} in transformers", "whitebox") from error
     except Exception as error:  # what a library of many formats raises cannot be listed
         if is_out_of_memory(error):
-            raise EndpointError(
-                f"There is no memory for the weights of {name}.",
-                "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",
-                exit_code=2,
-            ) from error
-        message = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise EndpointError(
-            f"transformers could not load {name}: {message}.",
-            "Check the name, the files and the memory that is free.",
-            exit_code=2,
-        ) from error
+            remedy = "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu"
+            raise EndpointError(f"There is no memory for the weights of {name}.", remedy, exit_code=2) from error
+        cause = f"transformers could not load {name}: {first_line(error)}."
+        raise EndpointError(cause, "Check the name, the files and the memory that is free.", exit_code=2) from error

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import http.client
 import json
+import os
+import secrets
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from hoptree.core.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
+from hoptree.core.files import cache_dir
 from hoptree.core.values import Token
-from hoptree.models.model import Choice, Reply, Request, TokenUsage, read_choice, read_token
+from hoptree.models.model import (
+    Message,
+    Reply,
+    Request,
+    TokenUsage,
+    read_choice,
+    read_finish,
+    read_token,
+    read_usage,
+)
 
 
 @dataclass(slots=True)
@@ -74,16 +91,10 @@ def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
             done.finish = choice.get("finish_reason") or done.finish
             done.tokens.extend(map(read_token, (choice.get("logprobs") or {}).get("content") or ()))
         if usage := chunk.get("usage"):
-            done.usage = _usage(usage)
+            done.usage = read_usage(usage)
     if not done.finish:
         raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
     return done
-
-
-def _usage(usage: dict[str, Any]) -> TokenUsage:
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    return TokenUsage(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", 0), reasoning)
 
 
 def refusal_error(chunk: dict[str, Any]) -> ModelError:
@@ -94,11 +105,9 @@ def refusal_error(chunk: dict[str, Any]) -> ModelError:
         )
     status = detail.get("code") if isinstance(detail.get("code"), int) else None
     if detail.get("type") == "exceed_context_size_error":
-        return RequestTooLong(
-            f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}.",
-            "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
-            status=status,
-        )
+        cause = f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}."
+        remedy = "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…)."
+        return RequestTooLong(cause, remedy, status=status)
     message = str(detail.get("message", detail)).rstrip(".")
     return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
 
@@ -112,16 +121,17 @@ def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
         sum(done.usage.completion for done in completions),
         sum(done.usage.reasoning for done in completions),
     )
-    return Reply(tuple(_choice(done, prefix) for done in completions), usage)
-
-
-def _choice(done: Completion, prefix: str) -> Choice:
     # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
-    text = done.text.removeprefix(prefix)
-    finish: Literal["stop", "length", "other"] = "other"
-    if done.finish in ("stop", "length"):
-        finish = cast(Literal["stop", "length"], done.finish)
-    return read_choice(text, reasoning=done.reasoning, finish=finish, tokens=done.tokens)
+    choices = (
+        read_choice(
+            done.text.removeprefix(prefix),
+            reasoning=done.reasoning,
+            finish=read_finish(done.finish),
+            tokens=done.tokens,
+        )
+        for done in completions
+    )
+    return Reply(tuple(choices), usage)
 
 
 @dataclass(slots=True)
@@ -153,7 +163,7 @@ class SlotPool:
         with self._lock:
             idle = [slot for slot in self._slots if not slot.busy]
             if same := [slot for slot in idle if slot.step == step]:
-                slot = max(same, key=lambda slot: _common_prefix_length(slot.prompt, prompt))
+                slot = max(same, key=lambda slot: len(os.path.commonprefix((slot.prompt, prompt))))  # noqa: RUF071
             else:
                 slot = min(idle, key=lambda slot: slot.used)
             self._clock += 1
@@ -165,8 +175,103 @@ class SlotPool:
             slot.busy = False
 
 
-def _common_prefix_length(left: str, right: str) -> int:
-    """Return how many characters two texts have in common at the start."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
-    )
+MAX_FOLDER_BYTES = 512 * 2**20
+_MIN_OPENING_CHARS = 80
+"""Shorter beginnings are read again as quickly as a file."""
+_TIMEOUT_S = 600.0
+"""A state is saved and restored between the batches of other calls, which may be long ones."""
+_SUFFIX, _PART_SUFFIX = ".state", ".part"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def states_folder() -> Path:
+    return cache_dir() / "states"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The beginning of a prompt that its template fixes, and the key of its state."""
+
+    messages: tuple[Message, ...]
+    key: str
+
+
+def find_opening(request: Request, identity: str) -> Opening | None:
+    """Return the opening of a request; None where it is too short to be worth a file.
+
+    `identity` names all that a state depends on beside the text: weights, context and build of the library.
+    """
+    if sum(len(message.content) for message in request.opening) < _MIN_OPENING_CHARS:
+        return None
+    parts = [identity, *(f"{message.role}\n{message.content}" for message in request.opening)]
+    return Opening(request.opening, hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest())
+
+
+class PromptStates:
+    """State files of one llama.cpp server, each followed by the SHA-256 of its key and content.
+
+    llama.cpp reads and writes them in `folder`, and trusts what it reads: a file is checked before. What cannot be
+    read or written is done without.
+    """
+
+    def __init__(self, folder: Path, api_key: str, *, max_bytes: int = MAX_FOLDER_BYTES) -> None:
+        self._folder, self._api_key, self._max_bytes = folder, api_key, max_bytes
+
+    def has(self, key: str) -> bool:
+        """Return whether there is a file for a state, sound or not."""
+        return (self._folder / (key + _SUFFIX)).is_file()
+
+    def restore(self, server: Any, slot: int, key: str) -> bool:
+        """Load a state into a slot; False where there is no file for it, or a damaged or foreign one."""
+        path = self._folder / (key + _SUFFIX)
+        try:
+            content = path.read_bytes()
+            if _checksum(key, content[:-_DIGEST_BYTES]) != content[-_DIGEST_BYTES:]:
+                return False
+            os.utime(path)  # the oldest are deleted first
+        except OSError:
+            return False
+        return self._act(server, slot, "restore", path.name)
+
+    def save(self, server: Any, slot: int, key: str) -> None:
+        """Write the state of a slot in one step, then delete the oldest files beyond the limit."""
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part = self._folder / f"{key}-{secrets.token_hex(4)}{_PART_SUFFIX}"
+            try:
+                if self._act(server, slot, "save", part.name):
+                    with part.open("r+b") as file:
+                        file.write(_checksum(key, file.read()))
+                        file.flush()
+                        os.fsync(file.fileno())
+                    part.replace(self._folder / (key + _SUFFIX))
+            finally:
+                part.unlink(missing_ok=True)
+            self._evict()
+
+    def _evict(self) -> None:
+        """Delete the oldest files beyond the limit, and with them what killed processes left."""
+        files = [path for path in self._folder.iterdir() if path.suffix in (_SUFFIX, _PART_SUFFIX)]
+        total = 0
+        for path, stat in sorted(((path, path.stat()) for path in files), key=lambda entry: -entry[1].st_mtime):
+            total += stat.st_size
+            if total > self._max_bytes:
+                path.unlink(missing_ok=True)
+
+    def _act(self, server: Any, slot: int, action: str, name: str) -> bool:
+        """Have the server save or restore a slot, which it offers on its local port alone."""
+        connection = http.client.HTTPConnection(urlsplit(server.listening_address).netloc, timeout=_TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {self._api_key}", "Content-Type": "application/json"}
+        try:
+            connection.request("POST", f"/slots/{slot}?action={action}", json.dumps({"filename": name}), headers)
+            response = connection.getresponse()
+            response.read()
+            return response.status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _checksum(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + content).digest()

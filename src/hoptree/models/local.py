@@ -9,36 +9,31 @@ import importlib.util
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
+from hoptree.models import llama_cpp
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
 from hoptree.models.catalogue import file_digest, find_entry, locate_weights
-from hoptree.models.llama_cpp import (
-    Completion,
-    Slot,
-    SlotPool,
-    assemble,
-    build_reply,
-    refusal_error,
-    request_body,
-    sampling,
-)
-from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request
-from hoptree.models.prompt_states import Opening, PromptStates, find_opening, states_folder
+from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request, SharedEngine, first_line
+
+
+def _read_system(path: Path) -> str:
+    """Read a file in which Linux describes the machine; other systems have none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
     """Return the processor's features as Linux names them; None if unknown."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in lines:
+    for line in _read_system(path).splitlines():
         key, _, value = line.partition(":")
         if key.strip().lower() in ("flags", "features"):
             return frozenset(value.split())
@@ -48,12 +43,8 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
 def physical_cores() -> int:
     """Return the cores this process may use without hyper-threads, which llama.cpp cannot use well."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        blocks = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")
-    except OSError:
-        return usable
     cores = set()
-    for block in blocks:
+    for block in _read_system(Path("/proc/cpuinfo")).split("\n\n"):
         facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
         if "core id" in facts:
             cores.add((facts.get("physical id", "0"), facts["core id"]))
@@ -62,10 +53,7 @@ def physical_cores() -> int:
 
 def available_memory() -> int | None:
     """Return the bytes of memory that are available without swapping; None if unknown."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
+    lines = _read_system(Path("/proc/meminfo")).splitlines()
     kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     return int(kilobytes[0]) * 1024 if kilobytes else None
 
@@ -132,7 +120,7 @@ class LocalModel:
             lora.check_base(_digest(path), f"local/{short}")
         self.name = f"local/{short}{f'+{lora.label}@{lora.digest[:8]}' if lora else ''}"
         self.trained_on = lora.templates if lora else frozenset[str]()
-        kept = states_folder() if states and not exact else None
+        kept = llama_cpp.states_folder() if states and not exact else None
         self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None, kept)
         self.slots = slots
         self.endpoint = f"local:{path}{f'+{lora.path}' if lora else ''}"
@@ -164,9 +152,13 @@ class LocalModel:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         depends = f"{self.identity};{_PROMPT_BATCH_TOKENS};{self._adapted(request)}"
-        opening = find_opening(request, depends) if self._settings.states else None
+        opening = llama_cpp.find_opening(request, depends) if self._settings.states else None
         bodies = [
-            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact, **self._adapted(request)}
+            {
+                **llama_cpp.request_body(request, request.seed + sample),
+                "cache_prompt": not self._exact,
+                **self._adapted(request),
+            }
             for sample in range(request.n)
         ]
         try:
@@ -176,7 +168,7 @@ class LocalModel:
         finally:
             # Cancelled or failed: what still runs stops at its next token.
             stop.set()
-        return build_reply(completions, request.prefix)
+        return llama_cpp.build_reply(completions, request.prefix)
 
     def _adapted(self, request: Request) -> dict[str, Any]:
         """Use the adapter for the prompts it was trained on; one that does not name them is used for all."""
@@ -188,49 +180,35 @@ class LocalModel:
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
-            await asyncio.to_thread(engine.release)
+            await engine.release()
 
 
-class _Engine:
-    """One loaded file with its threads, shared by all models with the same settings."""
+class _Engine(SharedEngine):
+    """One loaded file with its threads."""
 
-    _open: ClassVar[dict[_Settings, _Engine]] = {}
-    _open_lock: ClassVar[threading.Lock] = threading.Lock()
+    _settings: _Settings
 
     def __init__(self, settings: _Settings) -> None:
-        self._settings = settings
-        self._users = 0
+        super().__init__(settings)
         self._server: Any = None
         self._loading = threading.Lock()
-        self._lanes = SlotPool(settings.lanes)
+        self._lanes = llama_cpp.SlotPool(settings.lanes)
         self._api_key = secrets.token_urlsafe(32)
-        self._states = PromptStates(settings.states, self._api_key) if settings.states else None
+        self._states = llama_cpp.PromptStates(settings.states, self._api_key) if settings.states else None
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
-    @classmethod
-    def shared(cls, settings: _Settings) -> _Engine:
-        with cls._open_lock:
-            engine = cls._open.setdefault(settings, cls(settings))
-            engine._users += 1
-            return engine
-
-    def release(self) -> None:
-        with self._open_lock:
-            self._users -= 1
-            if self._users:
-                return
-            self._open.pop(self._settings, None)
+    def close(self) -> None:
         # Not waited for: a slow machine may be reading a prompt, and nobody wants the reply any more.
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
     def complete(
-        self, body: dict[str, Any], step: str, stop: threading.Event, opening: Opening | None = None
-    ) -> Completion:
+        self, body: dict[str, Any], step: str, stop: threading.Event, opening: llama_cpp.Opening | None = None
+    ) -> llama_cpp.Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
-            return Completion()
+            return llama_cpp.Completion()
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
@@ -244,7 +222,12 @@ class _Engine:
         return completion
 
     def _prepare(
-        self, server: Any, lane: Slot, opening: Opening | None, asked: Mapping[str, Any], stop: threading.Event
+        self,
+        server: Any,
+        lane: llama_cpp.Slot,
+        opening: llama_cpp.Opening | None,
+        asked: Mapping[str, Any],
+        stop: threading.Event,
     ) -> int:
         """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
 
@@ -259,10 +242,10 @@ class _Engine:
         slot = {"id_slot": lane.number, **lora}
         if changed and self._states.has(opening.key):
             # A slot forgets what it holds when the adapter changes: that must be before its state comes back.
-            _stream(server, {**request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
+            _stream(server, {**llama_cpp.request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
         if self._states.restore(server, lane.number, opening.key):
             return 0
-        body = {**request_body(Request(opening.messages, max_tokens=1), 0), **slot}
+        body = {**llama_cpp.request_body(Request(opening.messages, max_tokens=1), 0), **slot}
         try:
             usage = _stream(server, body, stop).usage
         except ModelError:
@@ -286,7 +269,7 @@ def _choose_adapter(model: str, setting: str) -> Adapter | None:
     return packaged_adapter() if setting == PACKAGED else read_adapter(Path(setting).expanduser().resolve())
 
 
-def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Completion:
+def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> llama_cpp.Completion:
     chunks: list[dict[str, Any]] = []
 
     def on_chunk(chunk: dict[str, Any]) -> bool:
@@ -296,16 +279,13 @@ def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> Complet
     try:
         server.handle_chat_completions(body, on_chunk)
     except (ValueError, RuntimeError) as error:
-        raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
-    return Completion() if stop.is_set() else assemble(chunks)
+        raise EndpointError(f"llama.cpp refused the request: {first_line(error)}.") from error
+    return llama_cpp.Completion() if stop.is_set() else llama_cpp.assemble(chunks)
 
 
 def _load(settings: _Settings, api_key: str) -> Any:
-    try:
-        with settings.path.open("rb") as file:
-            magic = file.read(len(_GGUF_MAGIC))
-    except OSError as error:
-        raise _unreadable(settings.path, error) from error
+    with _reading(settings.path), settings.path.open("rb") as file:
+        magic = file.read(len(_GGUF_MAGIC))
     if magic != _GGUF_MAGIC:
         raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
@@ -316,16 +296,17 @@ def _load(settings: _Settings, api_key: str) -> Any:
 
 
 def _digest(path: Path) -> str:
-    try:
+    with _reading(path):
         return file_digest(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> EndpointError:
-    return EndpointError(
-        f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.", exit_code=2
-    )
+        cause = f"{path} cannot be read: {error.strerror}."
+        raise EndpointError(cause, "Check the file and its permissions.", exit_code=2) from error
 
 
 def _library() -> Any:
@@ -365,26 +346,16 @@ def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
 
 def _load_error(settings: _Settings, error: Exception) -> ModelError:
     # llama.cpp tells its reason to stderr only; what can be found out about it is the room there was.
-    size, room = settings.path.stat().st_size, available_memory()
+    name, size, room = settings.path.name, settings.path.stat().st_size, available_memory()
+    cause = f"llama.cpp could not load {name}: {first_line(error)}."
+    remedy = "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp."
     if room is not None and room < size:
-        return EndpointError(
-            f"{settings.path.name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free.",
-            "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048).",
-        )
-    if settings.adapter is not None:
-        return EndpointError(
-            f"llama.cpp could not load {settings.path.name} with {settings.adapter.name}: {_first_line(error)}.",
-            "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none",
-        )
-    return EndpointError(
-        f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",
-        "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp.",
-    )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+        cause = f"{name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free."
+        remedy = "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048)."
+    elif settings.adapter is not None:
+        cause = f"llama.cpp could not load {name} with {settings.adapter.name}: {first_line(error)}."
+        remedy = "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none"
+    return EndpointError(cause, remedy)
 
 
 def library_version() -> str:
@@ -413,9 +384,9 @@ def measure_speed(path: Path) -> tuple[float, float]:
 
 def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **sampling(0.0)}
+    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **llama_cpp.sampling(0.0)}
     answer: dict[str, Any] = server.handle_chat_completions(body)
     if "timings" not in answer:
-        raise refusal_error(answer)
+        raise llama_cpp.refusal_error(answer)
     timings: dict[str, Any] = answer["timings"]
     return timings

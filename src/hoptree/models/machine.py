@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.weights import find_weights
+from hoptree.core.files import find_weights
 from hoptree.models import local
 from hoptree.models.adapters import packaged_adapter
 from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError, closest
 from hoptree.core.lazy import lazy_re
@@ -153,6 +155,40 @@ def is_loadable(model: object) -> TypeGuard[LoadableModel]:
     return hasattr(model, "load")
 
 
+class SharedEngine:
+    """Loaded weights that models with equal settings share; closed with the last of them."""
+
+    _open: ClassVar[dict[Any, Any]] = {}
+    _open_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, settings: Any) -> None:
+        self._settings = settings
+        self._users = 0
+
+    @classmethod
+    def shared(cls, settings: Any) -> Self:
+        with cls._open_lock:
+            engine: Self = cls._open.setdefault(settings, cls(settings))
+            engine._users += 1
+            return engine
+
+    async def release(self) -> None:
+        with self._open_lock:
+            self._users -= 1
+            if self._users:
+                return
+            self._open.pop(self._settings, None)
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its class, for the middle of a sentence."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
 class Model(Protocol):
     """A language model behind some endpoint.
 
@@ -228,6 +264,19 @@ def read_token(entry: dict[str, Any]) -> Token:
     """Read a token as endpoints with OpenAI's interface list it under `logprobs`."""
     rivals = tuple((str(rival["token"]), float(rival["logprob"])) for rival in entry.get("top_logprobs") or ())
     return Token(str(entry["token"]), float(entry["logprob"]), rivals)
+
+
+def read_finish(reason: object) -> Literal["stop", "length", "other"]:
+    """Read why an endpoint with OpenAI's interface ended a completion."""
+    return "stop" if reason == "stop" else "length" if reason == "length" else "other"
+
+
+def read_usage(usage: dict[str, Any]) -> TokenUsage:
+    """Read the tokens that an endpoint with OpenAI's interface counted."""
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    prompt, completion = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    return TokenUsage(int(prompt), int(cached), int(completion), int(reasoning))
 
 
 def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:

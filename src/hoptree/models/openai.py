@@ -6,11 +6,23 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
-from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice, read_token
+from hoptree.core.lazy import lazy_re
+from hoptree.models.model import (
+    Capability,
+    Choice,
+    Reply,
+    Request,
+    TokenUsage,
+    read_choice,
+    read_finish,
+    read_token,
+    read_usage,
+)
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
@@ -18,7 +30,7 @@ _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
 _FALLBACK_LOGPROBS = (5, 1)
 """Alternatives a token to request if an endpoint refuses more without naming its limit."""
-_HTML = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
 class OpenAIModel:
@@ -40,10 +52,8 @@ class OpenAIModel:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = HttpClient(url, headers=headers, timeout=timeout, url_source="--base-url", max_body=MAX_BODY_BYTES)
         if url == DEFAULT_URL and not key:
-            raise ConfigError(
-                f"openai/{name} needs a key.",
-                "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/….",
-            )
+            remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
+            raise ConfigError(f"openai/{name} needs a key.", remedy)
         self.name = f"openai/{name}"
         self.identity = f"openai:{url}:{name}"
         self.endpoint = url
@@ -110,10 +120,11 @@ class OpenAIModel:
                 raise KeyError("choices")
             usage = _read_usage(data.get("usage") or {}, choices)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
-            raise UnusableReply(
-                f"{self._http.shown} answered with {_describe(body, data, error)} instead of a chat completion.",
-                "Check that --base-url ends where /chat/completions begins (often /v1).",
-            ) from error
+            kind = describe_body(body) if data is None else "JSON of another kind"
+            kind = str(error) if isinstance(error, _NotACompletion) else kind
+            cause = f"{self._http.shown} answered with {kind} instead of a chat completion."
+            remedy = "Check that --base-url ends where /chat/completions begins (often /v1)."
+            raise UnusableReply(cause, remedy) from error
         return Reply(choices, usage)
 
     def _failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
@@ -163,13 +174,6 @@ class _NotACompletion(ValueError):
     """Something in the form of a completion that is none; the message says what it is."""
 
 
-def _describe(body: bytes, data: Any, error: Exception) -> str:
-    """Say in words what a body is that holds no completion."""
-    if isinstance(error, _NotACompletion):
-        return str(error)
-    return describe_body(body) if data is None else "JSON of another kind"
-
-
 def _read_choice(data: dict[str, Any]) -> Choice:
     message = data["message"]
     content = message.get("content")
@@ -181,9 +185,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
         raise _NotACompletion("a web page")  # of some server on the way
     reasonings = (message.get(name) for name in ("reasoning_content", "reasoning"))
     reasoning = next((thought for thought in reasonings if isinstance(thought, str) and thought), "")
-    finish: Literal["stop", "length", "other"] = "other"
-    if data.get("finish_reason") in ("stop", "length"):
-        finish = data["finish_reason"]
+    finish = read_finish(data.get("finish_reason"))
     if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
         raise _NotACompletion("an empty message")
     tokens = [read_token(entry) for entry in (data.get("logprobs") or {}).get("content") or []]
@@ -192,10 +194,8 @@ def _read_choice(data: dict[str, Any]) -> Choice:
 
 def _read_usage(usage: dict[str, Any], choices: tuple[Choice, ...]) -> TokenUsage:
     """Read the server's counts; reasoning that it does not count is estimated by its share of characters."""
-    completion = int(usage.get("completion_tokens") or 0)
-    reasoning = int((usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0)
-    thought = sum(len(choice.reasoning) for choice in choices)
-    if not reasoning and thought:
-        reasoning = round(completion * thought / (thought + sum(len(choice.text) for choice in choices)))
-    cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
-    return TokenUsage(int(usage.get("prompt_tokens") or 0), cached, completion, reasoning)
+    counted, thought = read_usage(usage), sum(len(choice.reasoning) for choice in choices)
+    if counted.reasoning or not thought:
+        return counted
+    share = thought / (thought + sum(len(choice.text) for choice in choices))
+    return replace(counted, reasoning=round(counted.completion * share))

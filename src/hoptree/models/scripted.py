@@ -80,7 +80,11 @@ class ScriptedModel:
         self._keeps_requests = rules is not None  # for tests; a model of a file may run for days
         self._latency = latency
         if rules is None:
-            text = _read_file(Path(path))
+            try:
+                text = Path(path).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                cause = f"The script {path} cannot be read: {error}."
+                raise InputError(cause, "Give scripted/FILE with a JSON file.") from error
             self.rules, self._latency = _read_script(text, path, latency)
         else:
             self.rules = rules
@@ -104,10 +108,8 @@ class ScriptedModel:
             self.requests.append((step, text))
         rule = next((rule for rule in self.rules if rule.fits(step, text)), None)
         if rule is None:
-            raise ConfigError(
-                f"The script has no reply for step '{step}' and the message ending in '{text[-80:]}'.",
-                "Add a rule to the script.",
-            )
+            cause = f"The script has no reply for step '{step}' and the message ending in '{text[-80:]}'."
+            raise ConfigError(cause, "Add a rule to the script.")
         rule.served += 1
         turn = rule.served - 1
         await asyncio.sleep(self._latency if rule.latency is None else rule.latency)
@@ -163,15 +165,6 @@ def _prefix_choice(rule: Rule, request: Request) -> Choice:
     return Choice("", tokens=tokens, hidden=hidden, attended=Attended(text, tuple(w.span() for w in words), weights))
 
 
-def _read_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"The script {path} cannot be read: {error}.", "Give scripted/FILE with a JSON file."
-        ) from error
-
-
 def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
     """Read a JSON object with `replies` (a list of rules) and optional `latency` in seconds."""
     try:
@@ -180,28 +173,24 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
         for rule in rules:
             re.compile(rule.regex)
             replies = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
-            if not replies or not all(isinstance(text, str) for text in replies):
-                raise ValueError("a reply is a text or a list of texts")
-            _check_numbers(rule)
-            if not isinstance(rule.latency, int | float | None):
-                raise ValueError("latency is a number of seconds")
-            if rule.fault and rule.fault not in _FAULTS:
-                raise ValueError(f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}")
+            signals = (rule.logprob, rule.entropy, rule.attention)
+            plain = all(isinstance(value, int | float | None) or _is_numbers(value) for value in signals)
+            attended = isinstance(rule.attended, dict) and _is_numbers([*rule.attended.values()])
+            for is_right, rule_text in (
+                (replies and all(isinstance(text, str) for text in replies), "a reply is a text or a list of texts"),
+                (plain, "logprob, entropy and attention are numbers, or lists of one for each token"),
+                (rule.hidden is None or _is_numbers(rule.hidden), "hidden is a list of numbers"),
+                (not rule.attended or attended, "attended gives words numbers"),
+                (isinstance(rule.latency, int | float | None), "latency is a number of seconds"),
+                (rule.fault in ("", *_FAULTS), f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}"),
+            ):
+                if not is_right:
+                    raise ValueError(rule_text)
         return rules, float(data.get("latency", latency))
     except (ValueError, KeyError, TypeError, re.error, RecursionError) as error:
         raise InputError(
             f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
         ) from error
-
-
-def _check_numbers(rule: Rule) -> None:
-    for value in (rule.logprob, rule.entropy, rule.attention):
-        if not (isinstance(value, int | float | None) or _is_numbers(value)):
-            raise ValueError("logprob, entropy and attention are numbers, or lists of one for each token")
-    if not (rule.hidden is None or _is_numbers(rule.hidden)):
-        raise ValueError("hidden is a list of numbers")
-    if rule.attended and not (isinstance(rule.attended, dict) and _is_numbers([*rule.attended.values()])):
-        raise ValueError("attended gives words numbers")
 
 
 def _is_numbers(value: object) -> bool:

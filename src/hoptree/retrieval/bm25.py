@@ -1,15 +1,13 @@
-"""BM25 over an index on disk, and over a few passages in memory."""
+"""BM25 over a few passages in memory."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import (
     analyzer_for,
     composed,
@@ -18,34 +16,6 @@ from hoptree.retrieval.index.tantivy_files import (
     without_asking,
 )
 from hoptree.text.names import sentences
-
-_WORTH_A_THREAD = 50_000
-"""Passages of an index: below that a search takes less time than handing it to a thread."""
-
-
-class BM25:
-    """A retriever over an index."""
-
-    kind = "bm25"
-    remote = False
-
-    def __init__(self, index: Index) -> None:
-        self._texts = index.texts
-        self._passages = index.manifest.passages
-        self.identity = f"{self.kind}:{index.identity}"
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        if self._passages < _WORTH_A_THREAD:
-            return self.search_now(query, k, where)
-        return await asyncio.to_thread(self.search_now, query, k, where)
-
-    async def aclose(self) -> None:
-        return None
-
-    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        """Search in this thread."""
-        return tuple(passage for _, _, passage in self._texts.search(query, k, where))
-
 
 _K1, _B = 1.2, 0.75
 """Those of tantivy."""

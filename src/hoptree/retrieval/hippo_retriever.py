@@ -28,8 +28,7 @@ from hoptree.retrieval.hippo_store import (
     phrase_of,
 )
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.tantivy_files import inverse_document_frequency
+from hoptree.retrieval.index.tantivy_files import inverse_document_frequency, key_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import normalise_scores
 from hoptree.retrieval.retriever import PassageStore, Retriever, fits

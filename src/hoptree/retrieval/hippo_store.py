@@ -26,10 +26,10 @@ from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact
 from hoptree.corpus.files import open_bytes
 from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.index.folder import Change
-from hoptree.retrieval.index.ledger import Ledger, SqliteFile, key_of
+from hoptree.retrieval.index.change import Change
+from hoptree.retrieval.index.ledger import Ledger, SqliteFile
 from hoptree.retrieval.index.links import folded
-from hoptree.retrieval.index.tantivy_files import composed
+from hoptree.retrieval.index.tantivy_files import composed, key_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vector_files import FEATURE, open_files
 from hoptree.retrieval.vectors import VectorWriter, encode_missing

@@ -1,4 +1,6 @@
-"""Linked retrieval: BM25 finds the first passages, and the mention graph leads to those that share no words.
+"""Retrieval over an index: BM25, and linked retrieval, which goes on along the names that passages mention.
+
+BM25 finds the first passages, and the mention graph leads to those that share no words.
 
 "Who is the mother of the director of A?" shares no word with the page of A's director. But A's page is found by its
 title, and mentions the director, whose page bears that name. No model and no vectors are needed, at indexing or later.
@@ -6,6 +8,7 @@ title, and mentions the director, whose page bears that name. No model and no ve
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +22,13 @@ from tantivy import DocAddress
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.retriever import fits
 
+_WORTH_A_THREAD = 50_000
+"""Passages of an index: below that a search takes less time than handing it to a thread."""
 _MAX_NAME_WORDS = 12
 _MAX_NAME_CHARS = 360
 """No title of more than 120 is a name, and folding may make three characters of one."""
@@ -40,6 +44,30 @@ _TIE_BREAK = 0.001
 _TERMS_KEPT, _NAMES_KEPT = 200, 10_000
 """Cache sizes: passages with their terms, and titles with their names."""
 _WORD = re.compile(r"\w+")
+
+
+class BM25:
+    """A retriever over an index."""
+
+    kind = "bm25"
+    remote = False
+
+    def __init__(self, index: Index) -> None:
+        self._texts = index.texts
+        self._passages = index.manifest.passages
+        self.identity = f"{self.kind}:{index.identity}"
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        if self._passages < _WORTH_A_THREAD:
+            return self.search_now(query, k, where)
+        return await asyncio.to_thread(self.search_now, query, k, where)
+
+    async def aclose(self) -> None:
+        return None
+
+    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Search in this thread."""
+        return tuple(passage for _, _, passage in self._texts.search(query, k, where))
 
 
 @dataclass(frozen=True, slots=True)

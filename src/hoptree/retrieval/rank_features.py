@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.links import folded
-from hoptree.retrieval.passage_views import DIGIT, YEAR, PassageReader
+from hoptree.retrieval.index.links import DIGIT, YEAR, PassageReader, folded
 from hoptree.text.names import name_spans
 
 if TYPE_CHECKING:

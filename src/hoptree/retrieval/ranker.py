@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
+from hoptree.core.files import find_weights
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.core.weights import find_weights
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.links import Links, folded
+from hoptree.retrieval.index.links import Links, PassageReader, folded
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import Linked, with_score
-from hoptree.retrieval.passage_views import PassageReader
 from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Features
 from hoptree.text.names import sentences
 

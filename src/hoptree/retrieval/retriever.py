@@ -1,13 +1,21 @@
-"""The protocols of retrievers, and the filters that all of them understand."""
+"""The protocols of retrievers, the filters that all of them understand, and how one is opened."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from unicodedata import normalize
 
+from hoptree.core.errors import ConfigError, CorpusError, MissingModel, closest
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Fact, Passage
+from hoptree.retrieval import DEFAULT_RETRIEVER
+
+if TYPE_CHECKING:
+    from hoptree.retrieval.index.folder import Index
 
 
 class Retriever(Protocol):
@@ -111,3 +119,159 @@ def _has(passage: Passage, name: str, value: str) -> bool:
 
 def _composed(text: str) -> str:
     return normalize("NFC", text)
+
+
+_LOG = logging.getLogger("hoptree.retrieval")
+_URL = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*://")
+WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")
+"""Names of wikis that are searched as they are now."""
+KINDS = {
+    DEFAULT_RETRIEVER: "ranked, linked without hoptree-weights, or bm25 where there are no links to go along",
+    "bm25": "the words of the query, weighed by how rare they are",
+    "linked": "BM25, then along the names that passages mention",
+    "ranked": "linked, then by a trained ranker of chains (needs hoptree-weights)",
+    "dense": "nearness in meaning (needs vectors: hoptree index encode)",
+    "hybrid": "linked (bm25 where an index has no links) and dense together, four to one",
+    "hippo": "along the facts that passages state (needs facts: hoptree index facts)",
+}
+_HYBRID_WEIGHTS = (0.8, 0.2)
+"""Of words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
+
+
+def is_remote(corpus: str) -> bool:
+    """Tell whether a corpus is named as a wiki or by a URL, known or not, and not by a path."""
+    return WIKI.match(corpus) is not None or _URL.match(corpus) is not None
+
+
+def open_retriever(
+    corpus: str | Path,
+    kind: str = DEFAULT_RETRIEVER,
+    *,
+    rerank: str = "",
+    depth: int = 100,
+    distinct: bool = False,
+    cached: bool = True,
+    facts: bool = False,
+) -> Retriever:
+    """Open the retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
+
+    `rerank` names the reranker of the first `depth` passages; `distinct` leaves out near-duplicates. The pages of a
+    wiki are cached unless `cached` is off. With `facts`, `auto` means `hippo` where an index has facts.
+    """
+    retriever = _first_stage(corpus, kind, cached, facts)
+    if rerank:
+        from hoptree.retrieval.rerank import Reranked, open_reranker
+
+        retriever = Reranked(retriever, open_reranker(rerank), depth=depth)
+    if distinct:
+        from hoptree.retrieval.rerank import Distinct
+
+        retriever = Distinct(retriever)
+    return retriever
+
+
+def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
+    if kind not in KINDS:
+        near = closest(kind, KINDS)
+        hint = f" Did you mean {near}?" if near else ""
+        raise ConfigError(f"There is no retriever '{kind}'.{hint}", f"Choose one of {', '.join(KINDS)}.")
+    if isinstance(corpus, str) and is_remote(corpus):
+        if kind not in ("bm25", DEFAULT_RETRIEVER):
+            raise ConfigError(
+                f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
+            )
+        from hoptree.retrieval.remote import open_remote
+
+        return open_remote(corpus, cached=cached)
+    from hoptree.retrieval.index.folder import read_manifest
+
+    while True:
+        generation = read_manifest(Path(corpus)).generation
+        try:
+            return _over_index(Path(corpus), kind, facts)
+        except CorpusError:
+            # A writer may have switched to the next generation between two steps of opening.
+            if read_manifest(Path(corpus)).generation == generation:
+                raise
+
+
+def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
+    # Imported here: tantivy is a native library that a run without a corpus does not need.
+    from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.linked import BM25, Linked
+
+    index = Index(folder)
+    if kind == DEFAULT_RETRIEVER:
+        kind = _default_kind(index, facts)
+    if kind == "bm25":
+        return BM25(index)
+    if kind == "linked":
+        return Linked(index)
+    if kind == "ranked":
+        return _ranked(index)
+    if kind == "hippo":
+        from hoptree.retrieval.hippo_retriever import open_hippo
+
+        return open_hippo(index, _dense(index) if index.manifest.settings.encoder else BM25(index))
+    dense = _dense(index)
+    if kind == "dense":
+        return dense
+    from hoptree.retrieval.rerank import Fused
+
+    words = Linked(index) if index.manifest.settings.links else BM25(index)
+    return Fused([words, dense], how="weighted", weights=_HYBRID_WEIGHTS)
+
+
+_MIN_RANKED = 200
+"""Passages from which on an index is ranked by default: of fewer, a search finds most, and numpy need not load."""
+
+
+def _default_kind(index: Index, facts: bool) -> str:
+    """Choose what an index can do best."""
+    if facts:
+        from hoptree.retrieval.hippo_store import FOLDER
+
+        if (index.generation / FOLDER).exists():
+            return "hippo"
+    if not index.manifest.settings.links:
+        return "bm25"
+    if index.manifest.passages < _MIN_RANKED:
+        return "linked"
+    from hoptree.retrieval.ranker import installed_ranker
+
+    try:
+        return "ranked" if installed_ranker() else "linked"
+    except ConfigError as error:
+        _LOG.warning("%s", error)
+        return "linked"
+
+
+def _ranked(index: Index) -> Retriever:
+    from hoptree.retrieval.ranker import Ranked, installed_ranker
+
+    ranker = installed_ranker()
+    if ranker is None:
+        raise MissingModel("There is no trained ranker here.", "Install it: pip install hoptree-weights numpy")
+    return Ranked(index, ranker)
+
+
+def _dense(index: Index) -> Retriever:
+    from hoptree.retrieval.open_encoder import open_encoder
+    from hoptree.retrieval.vectors import Dense
+
+    spec = index.manifest.settings.encoder
+    if not spec:
+        raise CorpusError(
+            f"The index {index.folder} has no vectors.",
+            f"Make them: hoptree index encode --out {index.folder} --encoder SPEC",
+        )
+    encoder = open_encoder(spec)
+    ledger = index.ledger()
+    made_by = ledger.fact("encoder identity")
+    ledger.close()
+    if made_by != encoder.identity:
+        raise CorpusError(
+            f"The vectors of {index.folder} were made by another encoder than {spec} is now.",
+            f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}",
+        )
+    return Dense(index.texts, index.open_vectors(), encoder)

@@ -4,11 +4,11 @@
 uploads needs none of it.
 
     requests            guard  keys (and quotas)  settings (and limits)  request_schemas
-    questions           routes/ask  routes/chat  question_service  running_questions  streaming  resources
+    questions           ask_routes  question_service  streaming  resources
                         workers  answering_worker
     replies             views  error_responses  prometheus  reply_schemas (and the OpenAPI document)
-    corpora             routes/corpora  corpus_service  uploads  jobs  indexing  indexing_worker
+    corpora             corpus_routes  corpus_service  uploads  jobs  indexing  indexing_worker
     runs                runs
-    the process         app  state (all that is open)  routes/about
+    the process         app  about_routes
     the page            page/
 """

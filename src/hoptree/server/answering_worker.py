@@ -22,12 +22,11 @@ from hoptree.core.errors import HoptreeError, InternalError
 from hoptree.core.http_server import LOG_FORMAT, log_line
 from hoptree.engine.context import Budget
 from hoptree.engine.events import Event
-from hoptree.server.app import collect_garbage_rarely
+from hoptree.server.app import collect_garbage_rarely, open_question_service
 from hoptree.server.error_responses import log_internal_error
 from hoptree.server.keys import ANYBODY
 from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import read_settings
-from hoptree.server.state import open_question_service
 from hoptree.server.workers import error_to_dict
 
 _LOG = logging.getLogger("hoptree.server")

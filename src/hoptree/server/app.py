@@ -1,14 +1,16 @@
-"""The FastAPI application, and running it on a listening socket."""
+"""The FastAPI application, all that its requests share, and running it on a listening socket."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -22,20 +24,116 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from hoptree import __version__
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import ConfigError, HoptreeError, IndexUnavailable
+from hoptree.core.files import FolderLock
 from hoptree.core.http_server import protocol_with_timeouts, stopped_by_signals
+from hoptree.engine.calls import open_calls
+from hoptree.engine.registry import find_method, read_options
+from hoptree.retrieval.retriever import KINDS
+from hoptree.server.about_routes import about_routes
+from hoptree.server.ask_routes import ask_routes
+from hoptree.server.corpus_routes import corpus_routes
+from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
 from hoptree.server.guard import EXPOSED_HEADERS, Guard, speaks_openai
+from hoptree.server.jobs import Jobs
+from hoptree.server.keys import Quotas
+from hoptree.server.prometheus import Metrics
+from hoptree.server.question_service import Journal, QuestionService, RunningQuestions
 from hoptree.server.reply_schemas import complete_document
 from hoptree.server.request_schemas import validation_refusal
-from hoptree.server.routes.about import about_routes
-from hoptree.server.routes.ask import ask_routes
-from hoptree.server.routes.chat import chat_routes
-from hoptree.server.routes.corpora import corpus_routes
-from hoptree.server.runs import run_routes
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
+from hoptree.server.runs import Runs, run_routes
 from hoptree.server.settings import Settings
-from hoptree.server.state import ServerState, open_state
 from hoptree.server.views import refusal_response
+from hoptree.server.workers import Workers
+
+_AFTER_QUESTION_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The parts of a running server."""
+
+    settings: Settings
+    questions: QuestionService
+    jobs: Jobs
+    corpus_service: CorpusService
+    runs: Runs
+    lock: FolderLock | None
+
+    async def aclose(self) -> None:
+        """Close jobs first: they write what the others have open."""
+        await self.jobs.aclose()
+        await self.questions.aclose()
+        if self.lock is not None:
+            self.lock.release()
+
+
+def open_state(settings: Settings) -> ServerState:
+    """Open what a server needs; wrong settings are an error here, before anything is served."""
+    settings.check()
+    find_method(settings.method)
+    for name, options in settings.options.items():
+        read_options(find_method(name), options)
+    if settings.retriever not in KINDS:
+        raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
+    if settings.runs is not None and not settings.runs.is_dir():
+        raise ConfigError(f"There is no folder {settings.runs} of runs.", "Correct --runs, or leave it out.")
+    lock = _lock_corpora(settings.corpora_folder)
+    questions = open_question_service(settings)
+    jobs = Jobs()
+    watch = questions.metrics.watch
+    watch("hoptree_jobs_under_way", "Corpora being made or changed.", jobs.running)
+    if questions.workers is not None:
+        watch("hoptree_workers", "Processes that answer beside the server's own.", questions.workers.__len__)
+    return ServerState(
+        settings=settings,
+        questions=questions,
+        jobs=jobs,
+        corpus_service=CorpusService(questions.corpora, questions.forget, jobs, settings.limits),
+        runs=Runs(settings.runs),
+        lock=lock,
+    )
+
+
+def open_question_service(settings: Settings, *, processes: int = 1) -> QuestionService:
+    """Open what answering takes, in one of the processes that share models and endpoints."""
+    limits, cached = settings.limits, settings.cache is not None
+    corpora = Corpora(settings.corpora, settings.corpora_folder)
+    keep_seconds = limits.seconds + _AFTER_QUESTION_SECONDS
+    return QuestionService(
+        settings=settings,
+        models=Models(settings),
+        corpora=corpora,
+        retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep_seconds=keep_seconds),
+        graphs=Graphs(settings.graphs),
+        calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=processes),
+        running=RunningQuestions(limits.asking, Journal(settings.journal), cached=cached),
+        quotas=Quotas(limits.rate),
+        metrics=Metrics(),
+        workers=Workers(settings) if settings.workers else None,
+    )
+
+
+def _lock_corpora(folder: Path | None) -> FolderLock | None:
+    """Make the folder of corpora, for its owner only, and lock it: two servers would undo each other's changes."""
+    if folder is None:
+        return None
+    lock = FolderLock(folder, IndexUnavailable)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it may not be written")
+        lock.acquire()
+    except IndexUnavailable as error:
+        cause = f"Another server uses the folder {folder} of corpora."
+        raise ConfigError(cause, "Stop that one, or give another: --corpora DIR") from error
+    except OSError as error:
+        cause = f"The folder {folder} cannot hold corpora: {error.strerror}."
+        raise ConfigError(cause, "Give another: --corpora DIR") from error
+    return lock
+
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _ERROR_CLASSES = {404: "NotFound", 405: "NotAllowed"}
@@ -75,9 +173,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.server = state
     # In one list, questions first: a nested router is matched again on each level, for every request.
     questions = state.questions
-    for router in (ask_routes(questions), chat_routes(questions), about_routes(questions), corpus_routes(state)):
+    corpora = corpus_routes(questions.corpora, state.corpus_service, state.jobs)
+    for router in (ask_routes(questions), about_routes(questions), corpora, run_routes(state.runs)):
         app.router.routes += router.routes
-    app.router.routes += run_routes(state.runs).routes
     _add_page(app)
     complete_document(app, keys=bool(settings.keys))
     _handle_errors(app)

@@ -1,6 +1,6 @@
 """Creating, changing and removing the corpora of clients: each change happens completely, or not at all.
 
-`pending` in the folder of a corpus says what is being done (see `staging.py`). A server that was killed goes on from
+`pending` in the folder of a corpus says what is being done (see `jobs.py`). A server that was killed goes on from
 there at its next start, and so does the next change of a corpus whose earlier one came to no end.
 """
 
@@ -18,25 +18,10 @@ from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
+from hoptree.server import jobs as staging
 from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
 from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
-from hoptree.server.jobs import (
-    Change,
-    Failure,
-    Job,
-    JobKind,
-    Jobs,
-    Stage,
-    clear_leftovers,
-    hide,
-    incoming,
-    new_job_id,
-    place,
-    remove,
-    settle,
-    undo,
-    undo_pending,
-)
+from hoptree.server.jobs import Change, Failure, Job, JobKind, Jobs, Stage, new_job_id
 from hoptree.server.resources import Corpora, ManagedCorpus
 from hoptree.server.settings import Limits, check_name
 from hoptree.server.uploads import Names, UploadFolder, check_file_name
@@ -132,15 +117,15 @@ class CorpusService:
         """Remove a corpus made here with all that is in it."""
         corpus = self.corpora.own(name)
         with self.jobs.hold(name):
-            folder = hide(corpus)
+            folder = staging.hide(corpus)
             self.forget(name)
-            await run_to_completion(remove, folder)
+            await run_to_completion(staging.remove, folder)
 
     def resume(self) -> None:
         """Go on with what an earlier server was doing; throw away what it had not begun."""
         if self.corpora.folder is None:
             return
-        clear_leftovers(self.corpora.folder)
+        staging.clear_leftovers(self.corpora.folder)
         for corpus in self.corpora.managed():
             if job := read_outcome(corpus):
                 self.jobs.remember(job)
@@ -152,7 +137,7 @@ class CorpusService:
             if change is not None:
                 self._start(corpus, replace(change, resumed=True))
             else:
-                remove(corpus.replaced)  # of a change that was settled but for that
+                staging.remove(corpus.replaced)  # of a change that was settled but for that
 
     def _folder(self) -> Path:
         if self.corpora.folder is None:
@@ -186,7 +171,7 @@ class CorpusService:
         self, name: str, files: Sequence[UploadFile]
     ) -> AsyncIterator[tuple[ManagedCorpus, UploadFolder, dict[str, int]]]:
         """Put uploaded files into a folder of their own, with their sizes; what is not taken from there is removed."""
-        staged = incoming(self._folder(), name)
+        staged = staging.incoming(self._folder(), name)
         upload = UploadFolder(staged.documents, self.limits)
 
         def store() -> dict[str, int]:
@@ -204,7 +189,7 @@ class CorpusService:
                     sizes = await run_to_completion(store, give_up=upload.give_up)
             yield staged, upload, sizes
         finally:
-            await run_to_completion(remove, staged.folder)
+            await run_to_completion(staging.remove, staged.folder)
 
     async def _begin(
         self, corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None, sizes: Mapping[str, int]
@@ -212,16 +197,16 @@ class CorpusService:
         """Put the documents in place, and start the job that indexes them."""
 
         def place_documents() -> Change:
-            stale = undo_pending(corpus)  # an earlier change that could not be undone then
+            stale = staging.undo_pending(corpus)  # an earlier change that could not be undone then
             self._check_fits(corpus, change, sizes)
-            return place(corpus, replace(change, stale=stale), staged)
+            return staging.place(corpus, replace(change, stale=stale), staged)
 
         with self.jobs.hold(corpus.name):
             try:
                 with refuse_when_disk_full():
                     placed = await run_to_completion(place_documents)
             except asyncio.CancelledError:
-                await run_to_completion(undo_pending, corpus)
+                await run_to_completion(staging.undo_pending, corpus)
                 raise
             return self._start(corpus, placed)
 
@@ -268,7 +253,7 @@ class CorpusService:
                 await run_to_completion(write_outcome, corpus, job.failed(change.failure))
             else:
                 await run_to_completion(write_outcome, corpus, job.succeeded(message))
-                await run_to_completion(settle, corpus)
+                await run_to_completion(staging.settle, corpus)
                 return message
         message = await self._undo(corpus, change, job, failure)
         if failure is not None:
@@ -277,7 +262,7 @@ class CorpusService:
 
     async def _undo(self, corpus: ManagedCorpus, change: Change, job: Job, failure: Exception | None) -> str:
         """Undo a change, and bring the index up to date with the documents as they were."""
-        stale = await run_to_completion(undo, corpus, change)
+        stale = await run_to_completion(staging.undo, corpus, change)
         if change.kind == "create":
             self.forget(corpus.name)
         if not stale:
@@ -290,7 +275,7 @@ class CorpusService:
             # Its client hears why the change failed; the next one, or the next start, brings the index up to date.
             _LOG.warning("corpus %s is not indexed as it was: %s", corpus.name, refusal_of(error).kind)
             return ""
-        await run_to_completion(settle, corpus)
+        await run_to_completion(staging.settle, corpus)
         return message
 
     async def _index(self, corpus: ManagedCorpus, job: Job, change: Change | None = None) -> str:

@@ -17,33 +17,29 @@ from typing import Any
 
 from starlette.requests import Request
 
-from hoptree.core.errors import (
-    ASK_OPERATOR,
-    ConfigError,
-    EndpointError,
-    HoptreeError,
-    IndexUnavailable,
-    InputError,
-    InternalError,
-    MissingExtra,
-    MissingModel,
-    ModelError,
-    RateLimited,
-    RequestTooLong,
-    public_error,
-)
+from hoptree.core import errors
 from hoptree.core.http_server import log_line, log_refusal
 from hoptree.server.prometheus import Metrics
 
 _LOG = logging.getLogger("hoptree.server")
-_DEFAULT_REMEDIES: tuple[tuple[type[HoptreeError], str], ...] = (
-    (MissingExtra, ASK_OPERATOR),
-    (ConfigError, "GET /v1/methods tells what there is to choose among."),
-    (InputError, "Choose another corpus, retriever or method; GET /v1/methods tells what there is."),
+_DEFAULT_REMEDIES: tuple[tuple[type[errors.HoptreeError], str], ...] = (
+    (errors.MissingExtra, errors.ASK_OPERATOR),
+    (errors.ConfigError, "GET /v1/methods tells what there is to choose among."),
+    (errors.InputError, "Choose another corpus, retriever or method; GET /v1/methods tells what there is."),
 )
 """Used where the error's own remedy is about the command line."""
 _CLI_SETTING = re.compile(r"--set (\w+)=(\w[\w.+|-]*|…)")
 _JSON_LITERAL = re.compile(r"-?\d+(?:\.\d+)?|true|false")
+_STATUSES: dict[type[errors.HoptreeError], int] = {
+    errors.RateLimited: 503,
+    errors.RequestTooLong: 400,
+    errors.ModelError: 502,
+    errors.IndexUnavailable: 503,
+    errors.MissingExtra: 501,
+    errors.MissingModel: 501,
+    errors.InputError: 400,
+}
+"""Of the first class that an error is of; any other is a fault of the server."""
 _RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 _BUSY_SECONDS = 5
 _OPENAI_TYPES = {
@@ -54,7 +50,7 @@ _OPENAI_TYPES = {
 }
 
 
-class Refusal(HoptreeError):
+class Refusal(errors.HoptreeError):
     """A request that is not answered, with its HTTP status; `kind` is the error class clients see.
 
     `lasting` says that asking again does not help, where the status alone would make OpenAI's clients retry. `param` is
@@ -98,11 +94,12 @@ def refusal_of(error: Exception) -> Refusal:
     """Translate an error into what a client may know of it."""
     if isinstance(error, Refusal):
         return error
-    if not isinstance(error, HoptreeError):
-        error = InternalError(error)
-    status, retry_after = _status(error)
+    if not isinstance(error, errors.HoptreeError):
+        error = errors.InternalError(error)
+    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
+    retry_after = (getattr(error, "retry_after", None) or _BUSY_SECONDS) if status == 503 else None
     cause, remedy = _client_message(error)
-    lasting = status >= 500 and isinstance(error, ModelError | MissingExtra | MissingModel)
+    lasting = status >= 500 and isinstance(error, errors.ModelError | errors.MissingExtra | errors.MissingModel)
     lasting = lasting and not getattr(error, "retryable", False)
     return Refusal(status, type(error).__name__, cause, remedy, retry_after=retry_after, lasting=lasting)
 
@@ -119,10 +116,10 @@ def refuse_when_disk_full() -> Iterator[None]:
         raise Refusal(503, "NoSpace", "The server has no space left for the files.", remedy) from error
 
 
-def _client_message(error: HoptreeError) -> tuple[str, str]:
+def _client_message(error: errors.HoptreeError) -> tuple[str, str]:
     """Return cause and remedy in the words of HTTP: an option as a request would set it."""
-    cause, remedy = public_error(error, _CLI_SETTING.sub(_as_json_option, error.remedy))
-    remedy = remedy or next((text for kind, text in _DEFAULT_REMEDIES if isinstance(error, kind)), ASK_OPERATOR)
+    cause, remedy = errors.public_error(error, _CLI_SETTING.sub(_as_json_option, error.remedy))
+    remedy = remedy or next((text for kind, text in _DEFAULT_REMEDIES if isinstance(error, kind)), errors.ASK_OPERATOR)
     # On the command line the remedy continues the sentence of such a cause.
     if cause.endswith(":"):
         remedy = remedy[:1].upper() + remedy[1:]
@@ -133,21 +130,6 @@ def _as_json_option(setting: re.Match[str]) -> str:
     name, value = setting.groups()
     literal = value if _JSON_LITERAL.fullmatch(value) else json.dumps(value, ensure_ascii=False)
     return f'"options": {{"{name}": {literal}}}'
-
-
-def _status(error: HoptreeError) -> tuple[int, float | None]:
-    """Return the HTTP status, and after how many seconds asking again makes sense."""
-    if isinstance(error, RateLimited):
-        return 503, error.retry_after or _BUSY_SECONDS
-    if isinstance(error, RequestTooLong):
-        return 400, None
-    if isinstance(error, EndpointError | ModelError):
-        return 502, None
-    if isinstance(error, IndexUnavailable):
-        return 503, _BUSY_SECONDS
-    if isinstance(error, MissingExtra | MissingModel):
-        return 501, None
-    return (400, None) if isinstance(error, ConfigError | InputError) else (500, None)
 
 
 def error_body(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
@@ -166,9 +148,9 @@ def log_internal_error(error: BaseException) -> None:
     _LOG.error("%s%s inside the server\n%s", type(error).__name__, system, where)
 
 
-def log_failure(failure: HoptreeError, *, what: str) -> None:
+def log_failure(failure: errors.HoptreeError, *, what: str) -> None:
     """Log why something failed, with the cause that clients do not see; `what` names what was asked for."""
-    internal = isinstance(failure, InternalError)
+    internal = isinstance(failure, errors.InternalError)
     cause = "its traceback is in this log" if internal else failure.cause
     _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, log_line(cause))
     if internal and failure.__cause__:

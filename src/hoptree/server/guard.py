@@ -155,6 +155,7 @@ class _Exchange:
         origin = Headers(scope=scope).get("origin", "")
         self._origin = origin if origin in origins else ""
         self._scope = scope
+        self._client = (scope.get("client") or ("-",))[0]
         self._send = send
         self._metrics = metrics
         self._began = time.perf_counter()
@@ -191,10 +192,6 @@ class _Exchange:
         reply = refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
         reply.headers["Connection"] = "close"  # a body that was not read is not waited for
         await reply(self._scope, _disconnected, self.send)
-
-    @property
-    def _client(self) -> str:
-        return (self._scope.get("client") or ("-",))[0]
 
     def close(self) -> None:
         seconds = time.perf_counter() - self._began

@@ -73,7 +73,8 @@ def main() -> None:
     except CorpusError as error:
         if isinstance(error, IndexUnavailable) and is_busy(error):
             _send(busy=True)  # the server waits for the process that has the lock
-        elif isinstance(error, IndexUnavailable) or not _is_about_files(error):
+        # Only a plain error with no cause in the system is about what files hold.
+        elif type(error) is not CorpusError or isinstance(error.__cause__, OSError | sqlite3.Error):
             _send_error(IndexUnavailable(error.cause, error.remedy))
         else:
             _send_error(CorpusError(error.cause, _remedy(error.cause, error.remedy)))
@@ -97,11 +98,6 @@ def _limit_resources(seconds: int, memory: int) -> None:
     for limit, value in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         with suppress(ValueError, OSError):  # not every system knows both
             resource.setrlimit(limit, (value, value))
-
-
-def _is_about_files(error: CorpusError) -> bool:
-    """Tell whether an error is about what files hold; others are about the index, or of this moment."""
-    return type(error) is CorpusError and not isinstance(error.__cause__, OSError | sqlite3.Error)
 
 
 def _index(order: Mapping[str, Any]) -> None:

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.context import Budget
-from hoptree.engine.trace import ModelCalled
 from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16
@@ -95,11 +94,10 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         keys = tuple(row.key() for row in _KeyFile.model_validate(data).key)
         if len({key.name for key in keys}) < len(keys) or len({key.digest for key in keys}) < len(keys):
             raise ValueError("a name or secret is there twice")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        form = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "UTF-8"
+        why = error.strerror if isinstance(error, OSError) else f"it is no {form}"
         raise ConfigError(f"The keys in {path} cannot be read: {why}.", _REMEDY) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"The keys in {path} cannot be read: it is no TOML.", _REMEDY) from error
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         why = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
@@ -162,18 +160,12 @@ class Quotas:
             left[name] = allowed - spent
         return Budget(**left)
 
-    def charge(self, key: Key, call: ModelCalled) -> None:
-        """Count what a call cost; also of questions that come to nothing, or whose client goes away."""
+    def charge(self, key: Key, tokens: int, cost: float = 0.0) -> None:
+        """Count a call; also of questions that come to nothing, or whose client goes away."""
         account = self._today(key)
         account.calls += 1
-        account.tokens += call.prompt_tokens + call.completion_tokens
-        account.cost += call.cost
-
-    def charge_unheard(self, key: Key, prompt_tokens: int) -> None:
-        """Count a call whose reply nobody waited for: the endpoint was asked all the same."""
-        account = self._today(key)
-        account.calls += 1
-        account.tokens += prompt_tokens
+        account.tokens += tokens
+        account.cost += cost
 
     def _today(self, key: Key) -> _Account:
         account, day = self._account(key), int(self._clock() // _DAY_SECONDS)

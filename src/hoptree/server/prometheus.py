@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -37,23 +38,19 @@ class Metrics:
     """The counters of one server; labels take only values that the server itself knows, so that they stay few."""
 
     def __init__(self) -> None:
-        registry = self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "hoptree_http_requests", "Requests answered.", ["route", "method", "status"], registry=registry
-        )
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self._registry)
+        self._requests = counter("hoptree_http_requests", "Requests answered.", ["route", "method", "status"])
         until, name = "Until the end of the reply.", "hoptree_http_request_seconds"
-        self._request_seconds = Histogram(name, until, ["route"], buckets=_SECONDS, registry=registry)
-        self._refused = Counter("hoptree_refused", "Requests refused, by why.", ["reason"], registry=registry)
-        self._questions = Counter(
-            "hoptree_questions", "Questions by what became of them.", ["method", "outcome"], registry=registry
-        )
-        self._question_seconds = Histogram(
-            "hoptree_question_seconds", "Until the answer.", ["method"], buckets=_SECONDS, registry=registry
-        )
-        self._calls = Counter("hoptree_model_calls", "Calls of models.", ["cached"], registry=registry)
-        self._tokens = Counter("hoptree_tokens", "Tokens of all calls.", ["kind"], registry=registry)
-        self._cost = Counter("hoptree_cost", "Money paid, by the prices given.", registry=registry)
-        self._asking = Gauge("hoptree_questions_under_way", "Questions being answered.", registry=registry)
+        self._request_seconds = histogram(name, until, ["route"])
+        self._refused = counter("hoptree_refused", "Requests refused, by why.", ["reason"])
+        self._questions = counter("hoptree_questions", "Questions by what became of them.", ["method", "outcome"])
+        self._question_seconds = histogram("hoptree_question_seconds", "Until the answer.", ["method"])
+        self._calls = counter("hoptree_model_calls", "Calls of models.", ["cached"])
+        self._tokens = counter("hoptree_tokens", "Tokens of all calls.", ["kind"])
+        self._cost = counter("hoptree_cost", "Money paid, by the prices given.")
+        self._asking = Gauge("hoptree_questions_under_way", "Questions being answered.", registry=self._registry)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         self._requests.labels(route, method, str(status)).inc()

@@ -1,14 +1,21 @@
-"""From a request to an answer: look up the models, corpora and graphs it names, bound its budget, run it."""
+"""From a request to an answer: look up what it names, bound its budget, run it; the journal of what a stop cuts off."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import math
-from collections.abc import Coroutine, Mapping, Sequence
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from hoptree.core.errors import HoptreeError
+from hoptree.core.files import atomic_write
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
@@ -17,17 +24,143 @@ from hoptree.engine.own_prompts import OwnPrompts
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled
-from hoptree.graph.facts import KnowledgeGraph
-from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.keys import Key, Quotas
 from hoptree.server.prometheus import Metrics
 from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
-from hoptree.server.running_questions import RunningQuestions
-from hoptree.server.settings import Settings, unknown
+from hoptree.server.settings import Settings
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
+
+T = TypeVar("T")
+_LOG = logging.getLogger("hoptree.server")
+_IDENTITY = ("question", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
+"""Entries that agree in these are the same question, whoever asks it."""
+_OWNER_ONLY = 0o600
+
+
+class Journal:
+    """A file with one JSON line a question, removed when it is empty; without a `path` nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._open = {_identity(entry) for entry in self._read()}
+
+    def __len__(self) -> int:
+        """How many questions an earlier stop cut off, and nobody has asked again."""
+        return len(self._open)
+
+    def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Add questions; what was paid for them is in the cache."""
+        if self._path is None:
+            _LOG.warning("stopping: %d questions are given up", len(entries))
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lines = "".join(_line({"stopped_at": time.time(), **entry}) for entry in entries)
+            with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _OWNER_ONLY), "rb+") as file:
+                self._path.chmod(_OWNER_ONLY)  # where it was there before
+                complete = not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END) >= 0 and file.read(1) == b"\n")
+                file.write(("" if complete else "\n").encode() + lines.encode())
+            _LOG.warning("stopping: %d questions are written to %s", len(entries), self._path)
+        except OSError as error:
+            _LOG.error("stopping: %d questions could not be written down: %s", len(entries), error.strerror)
+
+    def take_out(self, entry: Mapping[str, Any]) -> None:
+        """Remove a question that was cut off once, and is answered now."""
+        if not self._open or self._path is None or (answered := _identity(entry)) not in self._open:
+            return
+        self._open.discard(answered)
+        try:
+            left = [other for other in self._read() if _identity(other) != answered]
+            if left:
+                atomic_write(self._path, (_line(other) for other in left), mode=_OWNER_ONLY)
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            _LOG.error("the journal %s cannot be changed: %s", self._path, error.strerror)
+
+    def _read(self) -> list[dict[str, Any]]:
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines() if self._path else []
+        except OSError:
+            return []
+        entries = []
+        for line in lines:
+            with suppress(ValueError):  # a stop that was cut off itself may have left half a line
+                entries.append(json.loads(line))
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry) + "\n"
+
+
+def _identity(entry: Mapping[str, Any]) -> str:
+    return json.dumps([entry.get(name) or None for name in _IDENTITY], sort_keys=True)
+
+
+class RunningQuestions:
+    """Runs a bounded number of questions; a stop waits for them, then journals and cancels what is left."""
+
+    def __init__(self, limit: int, journal: Journal, *, cached: bool) -> None:
+        self._limit = limit
+        self._remedy = f"Ask again when it is back{': replies that came are remembered' if cached else ''}."
+        self.journal = journal
+        self._entries: dict[asyncio.Task[Any], dict[str, Any]] = {}  # for the journal, by the task of a question
+        self._stopped: set[asyncio.Task[Any]] = set()
+        self.stopping = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check(self) -> None:
+        """Refuse a further question where that is one too many, or the server is about to stop."""
+        if self.stopping:
+            raise Refusal(503, "Stopped", "The server is stopping.", "Ask again when it is back.", retry_after=5)
+        if len(self._entries) >= self._limit:
+            cause = f"{self._limit} questions are being answered, and no more are taken at once."
+            raise Refusal(429, "Busy", cause, "Wait as long as Retry-After says.", retry_after=1)
+
+    async def run(
+        self, work: Awaitable[T], entry: dict[str, Any], answered: Callable[[T], bool] = lambda result: True
+    ) -> T:
+        """Carry a question through; when the server stops it is refused.
+
+        `answered` tells whether a result takes the question out of the journal.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._entries[task] = entry
+        try:
+            result = await work
+            if answered(result):
+                self.journal.take_out(entry)
+            return result
+        except asyncio.CancelledError:
+            if task not in self._stopped:
+                raise
+            task.uncancel()
+            cause = "The server was stopped while it answered."
+            raise Refusal(503, "Stopped", cause, self._remedy, retry_after=5) from None
+        finally:
+            del self._entries[task]
+            self._stopped.discard(task)
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more questions, wait for those under way, and end what is left then; a later call may wait less."""
+        self.stopping = True
+        if self._entries:
+            _LOG.info("stopping: waiting up to %g s for %d questions", seconds, len(self._entries))
+            await asyncio.wait(list(self._entries), timeout=seconds)
+        left = {task: entry for task, entry in self._entries.items() if task not in self._stopped}
+        if left:
+            self.journal.write(list(left.values()))
+            self._stopped.update(left)
+            for task in left:
+                task.cancel()
+
 
 _MAX_COUNT = 100
 """Of whatever an option counts: passages, samples, examples, turns."""
@@ -69,8 +202,9 @@ class PreparedQuestion:
     @property
     def journal_entry(self) -> dict[str, Any]:
         """All that it takes to ask the question again, and whose it was."""
-        limits = {name: limit for name, limit in asdict(self.request.budget).items() if limit is not None}
-        return self._resolved | {"budget": limits, "key": self.key.name}
+        resolved = self._resolved
+        limits = {name: limit for name, limit in resolved["budget"].items() if limit is not None}
+        return resolved | {"budget": limits, "key": self.key.name}
 
     @property
     def worker_message(self) -> dict[str, Any]:
@@ -79,17 +213,8 @@ class PreparedQuestion:
 
     @property
     def _resolved(self) -> dict[str, Any]:
-        request = self.request
-        return {
-            "question": request.question,
-            "method": self.method.name,
-            "model": self.model_name,
-            "corpus": self.corpus,
-            "graph": request.graph,
-            "retriever": request.retriever,
-            "rerank": request.rerank,
-            "options": dict(request.options),
-        }
+        names = {"method": self.method.name, "model": self.model_name, "corpus": self.corpus}
+        return asdict(self.request) | names
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +261,8 @@ class QuestionService:
         model_name, model = self.models.find(request.model)
         try:
             corpus, retriever = await self._retriever(method, request)
-            graph = await self._graph(method, request)
+            named = request.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
+            graph = await self.graphs.find(named) if named else None
         except HoptreeError as error:
             if not isinstance(error, Refusal):
                 log_failure(error, what=f"opening what {method.name} reads")
@@ -162,32 +288,29 @@ class QuestionService:
         def charge(event: Event) -> None:
             nonlocal longest_prompt
             if isinstance(event, ModelCalled):
-                self.quotas.charge(prepared.key, event)
+                self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
                 longest_prompt = max(longest_prompt, event.prompt_tokens)
 
         with self.metrics.question(prepared.method.name) as outcome:
-            answering = self._answer(prepared, (charge, *listeners), live=bool(listeners))
+            heard = (charge, *listeners)
+            if self.workers is None:
+                answering = prepared.engine.ask(prepared.request.question, listeners=heard)
+            else:  # a key with a budget is charged at once, for the next question to know what is left
+                live = bool(listeners) or prepared.key.budget != Budget()
+                answering = self.workers.ask(prepared.worker_message, heard, live=live)
             try:
                 # That nothing was found is an answer, too.
                 result = await self.running.run(
                     answering, prepared.journal_entry, lambda result: not result.error and not result.stopped_by
                 )
             except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
-                self.quotas.charge_unheard(prepared.key, longest_prompt)
+                self.quotas.charge(prepared.key, longest_prompt)
                 outcome.failed = isinstance(error, WorkerEnded)
                 raise
             outcome.result = result
         if result.failure:
             log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")
         return result
-
-    def _answer(
-        self, prepared: PreparedQuestion, listeners: Sequence[Listener], *, live: bool
-    ) -> Coroutine[Any, Any, Result]:
-        if self.workers is None:
-            return prepared.engine.ask(prepared.request.question, listeners=listeners)
-        # A key with a budget is charged at once, for the next question to know what is left.
-        return self.workers.ask(prepared.worker_message, listeners, live=live or prepared.key.budget != Budget())
 
     def _budget(self, wanted: Budget, remaining: Budget) -> Budget:
         """Return the least of what is wanted, what the key has left, and what any question may spend."""
@@ -223,13 +346,7 @@ class QuestionService:
         if corpus is None:
             return None, None
         kind = request.retriever or self.settings.retriever
-        if kind not in KINDS:
-            raise unknown("retriever", kind, KINDS)
         return corpus, await self.retrievers.find(corpus, kind, request.rerank or "", facts=method.goes_by_facts)
-
-    async def _graph(self, method: Method, request: AskRequest) -> KnowledgeGraph | None:
-        name = request.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
-        return None if name is None else await self.graphs.find(name)
 
 
 def _option_name(name: str) -> str:

@@ -16,32 +16,21 @@ from hoptree.server.question_service import AskRequest
 from hoptree.server.settings import guess
 
 _UNKNOWN_FIELD = "unknown_field"
-_NUMBER, _WHOLE_NUMBER = "must be a number", "must be a whole number"
-_OBJECT, _TEXT, _BOOLEAN = "must be an object", "must be text", "must be true or false"
 _MESSAGES = {
     "missing": "is missing",
-    "string_type": _TEXT,
-    "string_unicode": _TEXT,
-    "string_too_short": "is empty",
+    **dict.fromkeys(("string_type", "string_unicode"), "must be text"),
+    **dict.fromkeys(("string_too_short", "too_short"), "is empty"),
     "string_too_long": "has more than {max_length} characters",
-    "too_short": "is empty",
     "too_long": "has more than {max_length} entries",
-    "bool_type": _BOOLEAN,
-    "bool_parsing": _BOOLEAN,
-    "int_type": _WHOLE_NUMBER,
-    "int_parsing": _WHOLE_NUMBER,
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     "int_parsing_size": "is too large a number",
-    "int_from_float": _WHOLE_NUMBER,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": _NUMBER,
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "must be a number"),
     "greater_than_equal": "must be {ge} or more",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be {le} or less",
     "literal_error": "must be {expected}",
-    "dict_type": _OBJECT,
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
     "list_type": "must be a list",
 }
 """What is wrong with a field, by the type of pydantic's error."""

@@ -19,12 +19,9 @@ from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest, sample_index
 from hoptree.retrieval.indexing.check import check_parts
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote
-from hoptree.retrieval.retriever import Retriever
-from hoptree.sample import sample_index
+from hoptree.retrieval.retriever import KINDS, Retriever, is_remote, open_retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.settings import Settings, check_name, unknown
 
@@ -79,6 +76,8 @@ class Retrievers:
 
     async def find(self, corpus: str, kind: str, rerank: str = "", *, facts: bool = False) -> Retriever:
         """Return the retriever over a corpus as it is now; `facts` as of `open_retriever`."""
+        if kind not in KINDS:
+            raise unknown("retriever", kind, KINDS)
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
         key = (corpus, kind, rerank, facts)

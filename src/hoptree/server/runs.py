@@ -18,9 +18,8 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError, redact
 from hoptree.engine.result import read_result
-from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
+from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, summarise, trace_of
 from hoptree.evaluation.statistics import PairedComparison, compare_runs
-from hoptree.evaluation.summary import summarise
 from hoptree.server.error_responses import Refusal
 from hoptree.server.reply_schemas import LIST_ERRORS, READ_ERRORS, AskReply, dataclass_schema, replies
 from hoptree.server.settings import unknown
@@ -176,17 +175,10 @@ class Runs:
         for run_id, path in self._paths().items():
             try:
                 summary = self._summary(path)
-                em, f1 = (summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS)
-                runs.append(
-                    {
-                        **self._about(run_id, path),
-                        "questions": summary["questions"],
-                        "finished": summary["finished"],
-                        "failed": summary["failed"],
-                        "em": em,
-                        "f1": f1,
-                    }
-                )
+                counts = {name: summary[name] for name in ("questions", "finished", "failed")}
+                means = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
+                run: Any = {**self._about(run_id, path), **counts, **means}
+                runs.append(run)
             except HoptreeError as error:
                 runs.append(DamagedRun(id=run_id, folder=self._relative(path), error=redact(str(error))))
         return RunList(runs=runs)
@@ -309,22 +301,10 @@ def _verdict(row: Row) -> Verdict:
 
 
 def _run_row(row: Row) -> RunRow:
-    return RunRow(
-        id=row.id,
-        question=row.question,
-        gold=list(row.answers),
-        answer=row.answer,
-        type=row.type,
-        hops=row.hops,
-        verdict=_verdict(row),
-        abstained=row.abstained,
-        error=row.error or None,
-        stopped_by=row.stopped_by or None,
-        em=row.scores.get("em"),
-        f1=row.scores.get("f1"),
-        scores=row.scores,
-        usage=row.usage,
-    )
+    shown: Any = {name: getattr(row, name) for name in RunRow.__annotations__ if hasattr(row, name)}
+    shown |= {"gold": list(row.answers), "verdict": _verdict(row), "stopped_by": row.stopped_by or None, **_side(row)}
+    changed: RunRow = shown
+    return changed
 
 
 def _differing(rows_a: dict[str, Row], rows_b: dict[str, Row]) -> list[Differing]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, closest
 from hoptree.core.http_server import is_loopback
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
@@ -93,10 +92,10 @@ class Settings:
 
     `models` are specs, or models that are open, by the names clients see; the first is the default one, and so is the
     first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
-    make. `options` are set for all questions of a method, and clients cannot change them; `prompts` are
-    texts that stand in for ours by file name. `hosts` are further names
-    under which the server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for
-    questions that a stop cut off. `workers` are processes that answer; with none the server's own does.
+    make. `options` are set for all questions of a method, and clients cannot change them; `prompts` are texts that
+    stand in for ours by file name. `hosts` are further names under which the server is reached, `origins` the web pages
+    elsewhere that may ask it. `journal` is the file for questions that a stop cut off. `workers` are processes that
+    answer; with none the server's own does.
     """
 
     models: Mapping[str, str | Model]
@@ -145,15 +144,12 @@ class Settings:
             if not isinstance(given, str):
                 raise ConfigError(f"The model {name} is open, and workers cannot share it.", "Give its spec, a text.")
             if given.startswith(_IN_PROCESS):
-                raise ConfigError(
-                    f"The model {name} runs inside the server, and each worker would load it again.",
-                    "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL",
-                )
+                cause = f"The model {name} runs inside the server, and each worker would load it again."
+                remedy = "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL"
+                raise ConfigError(cause, remedy)
         if self.concurrency is not None and self.concurrency < self.workers:
-            raise ConfigError(
-                f"A concurrency of {self.concurrency} cannot be parted among {self.workers} workers.",
-                f"Give at most {self.concurrency} workers, or a higher --concurrency.",
-            )
+            cause = f"A concurrency of {self.concurrency} cannot be parted among {self.workers} workers."
+            raise ConfigError(cause, f"Give at most {self.concurrency} workers, or a higher --concurrency.")
         if not isinstance(self.cache, str | Path | None):
             raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
 
@@ -224,7 +220,7 @@ def check_name(name: str) -> None:
 
 def guess(name: str, known: Collection[str]) -> str:
     """Return the name that was probably meant, if one is near."""
-    return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN_CHARS], known, 1)), "")
+    return closest(name[:_MAX_SHOWN_CHARS], known)
 
 
 def unknown(what: str, name: str, known: Collection[str], *, status: int = 400, param: str | None = None) -> Refusal:

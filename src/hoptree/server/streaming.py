@@ -103,9 +103,7 @@ class EventStream(Response):
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await _cancel(sending, leaving)
             await self._parts.aclose()
         if not sending.cancelled() and (error := sending.exception()):
             raise error

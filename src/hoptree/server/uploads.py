@@ -167,15 +167,16 @@ class UploadFolder:
             self._store(name, _blocks(content))
 
     def _unpack(self, content: BinaryIO) -> None:
-        bounded = _BoundedFile(content, max(2 * _BLOCK_BYTES, self._limits.files * _MAX_ENTRY_BYTES), self._too_many())
+        most, refusal = self._limits.files, too_many_files(self._limits.files)
+        bounded = _BoundedFile(content, max(2 * _BLOCK_BYTES, most * _MAX_ENTRY_BYTES), refusal)
         try:
             archive = zipfile.ZipFile(bounded)
         except _ZIP_ERRORS as error:
             raise _bad_zip() from error
         with archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir() and self._is_taken(entry.filename)]
-            if len(entries) + len(self.names) > self._limits.files:
-                raise self._too_many()
+            if len(entries) + len(self.names) > most:
+                raise refusal
             for entry in entries:
                 _check_entry(entry)
                 check_file_name(entry.filename)
@@ -190,14 +191,13 @@ class UploadFolder:
 
     def _store(self, name: str, blocks: Iterable[bytes]) -> None:
         self._check_wanted()
+        shown = f"'{printable_name(name)}'"
         if not suffix_of(name):
-            cause = f"'{printable_name(name)}' is no document of a known kind."
-            raise Refusal(415, "UnknownKind", cause, _TYPES_REMEDY)
+            raise Refusal(415, "UnknownKind", f"{shown} is no document of a known kind.", _TYPES_REMEDY)
         if len(self.names) >= self._limits.files:
-            raise self._too_many()
+            raise too_many_files(self._limits.files)
         if name in self.names:
-            cause = f"'{printable_name(name)}' was uploaded twice."
-            raise Refusal(400, "TwiceThere", cause, "Give each file a name of its own.")
+            raise Refusal(400, "TwiceThere", f"{shown} was uploaded twice.", "Give each file a name of its own.")
         self.names.check_beside(name)
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,16 +222,13 @@ class UploadFolder:
                         self._count(len(member.decompress(left, _BLOCK_BYTES)))
                         left = member.unconsumed_tail
                         if member.eof:
-                            self._count_member()
+                            self._members += 1  # bounded, as they cost time even where nothing is in them
+                            if self._members > self._limits.files + _MAX_EXTRA_MEMBERS:
+                                cause = f"A .gz file has more than {_MAX_EXTRA_MEMBERS:,} pieces."
+                                raise Refusal(413, "TooMany", cause, _GZIP_REMEDY)
                             left, member = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
             except zlib.error as error:
                 raise Refusal(400, "BadArchive", "A .gz file is damaged.", _GZIP_REMEDY) from error
-
-    def _count_member(self) -> None:
-        """Bound the members: they cost time even where nothing is in them."""
-        self._members += 1
-        if self._members > self._limits.files + _MAX_EXTRA_MEMBERS:
-            raise Refusal(413, "TooMany", f"A .gz file has more than {_MAX_EXTRA_MEMBERS:,} pieces.", _GZIP_REMEDY)
 
     def _check_wanted(self) -> None:
         if self._given_up.is_set():
@@ -243,9 +240,6 @@ class UploadFolder:
         if self._bytes > self._limits.unpacked:
             cause = f"Unpacked, the files are larger than the {self._limits.unpacked:,} bytes allowed."
             raise Refusal(413, "TooLarge", cause, "Upload less at once.")
-
-    def _too_many(self) -> Refusal:
-        return too_many_files(self._limits.files)
 
 
 class _BoundedFile:

@@ -35,13 +35,14 @@ def options_view(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         known = {option.name: option for option in find_method(method).options}
     except ConfigError:  # of a run with a method that is not installed here
         known = {}
-    return {name: _option_value(known.get(name), value) for name, value in options.items()}
-
-
-def _option_value(option: Option | None, value: Any) -> Any:
-    if option is None:
-        return value if isinstance(value, _PLAIN_TYPES) else _REDACTED
-    return _REDACTED if is_free_text(option) and value != option.default else value
+    view = {}
+    for name, value in options.items():
+        if option := known.get(name):
+            is_shown = not is_free_text(option) or value == option.default
+        else:
+            is_shown = isinstance(value, _PLAIN_TYPES)
+        view[name] = value if is_shown else _REDACTED
+    return view
 
 
 def result_view(result: Result, model: str) -> AskReply:

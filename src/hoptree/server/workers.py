@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.events import Event, parse_event
@@ -34,6 +34,7 @@ _HANG_TIMEOUT_S = 10.0
 _MAX_DOUBLINGS = 5
 """Failures in a row after which the pause before another try grows no more."""
 _RETRY_AFTER_S = 2
+_MAX_LINE_BYTES = 2**26
 
 
 def error_to_dict(error: HoptreeError) -> dict[str, Any]:
@@ -129,24 +130,14 @@ class Workers:
         self._keepers = [loop.create_task(self._keep_worker(event)) for event in tried]
         await asyncio.gather(*(event.wait() for event in tried))
 
-    async def ask(self, question: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
+    async def ask(self, message: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
         """Have a question answered; a failure is a result too. A cancellation ends it in the worker.
 
         Listeners get events while they happen if it is `live`; else at the end, which costs both sides less.
         """
-        identity = json.dumps({**question, "budget": None})
+        identity = json.dumps({**message, "budget": None})
         worker = self._worker_of[identity] = self._choose(identity)
         self._identical[identity] += 1
-        try:
-            return await self._ask(worker, question, listeners, live)
-        finally:
-            self._identical[identity] -= 1
-            if not self._identical[identity]:
-                del self._identical[identity], self._worker_of[identity]
-
-    async def _ask(
-        self, worker: _Worker, message: Mapping[str, Any], listeners: Sequence[Listener], live: bool
-    ) -> Result:
         number, seconds = next(self._numbers), message["budget"]["seconds"]
         question = worker.questions[number] = _Question(listeners, asyncio.get_running_loop().create_future())
         worker.send({"ask": number, "live": live, **message})
@@ -162,6 +153,10 @@ class Workers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # then its cost so far is known
             raise
+        finally:
+            self._identical[identity] -= 1
+            if not self._identical[identity]:
+                del self._identical[identity], self._worker_of[identity]
         return read_result(question.events, failure)
 
     def forget(self, corpus: str) -> None:
@@ -187,106 +182,90 @@ class Workers:
         """Keep one worker running as long as the server does; the pause grows with every failed start."""
         failures = 0
         while True:
-            worker = _Worker()
+            obituary = "no worker was started"
             try:
-                await self._start(worker)
-                tried.set()
-                if worker.ready.is_set():
-                    failures = 0
-                    self._ready.append(worker)
-                await worker.gone.wait()
+                process = await asyncio.create_subprocess_exec(
+                    *module_command("hoptree.server.answering_worker"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    limit=_MAX_LINE_BYTES,
+                )
             except OSError as error:
-                tried.set()
                 _LOG.error("a worker cannot be started: %s", error.strerror)
-            finally:
-                if worker in self._ready:
-                    self._ready.remove(worker)
-                await worker.end()
+            else:
+                worker = _Worker(process)
+                worker.send({"settings": self._settings.for_workers(), "workers": self._settings.workers})
+                try:
+                    if await asyncio.shield(worker.ready):
+                        failures = 0
+                        self._ready.append(worker)
+                    tried.set()
+                    await asyncio.wait([worker.receiving])
+                finally:
+                    if worker in self._ready:
+                        self._ready.remove(worker)
+                    await worker.end()
+                obituary = worker.obituary
+            tried.set()
             pause = 2.0 ** min(failures, _MAX_DOUBLINGS) - 1
             failures += 1
-            _LOG.error("%s; another one is started in %g s", worker.obituary, pause)
+            _LOG.error("%s; another one is started in %g s", obituary, pause)
             await asyncio.sleep(pause)
 
-    async def _start(self, worker: _Worker) -> None:
-        """Start a process, and wait until it is ready or has ended."""
-        command = module_command("hoptree.server.answering_worker")
-        await asyncio.get_running_loop().subprocess_exec(lambda: worker, *command, stderr=None)
-        worker.send({"settings": self._settings.for_workers(), "workers": self._settings.workers})
-        waiting = [asyncio.ensure_future(event.wait()) for event in (worker.ready, worker.gone)]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiter in waiting:
-                waiter.cancel()
 
+class _Worker:
+    """One process, and the questions that it has; `ready` resolves to whether it came to answer any."""
 
-class _Worker(asyncio.SubprocessProtocol):
-    """One process, and the questions that it has."""
-
-    def __init__(self) -> None:
-        self.questions: dict[int, _Question] = {}
-        self.ready, self.gone = asyncio.Event(), asyncio.Event()
-        self._process: asyncio.SubprocessTransport | None = None
-        self._pipe: asyncio.WriteTransport | None = None
-        self._unfinished_line: list[bytes] = []
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
         self._lost = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._process = cast(asyncio.SubprocessTransport, transport)
-        self._pipe = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
+        self.questions: dict[int, _Question] = {}
+        self.ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.receiving = asyncio.get_running_loop().create_task(self._receive())
 
     @property
-    def pid(self) -> int | None:
-        return self._process.get_pid() if self._process else None
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def obituary(self) -> str:
         """How the process ended, and how many questions ended with it."""
-        if self._process is None:
-            return "no worker was started"
-        how = exit_text(self._process.get_returncode() or 0)
+        how = exit_text(self._process.returncode or 0)
         return f"a worker ended with {how}, and {self._lost} question{'s' * (self._lost != 1)} with it"
 
     def send(self, message: Mapping[str, Any]) -> None:
-        if self._pipe and not self._pipe.is_closing():  # else its end is noticed in a moment
-            self._pipe.write(json.dumps(message).encode() + b"\n")
+        assert self._process.stdin is not None
+        if not self._process.stdin.is_closing():  # else its end is noticed in a moment
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Handle complete lines; an unfinished one is kept in the parts it came in."""
-        first, *others = data.split(b"\n")
-        self._unfinished_line.append(first)
-        if not others:
-            return
-        lines, self._unfinished_line = [b"".join(self._unfinished_line), *others[:-1]], [others[-1]]
-        for line in lines:
+    async def _receive(self) -> None:
+        """Handle all that it sends; once it has ended, its questions are given up."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
             message = json.loads(line)
             if "ready" in message:
-                self.ready.set()
+                self.ready.set_result(True)
                 continue
             number = message["id"]
             question = self.questions.pop(number) if message["over"] else self.questions[number]
             question.receive(message)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Give up its questions: it has ended, and everything that it sent was received."""
+        await self._process.wait()
         self._lost = len(self.questions)
         for question in self.questions.values():
             question.give_up()
         self.questions.clear()
-        self.gone.set()
+        if not self.ready.done():
+            self.ready.set_result(False)
 
     def kill(self) -> None:
-        if self._process:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+        with suppress(ProcessLookupError):
+            self._process.kill()
 
     async def end(self) -> None:
         """Have it close what it opened, and end."""
-        if self._pipe is None:
-            return
-        self._pipe.close()
-        try:
-            await asyncio.wait_for(self.gone.wait(), _CLOSE_TIMEOUT_S)
-        except TimeoutError:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        done, _ = await asyncio.wait([self.receiving], timeout=_CLOSE_TIMEOUT_S)
+        if not done:
             self.kill()
-            await self.gone.wait()
+            await asyncio.wait([self.receiving])

@@ -1,19 +1,26 @@
-"""Compare facts: one text for each operand in, the answer and its reason out, or None."""
+"""Compare answers and facts: whether two answers are the same, and what facts about several things decide.
+
+`conclude` takes one text for each operand and returns the answer and its reason, or None.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
 
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
-from hoptree.text.parse import UNSURE, read_yes_no
-from hoptree.text.quantities import Date, Quantity, countries, read_date, read_dates, read_quantity
+from hoptree.text.grounding import grounded
+from hoptree.text.names import name_spans
+from hoptree.text.parse import UNSURE, question_key, read_yes_no
+from hoptree.text.quantities import Date, Quantity, countries, plain_numbers, read_date, read_dates, read_quantity
 
 _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
@@ -62,7 +69,6 @@ def stated_countries(text: str) -> frozenset[str]:
 
 
 def has_negation(text: str) -> bool:
-    """Whether a text holds a negation."""
     return _NEGATION.search(text) is not None
 
 
@@ -128,7 +134,8 @@ def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -
     if comparison.kind in ("both", "which"):
         return _conclude_yes_no(comparison, texts)
     if comparison.kind == "same":
-        return _conclude_same(comparison, texts)
+        same, why = _are_same(comparison, texts) or (None, "")
+        return None if same is None else Conclusion("yes" if same == (comparison.wanted == "same") else "no", why)
     intervals = [interval for text in texts if (interval := _read_interval(comparison, text))]
     if len(intervals) < len(texts) or len({interval.dimension for interval in intervals}) != 1:
         return None
@@ -254,14 +261,6 @@ def _relate(comparison: Comparison, intervals: list[_Interval]) -> Conclusion | 
     return Conclusion("no", f"{left.shown} is the same as {right.shown}") if exact else None
 
 
-def _conclude_same(comparison: Comparison, texts: list[str]) -> Conclusion | None:
-    verdict = _are_same(comparison, texts)
-    if verdict is None:
-        return None
-    same, why = verdict
-    return Conclusion("yes" if same == (comparison.wanted == "same") else "no", why)
-
-
 def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
     if comparison.of == "date":
         dates = [_read_event_date(text, comparison.event) for text in texts]
@@ -272,14 +271,10 @@ def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | No
         if len(quantities) < len(texts) or len({quantity.dimension for quantity in quantities}) > 1:
             return None
         return len(set(quantities)) == 1, " and ".join(map(_with_unit, quantities))
-    return _same_countries(texts) if comparison.about == "country" else _same_names(comparison, texts)
-
-
-def _same_countries(texts: list[str]) -> tuple[bool, str] | None:
+    if comparison.about != "country":
+        return _same_names(comparison, texts)
     stated = [stated_countries(text) for text in texts]
-    if not all(stated) or any(named & countries().regions for named in stated):
-        return None
-    return _overlap(stated)
+    return None if not all(stated) or any(named & countries().regions for named in stated) else _overlap(stated)
 
 
 def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
@@ -304,14 +299,97 @@ def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | 
 def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
     if shared := frozenset.intersection(*sets):
         return True, f"{', '.join(sorted(shared))} for {'both' if len(sets) == 2 else 'all'}"
-    for left_names, right_names in combinations(sets, 2):
-        if any(_may_be_same(left, right) for left in left_names for right in right_names):
+    known = countries()
+    for left, right in (pair for some, others in combinations(sets, 2) for pair in product(some, others)):
+        if {left, right} <= known.by_name.keys():
+            may_be_same = frozenset((left, right)) in known.successors
+        else:
+            may_be_same = bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))
+        if may_be_same:
             return None
     return False, f"{' and '.join(', '.join(sorted(names)) for names in sets)} are different"
 
 
-def _may_be_same(left: str, right: str) -> bool:
-    """Whether two names that are written differently may mean the same."""
-    if {left, right} <= countries().by_name.keys():
-        return frozenset((left, right)) in countries().successors
-    return bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))
+# In small letters: "Not Fade Away" is a song.
+_NEGATED_ANSWER = lazy_re(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
+_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
+"""What an answer is told apart from: "Apollo 14, not Apollo 12"."""
+_FIRST_WORD = lazy_re(r"\w+")
+_HEDGE = lazy_re(r"about|around|approximately|roughly|nearly|almost|over|some|an?|the", re.IGNORECASE)
+_YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)
+
+
+def agree(one: str, other: str) -> bool:
+    """Return whether answers are the `same`, or one has the words of the other: it may say more of the same thing.
+
+    A negation does not agree with what it negates, and five is not within five million.
+    """
+    one, other = _CONTRAST.sub("", one), _CONTRAST.sub("", other)
+    if same(one, other):
+        return True
+    if bool(_NEGATED_ANSWER.search(one)) != bool(_NEGATED_ANSWER.search(other)) or _equal(one, other) is False:
+        return False
+    return _within(one, other) or _within(other, one)
+
+
+def same(one: str, other: str) -> bool:
+    """Return whether answers have the same words but for accents and initials, or the same value or names.
+
+    Of dates, one may hold the other.
+    """
+    left, right = _key(one), _key(other)
+    if not left or not right:
+        return False
+    verdicts = read_yes_no(one), read_yes_no(other)
+    if None not in verdicts and (_YES_NO.match(one) or _YES_NO.match(other)):
+        return verdicts[0] == verdicts[1]
+    first_date, second_date = read_date(one), read_date(other)
+    if first_date is not None and second_date is not None:
+        return first_date.within(second_date) or second_date.within(first_date)
+    if _number(one) and _number(other) and (equal := _equal(one, other)) is not None:
+        return equal
+    names = read_names(one)
+    if left == right or (bool(names) and names == read_names(other)) or _differ_by_initials(left, right):
+        return True
+    return _within(one, other) and _within(other, one)
+
+
+def tells(statement: str, answer: str) -> bool:
+    """Return whether a statement bears out an answer: they agree, and it is no rougher date."""
+    stated, answered = read_date(statement), read_date(answer)
+    rougher = stated is not None and answered is not None and not stated.within(answered)
+    return agree(statement, answer) and not rougher
+
+
+def _within(one: str, other: str) -> bool:
+    """Return whether a text has the words of another in a row, whatever their accents; a bare yes is in no text."""
+    if _key(one) in ("", "yes", "no"):
+        return False
+    return bool(grounded(Answer(one, one, "answered"), "", [Passage("other", "", other)]).support)
+
+
+def _differ_by_initials(one: str, other: str) -> bool:
+    """Return whether names are the same but for initials: W. J. Has, Wojciech Jerzy Has."""
+    pairs = list(zip(left := one.split(), right := other.split(), strict=False))
+    if len(left) != len(right) or left[-1] != right[-1] or len(left[-1]) == 1:
+        return False
+    return all(a == b or (1 in (len(a), len(b)) and a[0] == b[0] and a.isalpha() and b.isalpha()) for a, b in pairs)
+
+
+def _number(text: str) -> Quantity | None:
+    """Return the number that an answer is; None for one that names something."""
+    first = _FIRST_WORD.match(text)
+    begins = first.end() if first and (_HEDGE.fullmatch(first[0]) or read_quantity(first[0])) else 0
+    return None if name_spans(text, begins) else read_quantity(text)
+
+
+def _equal(one: str, other: str) -> bool | None:
+    """Return whether an answer that is a number has the value of the one in the other; None if it cannot be told."""
+    first, second = read_quantity(one), read_quantity(other)
+    if first is None or second is None or not (_number(one) or _number(other)):
+        return None
+    return math.isclose(first.value, second.value, rel_tol=1e-9) if first.dimension == second.dimension else None
+
+
+def _key(text: str) -> str:
+    return question_key(plain_numbers(text))

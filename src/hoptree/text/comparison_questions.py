@@ -83,12 +83,13 @@ def detect_comparison(question: str) -> Comparison | None:
     text = text[:-1].rstrip() if text.endswith(("?", "？", ".")) else text
     if not text or len(text) > 1000:
         return None
-    comparison = _choice(text) if _ASKING.match(text) else _pooled_first(text)
-    if comparison is None:
-        helping = _HELPING.match(text)
-        if helping:
-            rest = text[helping.end() :]
-            comparison = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
+    if not _ASKING.match(text):
+        comparison = _pooled_first(text)
+    else:
+        comparison = None if _asks_for_more(text) else _listed_last(text) or _listed_inside(text)
+    if comparison is None and (helping := _HELPING.match(text)):
+        rest = text[helping.end() :]
+        comparison = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
     return comparison if comparison and _sound(comparison.operands) and not _turned(text, comparison.operands) else None
 
 
@@ -116,11 +117,6 @@ def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Compa
     if word:
         return Comparison("choice", operands, word.wanted, word.of, word.event)
     return Comparison("which", operands, "holds") if is_named(operands) else None
-
-
-def _choice(text: str) -> Comparison | None:
-    """Read a question that begins with which, what, who or whose."""
-    return None if _asks_for_more(text) else _listed_last(text) or _listed_inside(text)
 
 
 def _asks_for_more(text: str) -> bool:
@@ -167,7 +163,7 @@ def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
         operands = split_all(tail, "or", several=word.several)
         if operands is None and re.fullmatch(r"(?:\s+\w+){0,2}", after[: gap.start()]):
             operands = split_all(tail, "and", several=word.several)
-        if operands and _plain(operands):
+        if operands and all(is_name(name) or strip_lead(name)[1] or len(name.split()) <= 4 for name in operands):
             return operands
     lead, name = strip_lead(after)
     if name and not re.search(r"\b(?:of|in|at|on|as|by|for|to|from|with|than)\s+(?:the\s+)?$", lead):
@@ -175,11 +171,6 @@ def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
         if operands and all(map(is_name, operands)):
             return operands
     return None
-
-
-def _plain(operands: tuple[str, ...]) -> bool:
-    """Whether all operands are names or short noun phrases."""
-    return all(is_name(operand) or strip_lead(operand)[1] or len(operand.split()) <= 4 for operand in operands)
 
 
 def _listed_inside(text: str) -> Comparison | None:

@@ -88,15 +88,10 @@ def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
             event: Event = event_in(text)
             if of == "date" and match.group().lower() in (*_AGES, "elder", "eldest"):
                 event = "birth"
-            several = _several(match.group().lower())
+            word = match.group().lower()
+            several: Several = "open" if word in ("first", "last") else "yes" if word.endswith("st") else "no"
             return Comparative(match.start(), match.end() + length, wanted, of, event, several)
     return None
-
-
-def _several(word: str) -> Several:
-    if word in ("first", "last"):
-        return "open"
-    return "yes" if word.endswith("st") else "no"
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:
@@ -248,19 +243,13 @@ def name_end(text: str, start: int = 0) -> int:
                 closing = ""
         elif _starts_name(word):
             end = token.end()
-            closing = _unclosed(word)
+            pairs = ("()", "[]", '""', "“”")
+            closing = next((pair[1] for pair in pairs if word[0] == pair[0] and pair[1] not in word[1:]), "")
             if word.endswith(",") and not _name_follows(text, token.end()):
                 return end
         elif word not in _JOINING or not _name_follows(text, token.end()):
             break
     return end
-
-
-def _unclosed(word: str) -> str:
-    for opening, closing in ("()", "[]", '""', "“”"):
-        if word[0] == opening and closing not in word[1:]:
-            return closing
-    return ""
 
 
 def _name_follows(text: str, start: int) -> bool:
@@ -286,19 +275,13 @@ def cut_at(text: str) -> int:
         if word in _VERBS or (preposition and _ALIKE.match(text[token.start() :])):
             verb = token.start()
             break
-    if verb < len(text) and verb - name < 40:
-        end = _at_class_noun(text, name, verb)
+    if verb < len(text) and verb - name < 40:  # a class word may follow the name: "… Tosca operas have"
+        between = text[name:verb].split()
+        end = name if len(between) > 4 or any(word.endswith("s") for word in between) else verb
     else:
-        end = name
         origin = text.find(" from ", start, name)
         end = name if origin < 0 else origin
     return _without_adjective(text, start, end)
-
-
-def _at_class_noun(text: str, name: int, verb: int) -> int:
-    """Return the end of the name if a class word follows ("… Tosca operas have"), else the verb."""
-    between = text[name:verb].split()
-    return name if len(between) > 4 or any(word.endswith("s") for word in between) else verb
 
 
 def _without_adjective(text: str, start: int, end: int) -> int:
@@ -341,13 +324,13 @@ def split_pair(text: str, word: str) -> tuple[str, str] | None:
     if len(candidates) > 1:
         alike = [pair for pair in candidates if pair[0].split()[0].lower() == pair[1].split()[0].lower()]
         apart = [pair for pair in candidates if pair[0].endswith(",") and "," not in pair[0][:-1]]
-        named = [pair for pair in candidates if _starts_name(strip_lead(pair[1])[1] or "-") and _last_is_name(pair[0])]
+        named = [
+            (left, right)
+            for left, right in candidates
+            if _starts_name(strip_lead(right)[1] or "-") and _starts_name(left.split()[-1])
+        ]
         candidates = next((pairs for pairs in (alike, apart, named) if len(pairs) == 1), candidates)
     return _without_leads(*candidates[0]) if len(candidates) == 1 else None
-
-
-def _last_is_name(text: str) -> bool:
-    return _starts_name(text.split()[-1])
 
 
 def _without_leads(left: str, right: str) -> tuple[str, str] | None:

@@ -14,6 +14,7 @@ from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans
 from hoptree.text.parse import read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
+from hoptree.text.tokens import overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
@@ -145,7 +146,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
     return [
         (start, numbered.end() if (numbered := _NUMBER_AFTER.match(text, end)) else end)
         for start, end in name_spans(text)
-        if end - start > 1 and not any(start < until and since < end for since, until in dates)
+        if end - start > 1 and not overlaps((start, end), dates)
     ]
 
 

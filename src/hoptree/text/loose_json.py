@@ -175,11 +175,12 @@ def _find_json(text: str) -> JsonReading:
     while tried < _MAX_STARTS and (opening := _OPENING.search(text, position)):
         start, position, tried = opening.start(), opening.end(), tried + 1
         body = text[start:]
-        for repair in (_balanced, _mended, _completed, _regrouped, _requoted):
-            reading = parse_json(repair(body))
-            if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
-                beside = f"{text[:start]} {body[_ENDS.get(repair, _end)(body) :]}"
-                return JsonReading(reading.value, (repair.__name__.lstrip("_"),), beside=beside)
+        for name, repair in _REPAIRS.items():
+            plain = body if name == "balanced" else body.translate(_SMART_QUOTES)
+            reading = parse_json(repair(plain))
+            if reading.ok and isinstance(reading.value, dict | list) and (reading.value or name == "balanced"):
+                end = regroup_brackets(plain)[1] if name == "regrouped" else len(_balanced(plain))
+                return JsonReading(reading.value, (name,), beside=f"{text[:start]} {body[end:]}")
             error = reading.error or error
         if _BEGUN.match(body):
             position = start + _end(body)
@@ -235,37 +236,16 @@ def _balanced(text: str) -> str:
     return _scan(text)[0]
 
 
-def _mended(text: str) -> str:
-    return _mend(_balanced(text.translate(_SMART_QUOTES)))
-
-
-def _completed(text: str) -> str:
-    """Close what is open; the paper's own examples open four braces and close three."""
-    return _complete(text.translate(_SMART_QUOTES))
-
-
-def _requoted(text: str) -> str:
-    """Escape quotation marks inside strings, and replace single by double ones."""
-    return _complete(_requote(text.translate(_SMART_QUOTES)))
-
-
 def _regrouped(text: str) -> str:
     """Match brackets; "" if they match already."""
-    text = text.translate(_SMART_QUOTES)
     if not _CLOSING.search(text):
         return ""
     fitting, end = regroup_brackets(text)
     return _complete(fitting) if fitting != text[:end] else ""
 
 
-_ENDS: dict[Callable[[str], str], Callable[[str], int]] = {
-    _balanced: lambda body: len(_balanced(body)),
-    _regrouped: lambda body: regroup_brackets(body.translate(_SMART_QUOTES))[1],
-}
-"""Where a repaired value ends in a text, if not where its first bracket closes."""
-
-
 def _complete(text: str) -> str:
+    """Close what is open; the paper's own examples open four braces and close three."""
     body, closers, in_string = _scan(text)
     if in_string:
         body += '"'
@@ -274,18 +254,12 @@ def _complete(text: str) -> str:
 
 
 def _mend(text: str) -> str:
-    text = _ESCAPE.sub(_escaped, text)
+    # A backslash is made valid JSON; before an apostrophe or (Markdown) underscore it is dropped.
+    text = _ESCAPE.sub(lambda m: m[1] if m[1] in ("'", "_") else m[0] if m[1] else r"\\", text)
     text = _COMMENT.sub(lambda m: m[1] or "", text)
     text = _BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text)
     text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
     return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    """Make a backslash valid JSON; before an apostrophe or (Markdown) underscore it is dropped."""
-    if match[1] in ("'", "_"):
-        return match[1]
-    return match[0] if match[1] else r"\\"
 
 
 # What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
@@ -326,3 +300,13 @@ def _requote(text: str) -> str:
             written.append(char)
         place += 1
     return "".join(written)
+
+
+_REPAIRS: dict[str, Callable[[str], str]] = {
+    "balanced": _balanced,
+    "mended": lambda text: _mend(_balanced(text)),
+    "completed": _complete,
+    "regrouped": _regrouped,
+    "requoted": lambda text: _complete(_requote(text)),
+}
+"""In the order in which they are tried; all but the first read typographic quotation marks as plain ones."""

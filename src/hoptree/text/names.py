@@ -16,7 +16,7 @@ _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", 
 
 
 def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
-    """Return the spans of names: capitalised words in a row, with small words inside."""
+    """Return the spans of names: capitalised words in a row, with small words inside; initials have a full stop."""
     spans: list[tuple[int, int]] = []
     last = ""
     for match in _WORD.finditer(text, start):
@@ -24,18 +24,12 @@ def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
         if not word[:1].isupper():
             continue
         begin, end = match.start(), match.start() + len(word)
-        if spans and _belongs(text[spans[-1][1] : begin], last):
+        between = text[spans[-1][1] : begin].removeprefix("." if len(last) == 1 else "") if spans else ""
+        if spans and all(small in _INSIDE for small in between.replace(":", " ").split()):
             begin = spans.pop()[0]
         spans.append((begin, end))
         last = word
     return spans
-
-
-def _belongs(between: str, last: str) -> bool:
-    """Whether the text between two capitalised words leaves them one name; initials have a full stop."""
-    if len(last) == 1:
-        between = between.removeprefix(".")
-    return all(word in _INSIDE for word in between.replace(":", " ").split())
 
 
 _ORDINARY = word_set(

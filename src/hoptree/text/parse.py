@@ -170,7 +170,9 @@ def find_refusal(text: str) -> str:
     if others and len(first.split()) <= _MAX_ANSWER_LINE_WORDS and _ANSWER_LINE.fullmatch(first.strip()):
         text = first
     bare = text.strip(" .!\"'“”`*")
-    if _is_unknown(bare) or _BARE_REFUSAL.fullmatch(_uncapitalised(bare)) or _says_not_known(bare):
+    said = _NOT_KNOWN.match(_uncapitalised(bare))
+    not_known = said and not any(char.isalnum() for char in bare[said.end() :])
+    if _is_unknown(bare) or _BARE_REFUSAL.fullmatch(_uncapitalised(bare)) or not_known:
         return bare.casefold()
     if is_title(text):
         if not _IN_TITLE.search(text):
@@ -237,12 +239,6 @@ _I_DO_NOT = lazy_re(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can
 _OF_WHAT_WAS_GIVEN = lazy_re(
     r"\b(?:information|evidence|passages?|texts?|context|knowledge|provided|given|determin\w+|answer)\b", re.IGNORECASE
 )
-
-
-def _says_not_known(bare: str) -> bool:
-    """Whether a text says that something is not known, and nothing else."""
-    match = _NOT_KNOWN.match(_uncapitalised(bare))
-    return match is not None and not any(char.isalnum() for char in bare[match.end() :])
 
 
 def says_unknown(text: str) -> bool:
@@ -329,15 +325,11 @@ def read_questions(text: str) -> tuple[str, ...]:
     questions: dict[str, str] = {}
     for line in lines:
         question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
-        if question.endswith("?") or (_demands_answer(question) and not question.endswith(":")):
+        # Without a question mark it may ask too, as a question or an order; but "Find Me Guilty" is a title.
+        ordered = _DEMANDS.match(question) and not _OF_THE_TASK.search(question) and not is_title(question)
+        if question.endswith("?") or ((_ASKS.match(question) or ordered) and not question.endswith(":")):
             questions.setdefault(question_key(question), question[:MAX_ANSWER_CHARS])
     return tuple(question for key, question in questions.items() if key)
-
-
-def _demands_answer(line: str) -> bool:
-    """Whether a line without a question mark asks for something, in the form of a question or of an order."""
-    demands = _DEMANDS.match(line) and not _OF_THE_TASK.search(line) and not is_title(line)  # "Find Me Guilty"
-    return bool(_ASKS.match(line) or demands)
 
 
 def _strings(value: Any) -> list[str]:

@@ -61,13 +61,9 @@ def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
     if cut and best is as_json and best.ends_well and not text.rstrip(", \n").endswith(("]", "}")):
         best.triples.pop()
         best.malformed += 1
-    understood = bool(best.triples) or text.strip(" .\n`*").casefold() in _NOTHING or _is_empty(value)
+    empty = value in ([], {}) or (isinstance(value, dict) and all(inner in ([], {}) for inner in value.values()))
+    understood = bool(best.triples) or empty or text.strip(" .\n`*").casefold() in _NOTHING
     return TriplesRead(tuple(best.triples), best.malformed, understood)
-
-
-def _is_empty(value: Any) -> bool:
-    """Whether JSON is an empty list or object, perhaps under a name."""
-    return value in ([], {}) or (isinstance(value, dict) and all(inner in ([], {}) for inner in value.values()))
 
 
 class _Collector:
@@ -98,7 +94,8 @@ class _Collector:
             elif isinstance(item, dict):
                 waiting.extend(reversed(list(self._read_object(item))))
             elif isinstance(item, list):
-                if item and isinstance(item[0], str) and not any(_separated(part) for part in item):
+                separated = any(isinstance(part, str) and part.count("|") >= 2 for part in item)
+                if item and isinstance(item[0], str) and not separated:
                     self.add(item)
                 else:
                     waiting.extend(reversed(item))
@@ -112,7 +109,9 @@ class _Collector:
                 self.add((subject, relation, single))
             return
         for name, value in item.items():
-            if isinstance(value, dict) and value and all(_values(inner) for inner in value.values()):
+            inner_values = list(value.values()) if isinstance(value, dict) else []
+            flat = (part for inner in inner_values for part in (inner if isinstance(inner, list) else [inner]))
+            if inner_values and all(map(_scalar, flat)):
                 if _first({str(key).casefold(): 1 for key in value}, _SUBJECT) is not None:
                     yield value
                     continue
@@ -138,8 +137,10 @@ def _read_line(line: str, collector: _Collector) -> None:
     parts = _parts(body, wrapped)
     if parts is None:
         collector.malformed += wrapped or "|" in body
-    elif not _is_heading(parts):
-        collector.add(parts)
+        return
+    bare = [part.strip(_EDGES).casefold() for part in parts]
+    if not all(part in names for part, names in zip(bare, (_SUBJECT, _RELATION, _OBJECT), strict=True)):
+        collector.add(parts)  # else it is the heading of a table
 
 
 def _parts(body: str, wrapped: bool) -> list[str] | None:
@@ -162,12 +163,6 @@ def _parts(body: str, wrapped: bool) -> list[str] | None:
     return None
 
 
-def _is_heading(parts: Sequence[str]) -> bool:
-    """Whether a row is the heading of a table."""
-    bare = [part.strip(_EDGES).casefold() for part in parts]
-    return all(part in names for part, names in zip(bare, (_SUBJECT, _RELATION, _OBJECT), strict=True))
-
-
 def _clean(parts: Sequence[Any]) -> Triple | None:
     if len(parts) != 3 or not all(_scalar(part) for part in parts):
         return None
@@ -188,10 +183,9 @@ def _plain(part: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value
 
 
 def _first(named: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -200,14 +194,6 @@ def _first(named: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def _scalar(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _values(value: Any) -> bool:
-    return _scalar(value) or (isinstance(value, list) and all(_scalar(item) for item in value))
-
-
-def _separated(value: Any) -> bool:
-    return isinstance(value, str) and value.count("|") >= 2
 
 
 def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:

@@ -216,18 +216,22 @@ _FORMS = tuple(
         r"(?<=\d)\s?[-–—]\s?(?P<until>\d{4})(?!\d)",
     )
 )
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
 
 def read_dates(text: str) -> tuple[Date, ...]:
     """Return all dates in order; open ones ("before 1920") are left out."""
-    return tuple(
-        _rough(date) if _ABOUT.search(text[:start]) else date
-        for (start, _), date in _find_dates(text)
-        if not _OPEN.search(text[:start])
-    )
+    dates = []
+    for (start, _), date in _find_dates(text):
+        if _OPEN.search(text[:start]):
+            continue
+        if date.month is None and _ABOUT.search(text[:start]):
+            last = date.year if date.through is None else date.through
+            date = Date(date.year - _ABOUT_YEARS, through=last + _ABOUT_YEARS)
+        dates.append(date)
+    return tuple(dates)
 
 
 def date_spans(text: str) -> tuple[tuple[int, int], ...]:
@@ -258,7 +262,10 @@ def read_date(text: str) -> Date | None:
 def _date(parts: dict[str, str]) -> Date | None:
     before_christ = parts.get("era", "").lower().startswith("b") or "bc" in parts
     if "century" in parts:
-        return _century(int(parts["century"]), before_christ)
+        last = 100 * int(parts["century"])
+        if not 100 <= last <= 3000:
+            return None
+        return Date(-last, through=99 - last) if before_christ else Date(last - 99, through=last)
     if "decade" in parts:
         year = int(parts["decade"])
         return Date(year, through=year + 9)
@@ -274,20 +281,6 @@ def _date(parts: dict[str, str]) -> Date | None:
     if not 1 <= month <= 12 or (day is not None and not 1 <= day <= 31):
         return None
     return Date(year, month, day)
-
-
-def _century(number: int, before_christ: bool) -> Date | None:
-    if not 1 <= number <= 30:
-        return None
-    if before_christ:
-        return Date(-100 * number, through=-100 * (number - 1) - 1)
-    return Date(100 * (number - 1) + 1, through=100 * number)
-
-
-def _rough(date: Date) -> Date:
-    if date.month is not None:
-        return date
-    return Date(date.year - _ABOUT_YEARS, through=(date.year if date.through is None else date.through) + _ABOUT_YEARS)
 
 
 @dataclass(frozen=True, slots=True)

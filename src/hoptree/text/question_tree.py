@@ -154,99 +154,120 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
 
     `nodes` may be empty. With `mend_leaks`, an entity that the model gave away becomes the reference it stands for.
     """
-    issues: list[Issue] = []
-    drafts: list[_Draft] = []
-    _collect(raw, None, None, 1, drafts, issues)
+    plan = _PlanReader(root)
+    plan.collect(raw)
+    drafts, issues = plan.drafts, plan.issues
     if len(drafts) > 1 and drafts[0].question.casefold() == root.strip().casefold():
         issues.append(Issue("root_restated", 1, "the first node repeats the question; its children take its place"))
-        _drop_first(drafts)
+        del drafts[0]
+        for draft in drafts:
+            draft.above = draft.above - 1 if draft.above else None
+            draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
     if len(drafts) > MAX_NODES:
         issues.append(Issue("cap_nodes", MAX_NODES, f"{len(drafts) - MAX_NODES} nodes beyond {MAX_NODES} dropped"))
         del drafts[MAX_NODES:]
     names = [draft.name for draft in drafts]
-    if sorted(name or 0 for name in names) != list(range(1, len(drafts) + 1)):
+    ids = [name or 0 for name in names]
+    if sorted(ids) != list(range(1, len(drafts) + 1)):
         issues.append(Issue("ids_renumbered", 0, f"ids {names} renumbered in order of appearance"))
         ids = list(range(1, len(drafts) + 1))
-    else:
-        ids = [name or 0 for name in names]
-    nodes = _link_references(drafts, ids, root, issues)
+    nodes = plan.link(ids)
     for index, node in enumerate(nodes):
         nodes[index] = _mend_leak(node, root, nodes if mend_leaks else None, issues)
     return Plan(tuple(nodes), tuple(issues))
 
 
-def _collect(
-    raw: object,
-    name: int | None,
-    above: int | None,
-    depth: int,
-    drafts: list[_Draft],
-    issues: list[Issue],
-    nesting: int = 0,
-) -> None:
-    """Append the drafts in `raw`: a node, a group of nodes, or a bare question."""
-    if nesting > _MAX_NESTING:
-        return
-    if depth > MAX_DEPTH and raw and isinstance(raw, str | Mapping):
-        issues.append(Issue("cap_depth", above + 1 if above is not None else 0, f"deeper than {MAX_DEPTH}: dropped"))
-        return
-    if isinstance(raw, str):
-        if raw.strip():
-            drafts.append(_Draft(name, raw.strip(), above, depth))
-        return
-    if isinstance(raw, Sequence):
-        for item in raw:
-            _collect(item, None, above, depth, drafts, issues, nesting + 1)
-        return
-    if not isinstance(raw, Mapping):
-        return
-    pairs: Iterable[tuple[str, Any]] = raw.pairs if isinstance(raw, Pairs) else raw.items()
-    question = next((raw[key] for key in _QUESTION_KEYS if isinstance(raw.get(key), str)), "")
-    if question.strip():
-        declared = raw.get("id", name)
-        number = _KEY_ID.search(f"query{declared}") if isinstance(declared, int | str) else None
-        drafts.append(_Draft(_number(number[1]) if number else name, question.strip(), above, depth))
-        above, depth = len(drafts) - 1, depth + 1
-    elif name is not None:
-        issues.append(Issue("question_empty", name, "a node without a question was dropped; its children moved up"))
-    for key, value in pairs:
-        if key_id := _KEY_ID.fullmatch(key.strip()):
-            _collect(value, _number(key_id[1]), above, depth, drafts, issues, nesting + 1)
-        elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
-            _collect(value, None, above, depth, drafts, issues, nesting + 1)
+class _PlanReader:
+    """Collects the nodes that a model wrote, and links their references; `issues` lists the repairs."""
 
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.drafts: list[_Draft] = []
+        self.issues: list[Issue] = []
 
-def _drop_first(drafts: list[_Draft]) -> None:
-    del drafts[0]
-    for draft in drafts:
-        draft.above = draft.above - 1 if draft.above else None
-        draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
+    def collect(
+        self, raw: object, name: int | None = None, above: int | None = None, depth: int = 1, nesting: int = 0
+    ) -> None:
+        """Append the drafts in `raw`: a node, a group of nodes, or a bare question."""
+        if nesting > _MAX_NESTING:
+            return
+        if depth > MAX_DEPTH and raw and isinstance(raw, str | Mapping):
+            here = above + 1 if above is not None else 0
+            self.issues.append(Issue("cap_depth", here, f"deeper than {MAX_DEPTH}: dropped"))
+        elif isinstance(raw, str):
+            if raw.strip():
+                self.drafts.append(_Draft(name, raw.strip(), above, depth))
+        elif isinstance(raw, Sequence):
+            for item in raw:
+                self.collect(item, None, above, depth, nesting + 1)
+        elif isinstance(raw, Mapping):
+            self._collect_object(raw, name, above, depth, nesting + 1)
 
+    def _collect_object(
+        self, raw: Mapping[str, Any], name: int | None, above: int | None, depth: int, nesting: int
+    ) -> None:
+        question = next((raw[key] for key in _QUESTION_KEYS if isinstance(raw.get(key), str)), "")
+        if question.strip():
+            declared = raw.get("id", name)
+            number = _KEY_ID.search(f"query{declared}") if isinstance(declared, int | str) else None
+            self.drafts.append(_Draft(_number(number[1]) if number else name, question.strip(), above, depth))
+            above, depth = len(self.drafts) - 1, depth + 1
+        elif name is not None:
+            detail = "a node without a question was dropped; its children moved up"
+            self.issues.append(Issue("question_empty", name, detail))
+        for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
+            if key_id := _KEY_ID.fullmatch(key.strip()):
+                self.collect(value, _number(key_id[1]), above, depth, nesting)
+            elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
+                self.collect(value, None, above, depth, nesting)
 
-def _link_references(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
-    """Turn drafts into nodes with valid references and canonical wording."""
-    written = [_written(draft.question, root) for draft in drafts]
-    targets_by_name = [
-        {name: _target_of(name, index, drafts) for name in names.values()} for index, names in enumerate(written)
-    ]
-    edges: dict[int, set[int]] = {
-        ids[index]: {ids[target] for target in targets.values() if target is not None and target < index}
-        for index, targets in enumerate(targets_by_name)
-    }
-    nodes = []
-    for index, draft in enumerate(drafts):
-        by_name = {
-            name: _resolve_reference(name, target, index, drafts, ids, edges, root, issues)
-            for name, target in targets_by_name[index].items()
+    def link(self, ids: list[int]) -> list[Node]:
+        """Turn drafts into nodes of these ids, with valid references and canonical wording."""
+        written = [_written(draft.question, self._root) for draft in self.drafts]
+        targets = [{name: self._target_of(name, at) for name in names.values()} for at, names in enumerate(written)]
+        edges = {
+            ids[index]: {ids[target] for target in named.values() if target is not None and target < index}
+            for index, named in enumerate(targets)
         }
-        stands_for = {text: by_name[name] for text, name in written[index].items()}
-        question = _ANY_REFERENCE.sub(
-            lambda match, known=stands_for: known.get(match[0], match[0]),  # type: ignore[misc]
-            draft.question,
-        )
-        parent = ids[draft.above] if draft.above is not None else None
-        nodes.append(Node(ids[index], question, parent, draft.depth, references(question)))
-    return nodes
+        nodes = []
+        for index, draft in enumerate(self.drafts):
+            by_name = {name: self._resolve(name, target, index, ids, edges) for name, target in targets[index].items()}
+            stands_for = {text: by_name[name] for text, name in written[index].items()}
+            question = _ANY_REFERENCE.sub(
+                lambda match, known=stands_for: known.get(match[0], match[0]),  # type: ignore[misc]
+                draft.question,
+            )
+            parent = ids[draft.above] if draft.above is not None else None
+            nodes.append(Node(ids[index], question, parent, draft.depth, references(question)))
+        return nodes
+
+    def _target_of(self, name: int, index: int) -> int | None:
+        """Return the draft a reference names: the nearest before it, else the first after it."""
+        drafts = self.drafts
+        named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
+        if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
+            return name - 1  # nodes without a number are counted
+        return max((other for other in named if other < index), default=min(named, default=None))
+
+    def _resolve(self, name: int, target: int | None, index: int, ids: list[int], edges: dict[int, set[int]]) -> str:
+        """Return `#queryX` for one reference, or a description if it can name no node."""
+        here, kind = ids[index], "ref_dangling"
+        if target is not None:
+            if target < index:
+                return f"#query{ids[target]}"
+            if not _reaches(edges, ids[target], here):
+                self.issues.append(Issue("ref_forward", here, f"#query{ids[target]} is asked later in the plan"))
+                edges[here].add(ids[target])
+                return f"#query{ids[target]}"
+            kind = "ref_cycle"
+        for candidate in (self.drafts[index].above, index - 1 if index else None):
+            if candidate is None or ids[candidate] in edges[here] or _reaches(edges, ids[candidate], here):
+                continue
+            self.issues.append(Issue(kind, here, f"#query{name} cannot be meant; read as #query{ids[candidate]}"))
+            edges[here].add(ids[candidate])
+            return f"#query{ids[candidate]}"
+        self.issues.append(Issue(kind, here, f"#query{name} cannot be meant; described instead"))
+        return f'the one asked about in "{_ANY_REFERENCE.sub("it", self._root)}"'
 
 
 def _written(question: str, root: str) -> dict[str, int]:
@@ -256,45 +277,6 @@ def _written(question: str, root: str) -> dict[str, int]:
     """
     pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
     return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
-
-
-def _target_of(name: int, index: int, drafts: list[_Draft]) -> int | None:
-    """Return the draft a reference names: the nearest before it, else the first after it."""
-    named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
-    if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
-        return name - 1  # nodes without a number are counted
-    return max((other for other in named if other < index), default=min(named, default=None))
-
-
-def _resolve_reference(
-    name: int,
-    target: int | None,
-    index: int,
-    drafts: list[_Draft],
-    ids: list[int],
-    edges: dict[int, set[int]],
-    root: str,
-    issues: list[Issue],
-) -> str:
-    """Return `#queryX` for one reference, or a description if it can name no node."""
-    here = ids[index]
-    kind = "ref_dangling"
-    if target is not None:
-        if target < index:
-            return f"#query{ids[target]}"
-        if not _reaches(edges, ids[target], here):
-            issues.append(Issue("ref_forward", here, f"#query{ids[target]} is asked later in the plan"))
-            edges[here].add(ids[target])
-            return f"#query{ids[target]}"
-        kind = "ref_cycle"
-    for candidate in (drafts[index].above, index - 1 if index else None):
-        if candidate is None or ids[candidate] in edges[here] or _reaches(edges, ids[candidate], here):
-            continue
-        issues.append(Issue(kind, here, f"#query{name} cannot be meant; read as #query{ids[candidate]}"))
-        edges[here].add(ids[candidate])
-        return f"#query{ids[candidate]}"
-    issues.append(Issue(kind, here, f"#query{name} cannot be meant; described instead"))
-    return f'the one asked about in "{_ANY_REFERENCE.sub("it", root)}"'
 
 
 def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:

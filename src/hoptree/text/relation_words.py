@@ -11,7 +11,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.text.names import fold
 from hoptree.text.quantities import date_spans
 from hoptree.text.retrieval_triggers import find_mentions
-from hoptree.text.tokens import Span, word_spans
+from hoptree.text.tokens import Span, overlaps, word_spans
 from hoptree.text.word_classes import CLOSED, word_set
 
 _STEM_CHARS = 5
@@ -217,7 +217,7 @@ def settles_doubt(
     """
     named, relation, value = fact
     subject = find_mentions(named, sentence)
-    outside = [hit for hit in hits if not _overlaps(hit, subject)]
+    outside = [hit for hit in hits if not overlaps(hit, subject)]
     inverse = relation_is_of(named, relation, sentence) is False
     return (
         bool(subject)
@@ -226,10 +226,6 @@ def settles_doubt(
         and _fits(value, _sorts(sentence, outside))
         and all(_is_said_of(subject, hit, sentence) for hit in outside)
     )
-
-
-def _overlaps(hit: Span, places: Sequence[Span]) -> bool:
-    return any(first < hit[1] and hit[0] < last for first, last in places)
 
 
 def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
@@ -245,7 +241,7 @@ def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
 def _sorts(sentence: str, hits: Iterable[Span]) -> set[_Sort]:
     """Return what sort of thing each uncertain word is, or belongs to."""
     dates = date_spans(sentence)
-    return {"date" if _overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
+    return {"date" if overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
 
 
 def _sort(text: str) -> _Sort:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
 from hoptree.text.names import fold, is_ordinary_start, name_spans, sentence_spans
-from hoptree.text.tokens import Span, find_words, token_spans, word_spans
+from hoptree.text.tokens import Span, find_words, overlaps, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
 
@@ -60,11 +61,13 @@ def attended_query(
     candidates: list[tuple[float, int, str]] = []
     for start, end in regions:
         text = attended.text[start:end]
-        spans, leads = word_spans(text), answer_lead_spans(text)
-        for (first, last), carries in zip(spans, tagger.content(text, spans), strict=True):
+        for first, last in _content_spans(text, tagger):
             word = (start + first, start + last)
-            if carries and not _overlaps(word, hits) and not _overlaps((first, last), leads):
-                candidates.append((_attention_paid(attended.spans, ends, weights, word), word[0], text[first:last]))
+            if not overlaps(word, hits):
+                paid, at = 0.0, bisect_right(ends, word[0])
+                while at < len(ends) and attended.spans[at][0] < word[1]:
+                    paid, at = paid + weights[at], at + 1
+                candidates.append((paid, word[0], text[first:last]))
     chosen = sorted(candidates, key=lambda word: -word[0])[:limit]
     return " ".join(word for _, _, word in sorted(chosen, key=lambda word: word[1]))
 
@@ -72,13 +75,16 @@ def attended_query(
 def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
     """DRAGIN's query without attention: the content words of question and sentence except the hits."""
     left_out = {hit.casefold() for hit in hits}
-    words: list[str] = []
-    for text in texts:
-        spans, leads = word_spans(text), answer_lead_spans(text)
-        for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True):
-            if carries and text[start:end].casefold() not in left_out and not _overlaps((start, end), leads):
-                words.append(text[start:end])
-    return " ".join(words[:limit])
+    words = (text[start:end] for text in texts for start, end in _content_spans(text, tagger))
+    return " ".join(islice((word for word in words if word.casefold() not in left_out), limit))
+
+
+def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
+    """Yield the spans of content words, without those of "So the answer is"."""
+    spans, leads = word_spans(text), answer_lead_spans(text)
+    for span, carries in zip(spans, tagger.content(text, spans), strict=True):
+        if carries and not overlaps(span, leads):
+            yield span
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
@@ -95,7 +101,7 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
         least = min((token_probability(tokens[at]) for at in word.tokens), default=0.0)
         if (
             content
-            and not _overlaps((word.start, word.end), leads)
+            and not overlaps((word.start, word.end), leads)
             and (word.text.casefold() in given or 1 - least <= doubt)
         ):
             kept.append(word.text)
@@ -104,16 +110,14 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
-    spans = word_spans(sentence)
-    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
+    names = name_spans(sentence)
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
-        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
-        if carries
+        for start, end in _content_spans(sentence, tagger)
         # the "s" behind a bracket or a quotation mark, which is no part of a word
-        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
-        and not _overlaps((start, end), left_out)
-        and (is_ordinary_start(sentence, (start, end)) or not _overlaps((start, end), names))
+        if not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
+        and not overlaps((start, end), hits)
+        and (is_ordinary_start(sentence, (start, end)) or not overlaps((start, end), names))
     )
 
 
@@ -127,19 +131,6 @@ def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str
             parts.append(part)
             used |= words
     return " ".join(" ".join(parts).split()[:limit])
-
-
-def _overlaps(word: Span, places: Sequence[Span]) -> bool:
-    return any(first < word[1] and word[0] < last for first, last in places)
-
-
-def _attention_paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], word: Span) -> float:
-    """Return the attention that the tokens of a word get."""
-    total, at = 0.0, bisect_right(ends, word[0])
-    while at < len(spans) and spans[at][0] < word[1]:
-        total += weights[at]
-        at += 1
-    return total
 
 
 MAX_THRESHOLD = 1.5
@@ -233,11 +224,12 @@ def judge_sentences(
         while at < len(words) and words[at].start < end:
             at += 1
         scored = tuple(
-            replace(word, announces=_is_inside(word, leads))
+            replace(word, announces=any(begin <= word.word.start and word.word.end <= last for begin, last in leads))
             for word in score_words(words[first:at], tokens, content[first:at])
         )
         theta = threshold.of(scored, history)
-        hits = tuple(number for number, word in enumerate(scored) if _hits(word, theta))
+        known = (number for number, word in enumerate(scored) if word.content and word.entropy is not None)
+        hits = tuple(number for number in known if not scored[number].announces and scored[number].score > theta)
         judged.append(JudgedSentence(start, end, scored, theta, hits))
         if hits:
             break
@@ -253,14 +245,6 @@ def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.
             if place and start <= place[0] < end and token_probability(token) < theta:
                 return start, end
     return None
-
-
-def _hits(word: ScoredWord, theta: float) -> bool:
-    return word.content and not word.announces and word.entropy is not None and word.score > theta
-
-
-def _is_inside(word: ScoredWord, leads: Sequence[Span]) -> bool:
-    return any(first <= word.word.start and word.word.end <= last for first, last in leads)
 
 
 NEUTRAL_CONFIDENCE = 0.5

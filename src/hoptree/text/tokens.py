@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+from hoptree.core.lazy import lazy_re
 
 Span = tuple[int, int]
 """First character, and the one after the last."""
+
+
+def overlaps(span: Span, others: Iterable[Span]) -> bool:
+    """Whether a span shares a character with one of the others."""
+    return any(start < span[1] and span[0] < end for start, end in others)
+
 
 _REPLACEMENT = "\ufffd"
 """What a tokenizer writes for an incomplete character."""
@@ -33,7 +40,10 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
         for number in range(written.first[mark], written.last[mark] + 1):
             old = spans[number]
             spans[number] = (old[0], at + 1) if old else (at, at + 1)
-    _fill_empty_tokens(spans, pieces)
+    for number in range(len(spans) - 2, -1, -1):
+        following = spans[number + 1]
+        if spans[number] is None and following and not pieces[number]:
+            spans[number] = (following[0], following[0] + 1)
     return tuple(spans)
 
 
@@ -51,16 +61,12 @@ def _best_reading(pieces: Sequence[str], visible: str) -> _Decoded:
     read: list[_Decoded] = []
     for form in (_plain, _sentence_piece, _byte_level):
         read.append(_decode([form(piece) for piece in pieces]))
-        if _holds(read[-1].text, visible):
+        if visible and visible in read[-1].text:
             return read[-1]
     return max(read, key=lambda written: sum(1 for _ in _aligned(written, visible)))
 
 
-def _holds(written: str, visible: str) -> bool:
-    return bool(visible) and visible in written
-
-
-_BYTES = re.compile(r"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
+_BYTES = lazy_re(r"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
 
 
 def _plain(piece: str) -> bytes:
@@ -130,7 +136,7 @@ def _character(data: bytes, at: int) -> tuple[str, int]:
 def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
     """Yield pairs of equal written and visible characters, in order."""
     decoded = written.text
-    if decoded != visible and _holds(decoded, visible):  # the whole text, but for what was cut off around it
+    if decoded != visible and visible and visible in decoded:  # the whole text, but for what was cut off around it
         shift = decoded.find(visible)
         yield from ((shift + place, place) for place in range(len(visible)))
         return
@@ -199,14 +205,6 @@ def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
     return starts
 
 
-def _fill_empty_tokens(spans: list[Span | None], pieces: Sequence[str]) -> None:
-    """Give a token without text the character that the next token completes."""
-    for number in range(len(spans) - 2, -1, -1):
-        following = spans[number + 1]
-        if spans[number] is None and following and not pieces[number]:
-            spans[number] = (following[0], following[0] + 1)
-
-
 _JOINS = frozenset("'’-‐‑&")
 _UNSPACED = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
 
@@ -258,33 +256,20 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
     number = 0
     places = token_spans(text, pieces)
     for start, end in spans:
-        while number < len(places) and _ends_before(places[number], start):
+        while number < len(places) and ((place := places[number]) is None or place[1] <= start):
             number += 1
         first = number
-        while number < len(places) and _begins_before(places[number], end):
+        while number < len(places) and ((place := places[number]) is None or place[0] < end):
             number += 1
         last = number
         while last > first and places[last - 1] is None:
             last -= 1
-        if first == last and words and _reaches(places, words[-1], start):
+        place = places[words[-1].last - 1] if first == last and words and words[-1].tokens else None
+        if place is not None and place[1] > start:  # the last token of the word before goes on
             words[-1] = replace(words[-1], text=text[words[-1].start : end], end=end)
         else:
             words.append(Word(text[start:end], start, end, first, last))
     return tuple(words)
-
-
-def _ends_before(place: Span | None, start: int) -> bool:
-    return place is None or place[1] <= start
-
-
-def _begins_before(place: Span | None, end: int) -> bool:
-    return place is None or place[0] < end
-
-
-def _reaches(places: Sequence[Span | None], word: Word, start: int) -> bool:
-    """Whether the last token of a word reaches beyond `start`."""
-    place = places[word.last - 1] if word.tokens else None
-    return place is not None and place[1] > start
 
 
 def _lettered(character: str) -> bool:

@@ -56,16 +56,13 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
     Attention is summed over the tokens of a word and scaled to a mean of 1 over the words that have any, so that the
     length of a sentence does not matter. Words of many tokens (numbers, rare names) get more: that is DRAGIN's measure.
     """
-    paid = [_total(tokens[number].attention for number in word.tokens) for word in words]
+    paid = [_valid(tokens[number].attention for number in word.tokens) for word in words]
+    shares = scale_to_mean_one([math.fsum(parts) if parts else None for parts in paid])
     return tuple(
         ScoredWord(
-            word,
-            mean(tokens[number].entropy for number in word.tokens),
-            share,
-            carries,
-            raw=_highest(tokens[number].attention for number in word.tokens),
+            word, mean(tokens[number].entropy for number in word.tokens), share, carries, raw=max(parts, default=None)
         )
-        for word, share, carries in zip(words, scale_to_mean_one(paid), content, strict=True)
+        for word, parts, share, carries in zip(words, paid, shares, content, strict=True)
     )
 
 
@@ -78,8 +75,12 @@ def scale_to_mean_one(values: Sequence[float | None]) -> tuple[float, ...]:
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the known values; None without any."""
-    counted = [value for value in map(valid_value, values) if value is not None]
+    counted = _valid(values)
     return math.fsum(counted) / len(counted) if counted else None
+
+
+def _valid(values: Iterable[float | None]) -> list[float]:
+    return [value for value in map(valid_value, values) if value is not None]
 
 
 def valid_value(value: float | None) -> float | None:
@@ -90,15 +91,6 @@ def valid_value(value: float | None) -> float | None:
 def token_probability(token: Token) -> float:
     """Return the probability of a token; 0 for NaN."""
     return _probability(token.logprob)
-
-
-def _highest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in map(valid_value, values) if value is not None), default=None)
-
-
-def _total(values: Iterable[float | None]) -> float | None:
-    counted = [value for value in map(valid_value, values) if value is not None]
-    return math.fsum(counted) if counted else None
 
 
 _WORD = re.compile(r"\w+")

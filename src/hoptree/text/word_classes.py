@@ -93,10 +93,8 @@ def open_tagger(spec: str = "rules") -> Tagger:
         return LexiconTagger(name or "en")
     if kind == "spacy":
         return _spacy_tagger(name)
-    raise ConfigError(
-        f"There is no tagger '{spec}'.",
-        "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm).",
-    )
+    remedy = "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm)."
+    raise ConfigError(f"There is no tagger '{spec}'.", remedy)
 
 
 @cache
@@ -142,10 +140,8 @@ class SpacyTagger:
         try:
             spacy: Any = importlib.import_module("spacy")
         except ImportError as error:
-            raise ConfigError(
-                "The tagger spacy needs spaCy, which is not installed.",
-                "Install it (pip install spacy), or set tagger=rules.",
-            ) from error
+            cause = "The tagger spacy needs spaCy, which is not installed."
+            raise ConfigError(cause, "Install it (pip install spacy), or set tagger=rules.") from error
         if not model:
             model = next(
                 (name for name in sorted(spacy.util.get_installed_models()) if name.startswith("en_")),
@@ -154,10 +150,8 @@ class SpacyTagger:
         try:
             self._read: Any = spacy.load(model)
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"spaCy has no model {model} on this machine.",
-                f"Install it (python -m spacy download {model}), or set tagger=rules.",
-            ) from error
+            cause = f"spaCy has no model {model} on this machine."
+            raise ConfigError(cause, f"Install it (python -m spacy download {model}), or set tagger=rules.") from error
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
         tagged = [(token.idx, token.idx + len(token.text)) for token in self._read(text) if token.pos_ in _CONTENT_TAGS]

@@ -12,10 +12,9 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.engine.schedule import together
-from hoptree.evaluation.boundary import BoundaryExperiment, Pair, read_pairs
-from hoptree.evaluation.boundary_run import measure_all
+from hoptree.evaluation.boundary import Pair, measure_all, read_pairs
 from hoptree.evaluation.calibration import score_attempt
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import read_rows
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment

@@ -15,7 +15,7 @@ from hoptree.engine.context import Context
 from hoptree.evaluation.datasets.reading import half_of, sample
 from hoptree.methods.ra_isf import judge_knowledge, judge_passages
 from hoptree.methods.steps.decompose import split_question
-from hoptree.text.self_knowledge import SelfKnowledge
+from hoptree.text.parse_dialogue import SelfKnowledge
 from hoptree.training.chat_rows import (
     TAIKC,
     ChatRow,

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.values import Passage
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.evaluation.datasets.rows import read_question_rows
 from hoptree.evaluation.metrics import best_overlap, contains, normalise
 from hoptree.methods.hop.parts import TRAINED_GUESS
-from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES
 from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.parse import find_refusal
 from hoptree.text.question_tree import Plan, make_plan

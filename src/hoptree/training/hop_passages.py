@@ -10,16 +10,13 @@ from pathlib import Path
 from hoptree.core.errors import InputError, ModelError
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
+from hoptree.engine.prompts import show_passages
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.graph.relation_linking import FUNCTION_WORDS
-from hoptree.methods.steps.evidence import show_passages
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote
-from hoptree.retrieval.retriever import TITLE
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import Index, sample_index
+from hoptree.retrieval.index.tantivy_files import key_of
+from hoptree.retrieval.retriever import TITLE, is_remote, open_retriever
 from hoptree.text.names import sentence_spans
 from hoptree.text.parse import question_key
 from hoptree.training.labelled_passages import drawn, ids_of_step, says

@@ -10,8 +10,8 @@ from typing import Any
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.engine import Engine
 from hoptree.engine.schedule import SingleFlight, together
-from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.examples import digest_of
+from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.methods.hop.candidates import LISTS
 from hoptree.methods.hop.parts import operator_of

@@ -18,17 +18,15 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.events import Finished
 from hoptree.engine.registry import Method
 from hoptree.engine.schedule import together
-from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
+from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
 from hoptree.methods.steps.answer import direct_answer
 from hoptree.models.model import Model
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.opening import open_retriever
-from hoptree.retrieval.remote import is_remote
-from hoptree.sample import sample_index
+from hoptree.retrieval.index.folder import Index, sample_index
+from hoptree.retrieval.index.tantivy_files import key_of
+from hoptree.retrieval.retriever import is_remote, open_retriever
 from hoptree.text.parse import clean_answer
 from hoptree.training.chat_rows import Progress, progress_counter
 from hoptree.training.plans.gold_trees import GoldStep

@@ -11,9 +11,8 @@ from typing import Any
 
 from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.datasets.formats import FORMS
-from hoptree.evaluation.datasets.reading import read_examples
+from hoptree.evaluation.datasets.reading import find_beir, read_examples
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
-from hoptree.evaluation.datasets.single_hop import find_beir
 
 TRAIN = "train"
 _EVALUATION = r"dev|development|devtest|val|valid|validation|test|eval|evaluation|held[-_ ]?out"

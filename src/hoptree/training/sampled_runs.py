@@ -8,13 +8,13 @@ from functools import cached_property
 
 from hoptree.core.values import Passage
 from hoptree.engine.events import Event, NodeSettled, Planned
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.trace import ModelCalled, Retrieved
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
 from hoptree.methods.hop.method import Standings
 from hoptree.methods.hop.reading import parse_reading
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node, Plan, resolve
 from hoptree.training.hop_gold import SENTENCE

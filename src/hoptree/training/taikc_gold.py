@@ -9,12 +9,10 @@ from typing import Any
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.prompts import show_passages
 from hoptree.evaluation.metrics import contains, exact_match, normalise
-from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
-from hoptree.methods.steps.choose import MAX_FURTHER_PASSAGES
-from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import fixed_demonstrations, nearest_demonstrations
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES, answer_from, summarise_chain, synthesise
+from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations, nearest_demonstrations
 from hoptree.text.question_tree import Plan
 from hoptree.training.chat_rows import (
     TAIKC,

@@ -13,17 +13,16 @@ from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import found, graph, hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError
-from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing import add_to_index, build_index, index_passages, update_index
-from hoptree.retrieval.linked import Linked
+from hoptree.retrieval.linked import BM25, Linked
 
 ROOT = Path(__file__).resolve().parents[3]
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hoptree.retrieval.index.folder import Change
+from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import Settings
 with Change(Path(sys.argv[1]), Settings(), intent={"what": "hold"}):
     print("held", flush=True)

@@ -14,11 +14,11 @@ from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import found, graph, rows, write_rows
 
 from hoptree.core.errors import CorpusError
-from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.index.folder import Change, Index, Settings, read_manifest
+from hoptree.retrieval.index.change import Change
+from hoptree.retrieval.index.folder import Index, Settings, read_manifest
 from hoptree.retrieval.index.links import Links, LinkWriter
 from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, index_passages, update_index
-from hoptree.retrieval.linked import Linked
+from hoptree.retrieval.linked import BM25, Linked
 
 QUERIES = ("friend of Person Number77", "town3 number1700", "lives in town5")
 
@@ -163,7 +163,7 @@ def test_a_run_killed_while_it_cleared_a_generation_away_leaves_what_the_next_on
 
 def test_a_change_before_its_intent_is_written_is_not_taken_up(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.retrieval.index.folder._write_json", fail)
+        patch.setattr("hoptree.retrieval.index.change._write_json", fail)
         with pytest.raises(CorpusError, match="No space"):
             update_index(out)
     assert not update_index(out).resumed

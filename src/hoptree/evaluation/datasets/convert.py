@@ -23,11 +23,10 @@ from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
 from hoptree.corpus.json_rows import read_json_pairs
 from hoptree.corpus.records import context_passages
-from hoptree.evaluation.datasets.examples import Example, passage_name
+from hoptree.evaluation.datasets.examples import Example, page_title, page_words, passage_name, span_text
 from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import Release
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_aliases, read_sound_rows, spaced
-from hoptree.evaluation.datasets.single_hop import page_title, page_words, span_text
 
 RETRIEVED = "retrieved"
 """The form of questions with passages that a retriever found: DPR's files, and others with `ctxs`."""

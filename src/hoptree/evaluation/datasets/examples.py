@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+from urllib.parse import unquote_plus
 
 from hoptree.core.errors import InputError
 from hoptree.core.values import Question
@@ -15,6 +17,8 @@ from hoptree.corpus.records import digest_of as document_digest
 from hoptree.corpus.records import name_for
 from hoptree.evaluation.datasets.rows import Fields, spaced
 
+_PAGE_ADDRESS = re.compile(r"(?:[?&]title=|/wiki/)([^&?#]+)")
+_TAG = re.compile(r"</?[A-Za-z][^>]*>")
 TAKEN_APART = "with accepted answers that are the single characters of a printed list, and so no answers"
 """Why questions are left out that have such answers."""
 
@@ -99,11 +103,6 @@ class DataSet:
             for why, keys in self.reasons.items()
         )
 
-    @property
-    def has_answers(self) -> bool:
-        """Whether answers can be scored: a file has them for all its questions or for none."""
-        return any(example.answers for example in self.examples)
-
     def select(self, ids: Iterable[str]) -> DataSet:
         """Return the set with these examples in this order; an unknown id is an error."""
         by_id = {example.id: example for example in self.examples}
@@ -160,3 +159,24 @@ def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -
 
 def _folded(name: str) -> str:
     return spaced(name).casefold()
+
+
+def page_title(row: Fields) -> str:
+    """Return the title of a question's page, from its address where it has no other."""
+    address = unquote_plus(row.text("document_url"))
+    match = _PAGE_ADDRESS.search(address)
+    return spaced(row.text("document_title") or (match[1].replace("_", " ") if match else ""))
+
+
+def page_words(row: Fields) -> list[str]:
+    """Return the tokens of a question's page, tags among them."""
+    text = row.row.get("document_text")
+    return text.split(" ") if isinstance(text, str) else [part.text("token") for part in row.parts("document_tokens")]
+
+
+def span_text(words: Sequence[str], span: Fields) -> str:
+    """Return the text of a span of tokens without tags; "" for the span that stands for none."""
+    start, end = span.row.get("start_token"), span.row.get("end_token")
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(words):
+        return ""
+    return spaced(" ".join(word for word in words[start:end] if not _TAG.fullmatch(word)))

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.corpus.records import context_passages
-from hoptree.evaluation.datasets.examples import Example, gold_facts, hops_by_subject, passage_name
-from hoptree.evaluation.datasets.rows import Fields, distinct, spaced
-from hoptree.evaluation.datasets.single_hop import (
-    bamboogle,
-    nq,
-    nq_annotated,
-    popqa,
-    qald10,
-    simplequestions,
-    triviaqa,
-    webqsp,
-    webquestions,
+from hoptree.evaluation.datasets.examples import (
+    Example,
+    gold_facts,
+    hops_by_subject,
+    page_title,
+    page_words,
+    passage_name,
+    span_text,
 )
+from hoptree.evaluation.datasets.rows import Fields, distinct, spaced
+
+_DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^"()]+))\)')
+_ESCAPED = re.compile(r"\\(.)")
+_KIND = re.compile(r"(\d{1,2})hop\d*(?=_)")
+_PARAGRAPH = re.compile(r"(.+)-\d+")
+
+
+def _example(
+    row: Fields,
+    position: int,
+    dataset: str,
+    answers: Iterable[str],
+    *,
+    ids: Sequence[str] = ("id",),
+    question: Sequence[str] = ("question",),
+    **known: Any,
+) -> Example:
+    """Return the example of a row: its id stands in the first of `ids`, its question in the first of `question`."""
+    key = row.text(*ids) or f"{dataset}-{position}"
+    return Example(key, row.question(*question), distinct(answers), dataset=dataset, **known)
 
 
 def hotpotqa(row: Fields, position: int) -> Iterator[Example]:
@@ -37,17 +54,17 @@ def two_wiki(row: Fields, position: int) -> Iterator[Example]:
 
 def advhotpotqa(row: Fields, position: int) -> Iterator[Example]:
     """AdvHotpotQA: `paragraphs` with `is_supp`; other accepted answers lie in a file, by the question's id."""
-    key = row.text("qas_id", "id") or f"advhotpotqa-{position}"
     gold = [part for part in row.parts("paragraphs") if part.get("is_supp", "is_supporting") is True]
     named = [(spaced(part.text("title")), part.text("context", "text")) for part in gold]
     answers = distinct([row.text("answer")], row.texts("answers"))
-    yield Example(
-        id=key,
-        question=row.question("question"),
-        answers=distinct(answers, row.aliases(key) if answers else ()),
+    yield _example(
+        row,
+        position,
+        "advhotpotqa",
+        (*answers, *(row.aliases(row.text("qas_id", "id")) if answers else ())),
+        ids=("qas_id", "id"),
         type=row.text("type"),
         hops=2,
-        dataset="advhotpotqa",
         supporting_ids=distinct(passage_name(title, text) for title, text in named if text),
         supporting_titles=distinct(title for title, _ in named),
     )
@@ -68,13 +85,14 @@ def _with_facts(
     answers = distinct([row.text("answer")])
     hop_titles = hops_by_subject(triples, titles)
     known = bool(titles) and all(title in ids for title in titles)
-    return Example(
-        id=row.text("_id", "id") or f"{dataset}-{position}",
-        question=row.question("question"),
-        answers=distinct(answers, further) if answers else (),
+    return _example(
+        row,
+        position,
+        dataset,
+        (*answers, *further) if answers else (),
+        ids=("_id", "id"),
         type=row.text("type"),
         hops=hops or len(titles),
-        dataset=dataset,
         supporting_ids=tuple(ids[title] for title in titles) if known else (),
         supporting_titles=titles,
         supporting_facts=facts,
@@ -83,15 +101,10 @@ def _with_facts(
     )
 
 
-_KIND = re.compile(r"(\d{1,2})hop\d*(?=_)")
-_PARAGRAPH = re.compile(r"(.+)-\d+")
-
-
 def musique(row: Fields, position: int) -> Iterator[Example]:
     """MuSiQue: each step of `question_decomposition` says which of the `paragraphs` it rests on."""
     if row.get("answerable") is False:
         raise row.wrong("is a question that its paragraphs do not answer; use the file of answerable ones")
-    key = row.text("id") or f"musique-{position}"
     steps = row.parts("question_decomposition")
     parts = row.parts("paragraphs")
     named = [_paragraph(part) for part in parts]
@@ -101,14 +114,14 @@ def musique(row: Fields, position: int) -> Iterator[Example]:
     wanted = [step.get("paragraph_support_idx") for step in steps]
     hops = [by_number[number] for number in wanted if type(number) is int and number in by_number]
     known = len(hops) == len(steps)
-    kind = _KIND.match(key)
-    yield Example(
-        id=key,
-        question=row.question("question"),
-        answers=distinct([answer], row.texts("answer_aliases")) if (answer := row.text("answer")) else (),
+    kind = _KIND.match(row.text("id"))
+    yield _example(
+        row,
+        position,
+        "musique",
+        (answer, *row.texts("answer_aliases")) if (answer := row.text("answer")) else (),
         type=kind[0] if kind else row.text("type"),
         hops=len(steps) or (int(kind[1]) if kind else 0),
-        dataset="musique",
         supporting_ids=distinct(name for _, name in gold),
         supporting_titles=distinct(title for title, _ in gold),
         decomposition=tuple(step.question("question") for step in steps),
@@ -136,13 +149,14 @@ def strategyqa(row: Fields, position: int) -> Iterator[Example]:
     steps = row.texts("decomposition")
     hops = next((passages for given in row.items("evidence") if any(passages := _evidence(given))), ())
     ids = distinct(name for hop in hops for name in hop)
-    yield Example(
-        id=row.text("qid", "id") or f"strategyqa-{position}",
-        question=row.question("question"),
-        answers=() if answer is None else ("yes" if answer else "no",),
+    yield _example(
+        row,
+        position,
+        "strategyqa",
+        () if answer is None else ("yes" if answer else "no",),
+        ids=("qid", "id"),
         type=row.text("type"),
         hops=len(steps),
-        dataset="strategyqa",
         supporting_ids=ids,
         supporting_titles=distinct(map(_page, ids)),
         decomposition=steps,
@@ -248,25 +262,128 @@ def flashrag(row: Fields, position: int) -> Iterator[Example]:
     """FlashRAG: `golden_answers`, and in `metadata` what it kept of the original row."""
     kept = row.part("metadata")
     facts = gold_facts(kept)
-    yield Example(
-        id=row.text("id") or f"flashrag-{position}",
-        question=row.question("question"),
-        answers=distinct(row.texts("golden_answers")),
-        type=kept.text("type") if isinstance(kept.get("type"), str) else "",
-        supporting_titles=distinct(title for title, _ in facts or ()),
-        supporting_facts=facts,
-    )
+    kind = kept.text("type") if isinstance(kept.get("type"), str) else ""
+    titles = distinct(title for title, _ in facts or ())
+    example = _example(row, position, "flashrag", row.texts("golden_answers"), type=kind, supporting_titles=titles)
+    yield replace(example, dataset="", supporting_facts=facts)
 
 
 def beir(row: Fields, position: int) -> Iterator[Example]:
     """BEIR: a query; which passages are relevant to it stands in another file."""
-    kept = row.part("metadata")
-    answer = kept.get("answer")
-    yield Example(
-        id=row.text("_id") or f"beir-{position}",
-        question=row.question("text"),
-        answers=distinct([answer.strip()]) if isinstance(answer, str) else (),
-    )
+    answer = row.part("metadata").get("answer")
+    answers = [answer.strip()] if isinstance(answer, str) else []
+    yield replace(_example(row, position, "beir", answers, ids=("_id",), question=("text",)), dataset="")
+
+
+def nq(row: Fields, position: int) -> Iterator[Example]:
+    """Natural Questions in the open form: a question and a list of answers, as JSON Lines or a table."""
+    yield _example(row, position, "nq", row.texts("answer"), ids=("id", "_id"), hops=1)
+
+
+def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
+    """Natural Questions with its pages: short answers and yes or no of all annotators, and the first long answer.
+
+    `document_tokens` of the original and `document_text` of the simplified files are read. A question without a short
+    answer has no answers.
+    """
+    words, title, given = page_words(row), page_title(row), row.parts("annotations")
+    spans = [span for annotation in given for span in annotation.parts("short_answers")]
+    verdicts = [annotation.text("yes_no_answer").lower() for annotation in given]
+    answers = [*(span_text(words, span) for span in spans), *(text for text in verdicts if text in ("yes", "no"))]
+    gold = next(filter(None, (span_text(words, annotation.part("long_answer")) for annotation in given)), "")
+    ids, titles = ((passage_name(title, gold),), distinct([title])) if gold else ((), ())
+    example = _example(row, position, "nq", answers, ids=("example_id",), question=("question_text",), hops=1)
+    yield replace(example, supporting_ids=ids, supporting_titles=titles)
+
+
+def triviaqa(row: Fields, position: int) -> Iterator[Example]:
+    """TriviaQA: the answer's `Value` first, then its aliases, as written and in TriviaQA's normal form."""
+    answer = row.part("Answer")
+    answers = (answer.text("Value"), *answer.texts("Aliases"), *answer.texts("NormalizedAliases"))
+    yield _example(row, position, "triviaqa", answers, ids=("QuestionId",), question=("Question",), hops=1)
+
+
+def popqa(row: Fields, position: int) -> Iterator[Example]:
+    """PopQA: `possible_answers` is a list, in JSON within a text; the subject's page is the one to find."""
+    accepted, main = row.texts("possible_answers"), row.text("obj")
+    answers = (main, *accepted) if main in accepted else accepted
+    titles = distinct([spaced(row.text("s_wiki_title"))])
+    yield _example(row, position, "popqa", answers, type=row.text("prop"), hops=1, supporting_titles=titles)
+
+
+def webquestions(row: Fields, position: int) -> Iterator[Example]:
+    """WebQuestions: the answers stand in `targetValue` as (list (description "…") (description …))."""
+    target = row.text("targetValue")
+    answers = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
+    if target and "".join(_DESCRIPTION.sub("", target).split()) != "(list)":
+        raise row.wrong(': "targetValue" is no list of descriptions')
+    yield _example(row, position, "webquestions", (text.strip() for text in answers), question=("utterance",))
+
+
+def bamboogle(row: Fields, position: int) -> Iterator[Example]:
+    """Bamboogle: columns Question and Answer."""
+    yield _example(row, position, "bamboogle", [row.text("Answer")], ids=("id", "ID"), question=("Question",), hops=2)
+
+
+def webqsp(row: Fields, position: int) -> Iterator[Example]:
+    """WebQSP: the answers of all `Parses` that the annotators call good and complete, where they say so."""
+    parses: list[Fields] = []
+    answers: list[str] = []
+    for parse in row.parts("Parses"):
+        status = parse.part("AnnotationStatus")
+        if (status.text("QuestionQuality"), status.text("ParseQuality")) in (("Good", "Complete"), ("", "")):
+            parses.append(parse)
+            for answer in parse.parts("Answers"):
+                argument = answer.text("AnswerArgument")
+                answers += (answer.text("EntityName") or argument, *row.aliases(argument))
+    hops = len(parses[0].texts("InferentialChain")) if parses else 0
+    asked = ("RawQuestion", "ProcessedQuestion")
+    yield _example(row, position, "webqsp", answers, ids=("QuestionId",), question=asked, hops=hops)
+
+
+def qald10(row: Fields, position: int) -> Iterator[Example]:
+    """QALD-10: the English question, and the values bound in `answers`.
+
+    Answers that are entities have only ids there: give a file of aliases to have their names instead.
+    """
+    asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
+    if not any(asked):
+        raise row.wrong("holds no question in English")
+    answers = [text for part in row.parts("answers") for text in _bindings(part)]
+    key = row.text("id") or f"qald10-{position}"
+    yield Example(key, next(filter(None, asked)), distinct(answers), dataset="qald10")
+
+
+def _bindings(part: Fields) -> Iterator[str]:
+    value = part.get("boolean")
+    if isinstance(value, bool):
+        yield "yes" if value else "no"
+    for binding in part.part("results").parts("bindings"):
+        for name in binding.row:
+            bound = binding.part(name)
+            text = bound.text("value")
+            if bound.text("type") == "uri":
+                text = text.rstrip("/").rpartition("/")[2]
+                yield from part.aliases(text) or (text,)
+            else:
+                yield text
+
+
+def simplequestions(row: Fields, position: int) -> Iterator[Example]:
+    """SimpleQuestions, on Freebase or Wikidata: subject, relation, object, question; the object is the answer.
+
+    It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
+    other way round.
+    """
+    answer = _short(row.text("object"))
+    answers, relation = row.aliases(answer) or (answer,), _short(row.text("relation"))
+    yield _example(row, position, "simplequestions", answers, type=relation, hops=1)
+
+
+def _short(name: str) -> str:
+    """Return a Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
+    return path.replace("/", ".") if slash and "freebase" in host else name
 
 
 Row = Mapping[str, Any]

@@ -1,17 +1,17 @@
-"""Read examples from a question file of any format, and select among them."""
+"""Read examples from a question file of any format, or a folder in BEIR's, and select among them."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.core.files import atomic_write
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
@@ -19,18 +19,11 @@ from hoptree.corpus.json_rows import read_lines
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
 from hoptree.evaluation.datasets.formats import FORMS, Form, form_of
 from hoptree.evaluation.datasets.rows import Fields, read_aliases, read_question_rows
-from hoptree.evaluation.datasets.single_hop import find_beir, with_relevant
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 
 _MIN_CHARACTERS = 4
-
-
-def _is_taken_apart(answers: Sequence[str]) -> bool:
-    """Tell whether answers are the characters of a printed list, each once: "[", "'", "A", "p", … for ['Apple', …]."""
-    return len(answers) >= _MIN_CHARACTERS and answers[0] == "[" and all(len(answer) == 1 for answer in answers)
-
-
+"""Answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]."""
 HALVES = ("first", "second")
 
 
@@ -111,8 +104,77 @@ def _id(text: str, where: str) -> str:
     return key
 
 
+_QUERIES = ("queries.jsonl", "queries.jsonl.gz")
+_SPLITS = ("test", "dev", "train")
+_SCORE = re.compile(r"-?\d{1,9}")
+_JUDGED = ("query-id", "corpus-id", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class BeirFiles:
+    """A folder in BEIR's form."""
+
+    folder: Path
+    queries: Path
+    judgements: Path
+
+
+def find_beir(path: Path) -> BeirFiles | None:
+    """Return the files that belong together, if `path` is such a folder, its queries or one of its qrels.
+
+    A folder stands for its test split, else for dev or train.
+    """
+    if path.is_dir():
+        folder, tables = path, _tables(path)
+    elif path.name in _QUERIES:
+        folder, tables = path.parent, _tables(path.parent)
+    elif path.is_file() and path.resolve().parent.name == "qrels":
+        folder, tables = path.resolve().parent.parent, [path]
+    else:
+        return None
+    queries = [folder / name for name in _QUERIES if (folder / name).is_file()]
+    if queries and tables:
+        return BeirFiles(folder, queries[0], tables[0])
+    if not path.is_dir():
+        return None
+    raise InputError(
+        f"{path} is a folder without BEIR's queries.jsonl and qrels.",
+        "Give a file of questions, or a folder with them.",
+    )
+
+
+def _tables(folder: Path) -> list[Path]:
+    named = [folder / "qrels" / f"{split}.tsv{packed}" for split in _SPLITS for packed in ("", ".gz")]
+    return [table for table in named if table.is_file()]
+
+
+def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Example]:
+    """Yield the examples that were judged, with the passages relevant to them; others belong to another split."""
+    relevant: dict[str, dict[str, None]] = {}
+    places: dict[str, str] = {}
+    for line, row in read_question_rows(files.judgements):
+        where = f"Line {line} of {files.judgements.name}"
+        fields = Fields(row, where, "beir")
+        query, passage, score = (fields.text(name) for name in _JUDGED)
+        if not query or not passage or not _SCORE.fullmatch(score):
+            raise fields.wrong("is no judgement with query-id, corpus-id and a whole score")
+        places.setdefault(query, where)
+        passages = relevant.setdefault(query, {})
+        if int(score) > 0:
+            passages[passage] = None
+    known = {example.id for example in examples}
+    if unknown := [query for query in relevant if query not in known]:
+        raise InputError(
+            f"{places[unknown[0]]} judges the query '{unknown[0]}', which is not in {files.queries.name}.",
+            "Give files that belong together.",
+        )
+    for example in examples:
+        if example.id in relevant:
+            yield replace(example, supporting_ids=tuple(relevant[example.id]))
+
+
 _SAMPLE = Path("sample")
-_SPLITS = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
+_SPLIT_NAMES = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
 
 Placed = tuple[str, Example]
 """Where an example stands, in words, and the example."""
@@ -137,7 +199,12 @@ def read_examples(
     The form is recognised by the first row unless it is given. Broken rows, repeated ids, and questions without answers
     beside others that have them are errors. Questions whose answers are the characters of a printed list are left out.
     """
-    _check(form, limit)
+    if form != "auto" and form not in FORMS:
+        close = closest(form, FORMS)
+        hint = f"Did you mean {close}?" if close else f"Choose auto or one of {', '.join(FORMS)}."
+        raise ConfigError(f"There is no form of questions '{form}'.", hint)
+    if limit is not None and limit < 1:
+        raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
     beir = find_beir(path) if form in ("auto", "beir") else None
     file: AbstractContextManager[Path] = nullcontext(beir.queries if beir else path)
     if path == _SAMPLE and not path.exists():
@@ -151,8 +218,20 @@ def read_examples(
         judged = with_relevant([example for _, example in placed], beir)
         placed = [(places[example.id], example) for example in judged]
     _refuse_repeated(placed)
-    taken_apart = tuple(example.id for _, example in placed if _is_taken_apart(example.answers))
-    kept = _answered(_sound(placed, taken_apart, path), FORMS[name])
+    taken_apart = tuple(
+        example.id
+        for _, example in placed
+        if len(example.answers) >= _MIN_CHARACTERS
+        and example.answers[0] == "["
+        and set(map(len, example.answers)) == {1}
+    )
+    if placed and len(taken_apart) == len(placed):
+        raise InputError(
+            f"The accepted answers of all questions of {path} are the single characters of a printed list.",
+            'Write each answer as one text: "answers": ["Apple", "Apple Inc."].',
+        )
+    broken = set(taken_apart)
+    kept = _answered([(where, example) for where, example in placed if example.id not in broken], FORMS[name])
     if not kept:
         raise InputError(
             f"{path} holds no questions.", "Each row holds a question, its answers, or what names gold passages."
@@ -177,15 +256,6 @@ def read_examples(
     if seed is not None:
         data = replace(data, examples=sample(data.examples, len(data.examples), seed))
     return replace(data, examples=data.examples[:limit])
-
-
-def _check(form: str, limit: int | None) -> None:
-    if form != "auto" and form not in FORMS:
-        close = difflib.get_close_matches(form, FORMS, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"Choose auto or one of {', '.join(FORMS)}."
-        raise ConfigError(f"There is no form of questions '{form}'.", hint)
-    if limit is not None and limit < 1:
-        raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
 
 
 def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None) -> tuple[str, list[Placed]]:
@@ -228,17 +298,6 @@ def _refuse_repeated(placed: list[Placed]) -> None:
         seen[example.id] = where
 
 
-def _sound(placed: list[Placed], taken_apart: tuple[str, ...], path: Path) -> list[Placed]:
-    """Drop examples whose answers are the characters of a printed list."""
-    if placed and len(taken_apart) == len(placed):
-        raise InputError(
-            f"The accepted answers of all questions of {path} are the single characters of a printed list.",
-            'Write each answer as one text: "answers": ["Apple", "Apple Inc."].',
-        )
-    broken = set(taken_apart)
-    return [(where, example) for where, example in placed if example.id not in broken]
-
-
 def _answered(placed: list[Placed], form: Form) -> list[Example]:
     """Return the examples that can be scored; all, if the file has no answers at all."""
     kept = [example for _, example in placed if example.answers or not example.answerable]
@@ -255,25 +314,14 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
 def _stem(path: Path) -> str:
     """Return the file's name without endings, or its folder's where it only names a split."""
     stem = path.name.partition(".")[0]
-    return path.resolve().parent.name or stem if stem in _SPLITS else stem or path.name
+    return path.resolve().parent.name or stem if stem in _SPLIT_NAMES else stem or path.name
 
 
-@dataclass(frozen=True, slots=True)
-class FilteredAnswers:
-    """The set with the answers that are left, how many were left out, and the questions that keep all answers.
-
-    The `untouched` ones would have lost all: a question without answers could not be scored.
-    """
-
-    data: DataSet
-    left_out: int
-    untouched: tuple[str, ...]
-
-
-async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> FilteredAnswers:
+async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> tuple[DataSet, int, list[str]]:
     """Keep the answers that occur, as whole words, in the first `k` passages for the question.
 
-    The digest becomes that of the remaining examples.
+    Also return how many were left out, and the ids of questions that would have lost all and keep them: without answers
+    they could not be scored. The digest becomes that of the remaining examples.
     """
     kept: list[Example] = []
     untouched: list[str] = []
@@ -290,4 +338,4 @@ async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) 
             untouched.append(example.id)
         kept.append(replace(example, answers=answers or example.answers))
     left_out = sum(len(before.answers) - len(after.answers) for before, after in zip(data.examples, kept, strict=True))
-    return FilteredAnswers(replace(data, examples=tuple(kept), digest=digest_of(kept)), left_out, tuple(untouched))
+    return replace(data, examples=tuple(kept), digest=digest_of(kept)), left_out, untouched

@@ -21,10 +21,12 @@ from hoptree.evaluation.report.measures import (
     exact_ids,
     fold_traces,
     has_score,
+    kinds_table,
     mean_cost,
     mean_figure,
     mean_score,
     row_of_runs,
+    run_table,
 )
 from hoptree.evaluation.report.run_tables import (
     boundary_tables,
@@ -33,7 +35,7 @@ from hoptree.evaluation.report.run_tables import (
     routes_table,
     warnings_table,
 )
-from hoptree.evaluation.report.tables import NOTES, Number, Table, TableRow, count, make_table, percent
+from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.statistics import mean_of
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
@@ -81,44 +83,32 @@ def _workload(events: Sequence[Event]) -> Workload | None:
 def modules_of(run: Run) -> dict[str, list[str]]:
     """Return the ids of the questions that each module answered; those without a record were stopped or failed."""
     known = workload(run)
-    if not known:
-        return {}
     ids: dict[str, list[str]] = {}
-    for row in run.rows:
+    for row in run.rows if known else ():
         module = known[row.id].module if row.id in known else None
         ids.setdefault(_NO_RECORD if module is None else module, []).append(row.id)
-    return {name: ids[name] for name in sorted(ids, key=_order)}
+    between = sorted(ids.keys() - {*_FIRST, *_LAST})
+    return {name: ids[name] for name in (*_FIRST, *between, *_LAST) if name in ids}
 
 
-def _order(module: str) -> tuple[int, str]:
-    if module in _FIRST:
-        return _FIRST.index(module), module
-    return len(_FIRST) + (1 + _LAST.index(module) if module in _LAST else 0), module
-
-
-def module_tables(group: DataGroup) -> list[Table]:
-    """Return the tables about runs whose method has modules; none if there is no such run."""
+def module_tables(group: DataGroup) -> list[Table | None]:
+    """Return the tables about runs whose method has modules; None if there is no such run."""
     modules = {run.id: known for run in group.runs if (known := modules_of(run))}
     runs = [run for run in group.runs if run.id in modules]
     others = [run for run in group.runs if run.id not in modules]
-    tables = (_asked(group, runs), _answered(group, runs, others))
-    return [table for table in tables if table is not None]
+    asked = run_table(f"{group.name}: searches and sub-questions", runs, _asked, *NOTES["sub_questions"])
+    return [asked, _answered(group, runs, others)]
 
 
-def _asked(group: DataGroup, runs: Sequence[Run]) -> Table | None:
-    rows = []
-    for run in runs:
-        known = workload(run).values()
-        cells = (
-            mean_cost(run, COSTS["searches"]),
-            mean_figure([work.questions for work in known], 1),
-            mean_figure([work.depth for work in known], 1),
-            count(max(work.depth for work in known)),
-            count(max(row.usage["llm_calls"] for row in run.rows)),
-        )
-        rows.append(run.row(cells))
-    columns = ("Searches", "Questions asked", "Levels below it", "Most levels", "Most calls")
-    return make_table(f"{group.name}: searches and sub-questions", columns, rows, *NOTES["sub_questions"])
+def _asked(run: Run) -> dict[str, Cell]:
+    known = workload(run).values()
+    return {
+        "Searches": mean_cost(run, COSTS["searches"]),
+        "Questions asked": mean_figure([work.questions for work in known], 1),
+        "Levels below it": mean_figure([work.depth for work in known], 1),
+        "Most levels": count(max(work.depth for work in known)),
+        "Most calls": count(max(row.usage["llm_calls"] for row in run.rows)),
+    }
 
 
 def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> Table | None:
@@ -145,10 +135,6 @@ PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _OVERALL = ("em", "f1", "judge")
 """The scores that TAIKC's Table 2 averages."""
-_RUN_COLUMNS = (
-    *("Data", "Method", "Options", "Model", "Retriever", "Graph", "Fidelity", "Prompts", "Data digest", "Version"),
-    *("Changed under way", "Folder"),
-)
 
 
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
@@ -163,10 +149,15 @@ def group_tables(group: DataGroup) -> list[Table]:
     for part in PARTS:
         members = groups_by(group, part)
         if len(members) > 1:
-            tables += [_split(group, part, members, metric) for metric in _SPLIT]
+            columns = [f"{name} (n={len(ids):,})" for name, ids in members.items()]
+            for metric in _SPLIT:
+                rows = [run.row(mean_score(run, metric, ids) for ids in members.values()) for run in group.runs]
+                tables.append(make_table(f"{group.name}: {TITLES[metric]} by {part}", columns, rows))
     tables += [*module_tables(group), *hypothesis_tables(group), *lookup_tables(group)]
     tables += [draws_table(group), errors_table(group), judges_table(group), routes_table(group)]
-    tables += [replies_table(group), warnings_table(group), _failures(group)]
+    failures = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
+    failed = kinds_table(f"{group.name}: questions that failed", failures, "They count as wrong.")
+    tables += [replies_table(group), warnings_table(group), failed]
     return [table for table in tables if table is not None]
 
 
@@ -198,19 +189,6 @@ def _results(group: DataGroup) -> Table:
     )
     notes = (*NOTES["results"], *(NOTES["yes_no"] if YES_NO in scores else ()))
     return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
-
-
-def _split(group: DataGroup, part: str, members: Mapping[str, set[str]], metric: str) -> Table | None:
-    rows = [run.row(mean_score(run, metric, ids) for ids in members.values()) for run in group.runs]
-    columns = [f"{name} (n={len(ids):,})" for name, ids in members.items()]
-    return make_table(f"{group.name}: {TITLES[metric]} by {part}", columns, rows)
-
-
-def _failures(group: DataGroup) -> Table | None:
-    times = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
-    kinds = sorted({kind for _, errors in times for kind in errors})
-    rows = [run.row(count(errors[kind]) for kind in kinds) for run, errors in times if kinds]
-    return make_table(f"{group.name}: questions that failed", kinds, rows, "They count as wrong.")
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
@@ -252,27 +230,28 @@ def mean_number(cells: Sequence[Number | None]) -> Number | None:
 
 def runs_table(groups: Sequence[DataGroup]) -> Table:
     """Return what each run depends on: what must be the same to reproduce its figures."""
-    rows = []
-    for group in groups:
-        for run in group.runs:
-            rests_on, experiment = run.about["rests_on"], run.about["experiment"]
-            retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
-            cells = (
-                group.name,
-                run.method,
-                ", ".join(f"{name}={value}" for name, value in run.options.items()),
-                str(experiment.get("model", "")),
-                retriever if rests_on.get("corpus") else "none",
-                str(rests_on.get("graph") or "none"),
-                str(run.about.get("fidelity", "")),
-                " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
-                str(rests_on.get("data", ""))[:12],
-                str(rests_on.get("version", "")),
-                _changes(run),
-                str(run.folder),
-            )
-            rows.append(run.row(cells))
-    return Table("Runs, and what they rest on", _RUN_COLUMNS, tuple(rows))
+    cells = [(run, _run_cells(run, group.name)) for group in groups for run in group.runs]
+    rows = tuple(run.row(by_column.values()) for run, by_column in cells)
+    return Table("Runs, and what they rest on", tuple(cells[0][1]), rows)
+
+
+def _run_cells(run: Run, data: str) -> dict[str, str]:
+    rests_on, experiment = run.about["rests_on"], run.about["experiment"]
+    retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
+    return {
+        "Data": data,
+        "Method": run.method,
+        "Options": ", ".join(f"{name}={value}" for name, value in run.options.items()),
+        "Model": str(experiment.get("model", "")),
+        "Retriever": retriever if rests_on.get("corpus") else "none",
+        "Graph": str(rests_on.get("graph") or "none"),
+        "Fidelity": str(run.about.get("fidelity", "")),
+        "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
+        "Data digest": str(rests_on.get("data", ""))[:12],
+        "Version": str(rests_on.get("version", "")),
+        "Changed under way": _changes(run),
+        "Folder": str(run.folder),
+    }
 
 
 def _changes(run: Run) -> str:

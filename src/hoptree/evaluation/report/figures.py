@@ -80,10 +80,10 @@ def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], n
 def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
     """TAIKC's Figure 6: score against cost over all data sets, for what was run on each of them."""
     everywhere = runs_on_all(groups)
-    legend = {
-        place: name if all(run.finished for run in runs) else f"{name} (not finished)"
-        for place, (name, runs) in enumerate(everywhere.items())
-    }
+    unfinished = {name for name, runs in everywhere.items() if not all(run.finished for run in runs)}
+    legend = {place: f"{name} (not finished)" if name in unfinished else name for place, name in enumerate(everywhere)}
+    drawn = [run for runs in everywhere.values() for run in runs]
+    caption = f"{_PARETO} Each data set counts the same in the means."
     figures = []
     for cost, label in (("tokens", _TOKENS), ("critical", _SECONDS)):
         points = []
@@ -94,8 +94,6 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
                 points.append(Dot(place, name, spent.value, score.value, None, None))
         if points:
             title = f"All {len(groups)} data sets: F1 against {label.split(',')[0]}"
-            caption = f"{_PARETO} Each data set counts the same in the means."
-            drawn = [run for runs in everywhere.values() for run in runs]
             svg = dots(f"all-{cost}", title, label, "F1", points)
             figures.append(Figure(title, caption, svg, legend, drawn, shaped=True))
     return figures
@@ -260,7 +258,10 @@ def _threshold_curves(known: Sequence[Awareness]) -> list[Figure]:
             if awareness.data == data and awareness.curve:
                 label = awareness.run.label
                 curve = [(100 * x, 100 * y) for x, y in awareness.curve]
-                drawn.append(Line(models.index(label), label, curve, _own_word(awareness)))
+                known_of = (awareness.measures[name] or 0.0 for name in ("answered", "refused", "precision"))
+                answered, refused, right = known_of
+                own_word = (100 * answered / (answered + refused), 100 * right) if answered else None
+                drawn.append(Line(models.index(label), label, curve, own_word))
                 runs.append(awareness.run)
         if drawn:
             title = f"{data}: right answers against answers kept"
@@ -268,11 +269,6 @@ def _threshold_curves(known: Sequence[Awareness]) -> list[Figure]:
             legend = {curve.series: curve.name for curve in drawn}
             figures.append(Figure(title, caption, svg, legend, runs, shaped=True))
     return figures
-
-
-def _own_word(awareness: Awareness) -> tuple[float, float] | None:
-    answered, refused, right = (awareness.measures[name] or 0.0 for name in ("answered", "refused", "precision"))
-    return (100 * answered / (answered + refused), 100 * right) if answered else None
 
 
 def _bar(value: float | None) -> BarValue:

@@ -21,7 +21,15 @@ from hoptree.evaluation.report.hypothesis_trees import (
     trees_of,
     validates,
 )
-from hoptree.evaluation.report.measures import DataGroup, Run, exact_ids, mean_figure, mean_score, row_of_runs
+from hoptree.evaluation.report.measures import (
+    DataGroup,
+    Run,
+    exact_ids,
+    mean_figure,
+    mean_score,
+    row_of_runs,
+    run_table,
+)
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
@@ -60,7 +68,10 @@ def errors_of(run: Run) -> dict[str, list[str]]:
 def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdict]) -> str:
     if row.error:
         return "failed"
-    if (verdicts and verdicts[-1].correct) or _has_same_words(row):
+    words, golds = set(normalise(row.answer).split()), [set(normalise(answer).split()) for answer in row.answers]
+    # An accepted answer stands in the answer, or all words of one of them in the other.
+    alike = any(len(gold & words) >= 2 and (gold <= words or words <= gold) for gold in golds)
+    if (verdicts and verdicts[-1].correct) or contains(row.answer, row.answers) or alike:
         return "string match"
     if tree is None:
         return "model"
@@ -73,18 +84,8 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
     if _is_misplaced(row, tree):
         return "tree structure"
     undecided = any(not verdict.clear for verdict in verdicts) or len({verdict.correct for verdict in verdicts}) > 1
-    words = [set(normalise(answer).split()) for answer in row.answers]
-    unlike = any(first.isdisjoint(second) for first, second in combinations(words, 2))
+    unlike = any(first.isdisjoint(second) for first, second in combinations(golds, 2))
     return "ambiguous" if undecided or unlike else "model"
-
-
-def _has_same_words(row: Row) -> bool:
-    """Whether an accepted answer stands in the answer, or all words of one of them in the other."""
-    if contains(row.answer, row.answers):
-        return True
-    words = set(normalise(row.answer).split())
-    golds = [set(normalise(gold).split()) for gold in row.answers]
-    return any(len(gold & words) >= 2 and (gold <= words or words <= gold) for gold in golds)
 
 
 def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
@@ -103,48 +104,51 @@ def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
 
 def errors_table(group: DataGroup) -> Table | None:
     """Return one row a run that validates hypotheses and has wrong answers."""
-    rows, runs = [], []
-    for run in group.runs:
-        ids_by_class = errors_of(run)
-        if wrong := sum(map(len, ids_by_class.values())):
-            shares = [Number(100 * len(ids) / wrong, after=f"({len(ids):,})") for ids in ids_by_class.values()]
-            rows.append(run.row((count(wrong), *shares)))
-            runs.append(run)
-    columns = ("No exact match", *(f"{name.capitalize()}, %" for name in CLASSES))
-    title = f"{group.name}: what went wrong, guessed"
-    return make_table(title, columns, rows, *NOTES["error_classes"], *_stopped_note(runs))
+    runs = [run for run in group.runs if any(errors_of(run).values())]
+    notes = (*NOTES["error_classes"], *_stopped_note(runs))
+    return run_table(f"{group.name}: what went wrong, guessed", runs, _error_cells, *notes)
 
 
-def hypothesis_tables(group: DataGroup) -> list[Table]:
-    """Return the tables about runs that guess hypotheses; none if there is no such run."""
+def _error_cells(run: Run) -> dict[str, Cell]:
+    errors = errors_of(run)
+    wrong = sum(map(len, errors.values()))
+    shares = {
+        f"{name.capitalize()}, %": Number(100 * len(ids) / wrong, after=f"({len(ids):,})")
+        for name, ids in errors.items()
+    }
+    return {"No exact match": count(wrong), **shares}
+
+
+def hypothesis_tables(group: DataGroup) -> list[Table | None]:
+    """Return the tables about runs that guess hypotheses; None if there is no such run."""
     runs = [run for run in group.runs if trees_of(run)]
     validating = [run for run in runs if validates(trees_of(run))]
-    tables = (_trees(group, validating), _stages(group, runs), _gold(group, validating), _covered(group))
-    return [table for table in tables if table is not None]
+    stopped = _stopped_note(validating)
+    trees = (*NOTES["hypothesis_trees"], *stopped)
+    gold = (*NOTES["gold"], *stopped)
+    return [
+        run_table(f"{group.name}: verdicts and updates", validating, _tree_cells, *trees),
+        _stages(group, runs),
+        run_table(f"{group.name}: gold found and answers", validating, _gold_cells, *gold),
+        _covered(group),
+    ]
 
 
-def _trees(group: DataGroup, runs: Sequence[Run]) -> Table | None:
+def _tree_cells(run: Run) -> dict[str, Cell]:
     """TreeQA's Table 7, and what it is based on."""
-    rows = []
-    for run in runs:
-        trees = [tree for tree in trees_of(run).values() if tree.planned]
-        updates = [tree.updates for tree in trees]
-        verdicts = Counter(node.verdict for tree in trees for node in tree.nodes)
-        cells: tuple[Cell, ...] = (
-            count(len(trees)),
-            mean_figure(updates, 2),
-            percent(sum(map(bool, updates)), len(trees)),
-            count(max(updates)),
-            mean_figure([len(tree.nodes) for tree in trees], 1),
-            mean_figure([sum(node.attempts for node in tree.nodes) for tree in trees], 1),
-            mean_figure([sum(node.clues for node in tree.nodes) for tree in trees], 1),
-            *(percent(verdicts[name], verdicts.total()) for name in _VERDICTS),
-        )
-        rows.append(run.row(cells))
-    shares = [f"{name.capitalize()}, %" for name in _VERDICTS]
-    columns = ("Trees", "Updates a tree", "Trees updated, %", "Most updates", "Nodes", "Validations", "Clues", *shares)
-    notes = (*NOTES["hypothesis_trees"], *_stopped_note(runs))
-    return make_table(f"{group.name}: verdicts and updates", columns, rows, *notes)
+    trees = [tree for tree in trees_of(run).values() if tree.planned]
+    updates = [tree.updates for tree in trees]
+    verdicts = Counter(node.verdict for tree in trees for node in tree.nodes)
+    return {
+        "Trees": count(len(trees)),
+        "Updates a tree": mean_figure(updates, 2),
+        "Trees updated, %": percent(sum(map(bool, updates)), len(trees)),
+        "Most updates": count(max(updates)),
+        "Nodes": mean_figure([len(tree.nodes) for tree in trees], 1),
+        "Validations": mean_figure([sum(node.attempts for node in tree.nodes) for tree in trees], 1),
+        "Clues": mean_figure([sum(node.clues for node in tree.nodes) for tree in trees], 1),
+        **{f"{name.capitalize()}, %": percent(verdicts[name], verdicts.total()) for name in _VERDICTS},
+    }
 
 
 def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
@@ -157,46 +161,39 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         tokens = sum(question.tokens for question in spent["all"])
         for stage, questions in spent.items():
             if any(question.calls or question.look_ups for question in questions):
-                rows.append(run.row(_stage_cells(questions, tokens), stage))
+                cells = (
+                    mean_figure([question.calls for question in questions], 1),
+                    mean_figure([question.tokens for question in questions], 0),
+                    percent(sum(question.tokens for question in questions), tokens),
+                    mean_figure([question.look_ups for question in questions], 1),
+                    mean_figure([question.seconds for question in questions], 2),
+                )
+                rows.append(run.row(cells, stage))
     columns = ("Calls", "Tokens", "Share of tokens, %", "Look-ups", "Seconds")
     return make_table(f"{group.name}: costs by stage", columns, rows, *NOTES["stages"])
 
 
-def _stage_cells(spent: Sequence[Spent], tokens: int) -> tuple[Cell, ...]:
-    return (
-        mean_figure([question.calls for question in spent], 1),
-        mean_figure([question.tokens for question in spent], 0),
-        percent(sum(question.tokens for question in spent), tokens),
-        mean_figure([question.look_ups for question in spent], 1),
-        mean_figure([question.seconds for question in spent], 2),
-    )
-
-
-def _gold(group: DataGroup, runs: Sequence[Run]) -> Table | None:
+def _gold_cells(run: Run) -> dict[str, Cell]:
     """TreeQA's Table 6: was the gold found, and was the answer right?"""
-    rows = []
-    for run in runs:
-        trees = trees_of(run)
-        gold = {row.id: pages for row in run.rows if (pages := gold_found(row, trees.get(row.id)))}
-        if not gold:
-            continue
-        fewer = len(gold) if len(gold) < len(run.rows) else None
-        shares = (
-            [pages.share() for pages in gold.values()],
-            [pages.share(pages.in_text) for pages in gold.values()],
-            [pages.share(pages.in_facts) for pages in gold.values()],
-        )
-        complete = {name for name, pages in gold.items() if not pages.missing}
-        cells: tuple[Cell, ...] = (
-            *(replace(mean_figure([100 * share for share in recall], 1), questions=fewer) for recall in shares),
-            mean_score(run, "em"),
-            mean_score(run, "hits@1"),
-            mean_score(run, "hits@1", complete),
-            mean_score(run, "hits@1", gold.keys() - complete),
-        )
-        rows.append(run.row(cells))
-    columns = ("Gold recall", "in text", "in facts", "EM", "Hits@1", "Hits@1, all gold found", "Hits@1, not all")
-    return make_table(f"{group.name}: gold found and answers", columns, rows, *NOTES["gold"], *_stopped_note(runs))
+    trees = trees_of(run)
+    gold = {row.id: pages for row in run.rows if (pages := gold_found(row, trees.get(row.id)))}
+    if not gold:
+        return {}
+    fewer = len(gold) if len(gold) < len(run.rows) else None
+
+    def recall(shares: Iterable[float]) -> Number:
+        return replace(mean_figure([100 * share for share in shares], 1), questions=fewer)
+
+    complete = {name for name, pages in gold.items() if not pages.missing}
+    return {
+        "Gold recall": recall(pages.share() for pages in gold.values()),
+        "in text": recall(pages.share(pages.in_text) for pages in gold.values()),
+        "in facts": recall(pages.share(pages.in_facts) for pages in gold.values()),
+        "EM": mean_score(run, "em"),
+        "Hits@1": mean_score(run, "hits@1"),
+        "Hits@1, all gold found": mean_score(run, "hits@1", complete),
+        "Hits@1, not all": mean_score(run, "hits@1", gold.keys() - complete),
+    }
 
 
 def coverage(group: DataGroup) -> dict[str, set[str]]:

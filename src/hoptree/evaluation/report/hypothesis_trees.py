@@ -124,9 +124,9 @@ def _final_records(events: Iterable[Event]) -> list[NodeSettled]:
             if event.under is None:
                 parents, records = {}, {}
             elif event.rebuilt:
-                gone = {node for node in parents if event.under in _ancestors(node, parents)}
-                records = {node: record for node, record in records.items() if node not in gone}
-                parents = {node: parent for node, parent in parents.items() if node not in gone}
+                for node in [node for node in parents if event.under in _ancestors(node, parents)]:
+                    del parents[node]
+                    records.pop(node, None)
             parents |= {node["id"]: node["parent"] for node in event.nodes}
         elif isinstance(event, NodeSettled) and isinstance(event.verdict, str):
             records[event.id] = event

@@ -25,6 +25,7 @@ from hoptree.evaluation.report.measures import (
     mean_figure,
     mean_score,
     row_of_runs,
+    run_table,
     scores_of,
     settings_without,
     shared_name,
@@ -139,7 +140,9 @@ _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
     "EM": lambda run: mean_score(run, "em"),
     "F1": lambda run: mean_score(run, "f1"),
     TITLES[YES_NO]: lambda run: mean_score(run, YES_NO),
-    "Triggers": _mean_triggers,
+    "Triggers": lambda run: (
+        mean_figure([asked.triggers for asked in looked.values()], 2) if (looked := look_ups_of(run)) else None
+    ),
     "Searches": lambda run: mean_cost(run, COSTS["searches"]),
     "Tokens": lambda run: mean_cost(run, COSTS["tokens"]),
 }
@@ -180,40 +183,25 @@ def _mean_and_deviation(figures: Sequence[Number | None]) -> tuple[Number | None
     return Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bridges:
-    """How the bridges of some questions fared: supporting titles that the question does not name.
-
-    `found` were among the names before some search, `used` were kept for one search at least. `reached` and `kept`
-    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
-    """
-
-    titles: int
-    found: int
-    used: int
-    reached: Counter[str]
-    kept: Counter[str]
-
-
 def bridge_titles(row: Row) -> tuple[str, ...]:
     """Return the supporting titles that the question does not name, ignoring brackets at their end."""
     return tuple(title for title in row.gold_titles if not named([title], [row.question]))
 
 
-def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> _Bridges:
-    titles = found = used = 0
-    reached: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
+def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> Counter[str]:
+    """Count how bridges fared: `titles` that the question does not name.
+
+    `found` were among the names before some search, `used` were kept for one search at least. `reached …` and `kept …`
+    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
+    """
+    counts: Counter[str] = Counter()
     for row in run.rows:
         for title in bridge_titles(row) if row.id in look_ups else ():
             passes = [passed for filtering in look_ups[row.id].filterings if (passed := _passed(title, filtering))]
-            titles += 1
-            found += bool(passes)
-            used += any(passed["all"] for passed in passes)
-            for passed in passes:
-                reached.update(passed.keys())
-                kept.update(name for name, stays in passed.items() if stays)
-    return _Bridges(titles, found, used, reached, kept)
+            counts.update(titles=1, found=bool(passes), used=any(passed["all"] for passed in passes))
+            for place, stays in (item for passed in passes for item in passed.items()):
+                counts.update({f"reached {place}": 1, f"kept {place}": stays})
+    return counts
 
 
 def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
@@ -226,42 +214,24 @@ def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
     return {**passed, "all": any(not name.dropped_by for name in names)}
 
 
-_SKIPS_COLUMNS = (
-    *("Skips", "Questions with skips", "Held against", "Other answer, skipped, %", "EM, skipped"),
-    *("EM, without memory", "Lost", "Won", "Other answer, not skipped, %"),
-)
-
-
-def _skips(group: DataGroup, runs: Iterable[Run]) -> Table | None:
-    """Return a row for each run with memory."""
-    without = {settings_without(run, "memory"): run for run in group.runs if run.options.get("memory") is False}
-    rows = [
-        run.row(_skip_cells(run, without.get(settings_without(run, "memory"))))
-        for run in runs
-        if run.options.get("memory") is True
-    ]
-    return make_table(f"{group.name}: what skipping a search changed", _SKIPS_COLUMNS, rows, *NOTES["skips"])
-
-
-def _skip_cells(run: Run, other: Run | None) -> tuple[Cell, ...]:
+def _skip_cells(run: Run, other: Run | None) -> dict[str, Cell]:
+    """Return what skipping searches changed, held against the run without memory."""
     look_ups = look_ups_of(run)
     skipped = {name for name, question in look_ups.items() if question.skipped}
-    counts = (count(sum(question.skipped for question in look_ups.values())), count(len(skipped)))
-    if other is None:
-        return (*counts, None, None, mean_score(run, "em", skipped), None, None, None, None)
-    both = {row.id for row in run.rows} & {row.id for row in other.rows}
-    common = skipped & both
-    with_memory, without = scores_of(run, "em"), scores_of(other, "em")
-    return (
-        *counts,
-        other.named,
-        _share_changed(run, other, common),
-        mean_score(run, "em", common),
-        mean_score(other, "em", common),
-        count(sum((without[name] or 0) > (with_memory[name] or 0) for name in common)),
-        count(sum((with_memory[name] or 0) > (without[name] or 0) for name in common)),
-        _share_changed(run, other, both - skipped),
-    )
+    both = {row.id for row in run.rows} & {row.id for row in other.rows} if other else set()
+    common = skipped & both if other else skipped
+    ours, theirs = scores_of(run, "em"), scores_of(other, "em") if other else {}
+    return {
+        "Skips": count(sum(question.skipped for question in look_ups.values())),
+        "Questions with skips": count(len(skipped)),
+        "Held against": other.named if other else None,
+        "Other answer, skipped, %": _share_changed(run, other, common) if other else None,
+        "EM, skipped": mean_score(run, "em", common),
+        "EM, without memory": mean_score(other, "em", common) if other else None,
+        "Lost": count(sum((theirs[name] or 0) > (ours[name] or 0) for name in common)) if other else None,
+        "Won": count(sum((ours[name] or 0) > (theirs[name] or 0) for name in common)) if other else None,
+        "Other answer, not skipped, %": _share_changed(run, other, both - skipped) if other else None,
+    }
 
 
 def _share_changed(run: Run, other: Run, among: Collection[str]) -> Number | None:
@@ -269,55 +239,43 @@ def _share_changed(run: Run, other: Run, among: Collection[str]) -> Number | Non
     return percent(sum(ours[name] != theirs[name] for name in among), len(among))
 
 
-_LOOKED_UP_COLUMNS = (
-    *("Judged", "Triggers", "Questions that trigger, %", "Searches", "Skipped by memory", "Facts", "Conflicts"),
-    *("Calls", "Tokens"),
-)
-
-
-def lookup_tables(group: DataGroup) -> list[Table]:
-    """Return the tables about runs that look up what they doubt; none if there is no such run."""
+def lookup_tables(group: DataGroup) -> list[Table | None]:
+    """Return the tables about runs that look up what they doubt; None if there is no such run."""
     runs = [run for run in group.runs if look_ups_of(run)]
     filtering = [run for run in runs if any(question.filterings for question in look_ups_of(run).values())]
-    tables = (_looked_up(group, runs), _filters(group, filtering), _skips(group, runs))
-    return [table for table in tables if table is not None]
+    remembering = [run for run in runs if run.options.get("memory") is True]
+    without = {settings_without(run, "memory"): run for run in group.runs if run.options.get("memory") is False}
+
+    def skips(run: Run) -> dict[str, Cell]:
+        return _skip_cells(run, without.get(settings_without(run, "memory")))
+
+    filters = (*NOTES["filters"], *NOTES["bridges"])
+    return [
+        run_table(f"{group.name}: triggers, searches and memory", runs, _look_up_cells, *NOTES["look_ups"]),
+        run_table(f"{group.name}: what filters drop", filtering, _filter_cells, *filters),
+        run_table(f"{group.name}: what skipping a search changed", remembering, skips, *NOTES["skips"]),
+    ]
 
 
-def _looked_up(group: DataGroup, runs: Sequence[Run]) -> Table | None:
+def _look_up_cells(run: Run) -> dict[str, Cell]:
     """MIND's Table 2, and what it is based on."""
-    rows = []
-    for run in runs:
-        questions = look_ups_of(run).values()
-        memory = run.options.get("memory") is True
-        cells: tuple[Cell, ...] = (
-            mean_figure([question.judged for question in questions], 2),
-            mean_figure([question.triggers for question in questions], 2),
-            percent(sum(bool(question.triggers) for question in questions), len(questions)),
-            mean_cost(run, COSTS["searches"]),
-            mean_figure([question.skipped for question in questions], 2) if memory else None,
-            mean_figure([question.facts or 0 for question in questions], 1) if memory else None,
-            mean_figure([question.conflicts for question in questions], 2) if memory else None,
-            mean_cost(run, COSTS["calls"]),
-            mean_cost(run, COSTS["tokens"]),
-        )
-        rows.append(run.row(cells))
-    return make_table(f"{group.name}: triggers, searches and memory", _LOOKED_UP_COLUMNS, rows, *NOTES["look_ups"])
+    questions = look_ups_of(run).values()
+    memory = run.options.get("memory") is True
+    return {
+        "Judged": mean_figure([question.judged for question in questions], 2),
+        "Triggers": mean_figure([question.triggers for question in questions], 2),
+        "Questions that trigger, %": percent(sum(bool(question.triggers) for question in questions), len(questions)),
+        "Searches": mean_cost(run, COSTS["searches"]),
+        "Skipped by memory": mean_figure([question.skipped for question in questions], 2) if memory else None,
+        "Facts": mean_figure([question.facts or 0 for question in questions], 1) if memory else None,
+        "Conflicts": mean_figure([question.conflicts for question in questions], 2) if memory else None,
+        "Calls": mean_cost(run, COSTS["calls"]),
+        "Tokens": mean_cost(run, COSTS["tokens"]),
+    }
 
 
-def _filters(group: DataGroup, runs: Sequence[Run]) -> Table | None:
-    """How much each filter drops, and how much of it was needed."""
-    columns = (
-        *("Searches with names", "Names each"),
-        *(f"Dropped by {title}, %" for title in FILTERS.values()),
-        *("Dropped, %", "CoT not understood, %", "Bridges", "Named, %"),
-        *(f"Kept by {title}, %" for title in FILTERS.values()),
-        *("Kept, %", "Searched with, %"),
-    )
-    rows = [run.row(_filter_cells(run)) for run in runs]
-    return make_table(f"{group.name}: what filters drop", columns, rows, *NOTES["filters"], *NOTES["bridges"])
-
-
-def _filter_cells(run: Run) -> tuple[Cell, ...]:
+def _filter_cells(run: Run) -> dict[str, Cell]:
+    """Return how much each filter drops, and how much of it was needed."""
     look_ups = look_ups_of(run)
     filterings = [filtering for question in look_ups.values() for filtering in question.filterings]
     names = [name for filtering in filterings for name in filtering.names]
@@ -325,19 +283,22 @@ def _filter_cells(run: Run) -> tuple[Cell, ...]:
         place: sum(len(filtering.reached(place)) for filtering in filterings if place in filtering.filters)
         for place in FILTERS
     }
+    dropped = {place: sum(name.dropped_by == place for name in names) for place in FILTERS}
     asked = sum("cot" in filtering.filters and bool(filtering.reached("cot")) for filtering in filterings)
     bridges = _count_bridges(run, look_ups)
-    return (
-        count(len(filterings)),
-        Number(len(names) / len(filterings)),
-        *(percent(sum(name.dropped_by == place for name in names), shown[place]) for place in FILTERS),
-        percent(sum(bool(name.dropped_by) for name in names), len(names)),
-        percent(sum(question.unread for question in look_ups.values()), asked),
-        count(bridges.titles),
-        percent(bridges.found, bridges.titles),
-        *(percent(bridges.kept[place], bridges.reached[place]) for place in (*FILTERS, "all")),
-        percent(bridges.used, bridges.found),
-    )
+    kept = {place: percent(bridges[f"kept {place}"], bridges[f"reached {place}"]) for place in (*FILTERS, "all")}
+    return {
+        "Searches with names": count(len(filterings)),
+        "Names each": Number(len(names) / len(filterings)),
+        **{f"Dropped by {title}, %": percent(dropped[place], shown[place]) for place, title in FILTERS.items()},
+        "Dropped, %": percent(sum(bool(name.dropped_by) for name in names), len(names)),
+        "CoT not understood, %": percent(sum(question.unread for question in look_ups.values()), asked),
+        "Bridges": count(bridges["titles"]),
+        "Named, %": percent(bridges["found"], bridges["titles"]),
+        **{f"Kept by {title}, %": kept[place] for place, title in FILTERS.items()},
+        "Kept, %": kept["all"],
+        "Searched with, %": percent(bridges["used"], bridges["found"]),
+    }
 
 
 def searches_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table | None:

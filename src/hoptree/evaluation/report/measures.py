@@ -18,7 +18,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
-from hoptree.evaluation.report.tables import Cell, Number, TableRow
+from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
@@ -79,6 +79,27 @@ class DataGroup:
 def row_of_runs(label: str, runs: Sequence[Run], cells: Iterable[Cell]) -> TableRow:
     """Return a row whose figures come from several runs."""
     return TableRow(label, " ".join(run.id for run in runs), tuple(cells))
+
+
+def run_table(
+    title: str, runs: Iterable[Run], cells: Callable[[Run], Mapping[str, Cell] | None], *notes: str
+) -> Table | None:
+    """Return a table with a row a run, from its cells by column; a run without cells is left out."""
+    known = [(run, by_column) for run in runs if (by_column := cells(run))]
+    columns = known[0][1] if known else ()
+    return make_table(title, columns, (run.row(by_column.values()) for run, by_column in known), *notes)
+
+
+def kinds_table(title: str, counts: Iterable[tuple[Run, Mapping[str, int] | None]], *notes: str) -> Table | None:
+    """Return a table with a row a run and a column a kind of what was counted; None is not known."""
+    counts = list(counts)
+    kinds = sorted({kind for _, known in counts for kind in known or ()})
+    rows = [
+        run.row(None if known is None else count(known.get(kind, 0)) for kind in kinds)
+        for run, known in counts
+        if kinds
+    ]
+    return make_table(title, kinds, rows, *notes)
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -152,17 +173,12 @@ def _group(runs: Sequence[Run]) -> DataGroup:
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
     else:
-        name, labels = _data_name(runs[0]), [run.label for run in runs]
+        path = Path(str(runs[0].about["experiment"].get("data", "questions")))
+        file = "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
+        name, labels = str(runs[0].about.get("data_name") or file), [run.label for run in runs]
     labels = _distinguish(_distinguish(labels, [run.folder.name for run in runs]), [run.id for run in runs])
     named = tuple(replace(run, label=label) for run, label in zip(runs, labels, strict=True))
     return DataGroup(name, runs[0].total, named)
-
-
-def _data_name(run: Run) -> str:
-    if name := run.about.get("data_name"):
-        return str(name)
-    path = Path(str(run.about["experiment"].get("data", "questions")))
-    return "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
 
 
 def _distinguish(names: Sequence[str], additions: Sequence[str]) -> list[str]:
@@ -223,15 +239,12 @@ def scores_of(run: Run, metric: str) -> dict[str, float | None]:
     scores = {row.id: row.scores.get(metric) for row in run.rows}
     if all(score is None for score in scores.values()):
         return scores
-    return scores | {row.id: _score_of_failure(row, metric) for row in run.rows if row.error}
-
-
-def _score_of_failure(row: Row, metric: str) -> float | None:
-    if metric in RARE_SCORES:
-        return 0.0 if row.scores.get(metric) is not None else None
-    if metric == _RECALL:
-        return (row.scores.get(metric) or 0.0) if row.gold else None
-    return 0.0
+    for row in run.rows:
+        if row.error and metric == _RECALL:
+            scores[row.id] = (scores[row.id] or 0.0) if row.gold else None
+        elif row.error and (metric not in RARE_SCORES or scores[row.id] is not None):
+            scores[row.id] = 0.0
+    return scores
 
 
 def exact_ids(run: Run) -> set[str]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -170,17 +170,11 @@ class _TraceStore:
         return True
 
     def _written(self, view: TraceView) -> dict[str, Any]:
-        trace: dict[str, Any] = {
-            "tree": view.tree,
-            "searches": [
-                {"query": query, "node": node, "found": [self.passages[passage] for passage in found]}
-                for query, node, found in view.searches
-            ],
-            "chains": view.chains,
-            "warnings": view.warnings,
-            "why": view.why,
-            "writing": view.writing,
-        }
+        searches = [
+            {"query": query, "node": node, "found": [self.passages[passage] for passage in found]}
+            for query, node, found in view.searches
+        ]
+        trace = {part.name: getattr(view, part.name) for part in fields(view)} | {"searches": searches}
         return {name: value for name, value in trace.items() if value}
 
 
@@ -207,11 +201,6 @@ _MAX_RUNS_IN_CAPTION = 12
 """More runs than these are folded away."""
 
 
-def write_page(groups: Sequence[DataGroup], path: Path) -> None:
-    """Write the page of these runs."""
-    write_text(path, make_page(groups))
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
     try:
@@ -234,10 +223,17 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     sections = _sections(groups, traces)
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
     links += [("questions", "Questions"), ("runs", "Runs")]
+    # No network, and no style or script but these two.
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
+    names = list(dict.fromkeys(run.label for group in groups for run in group.runs))
+    runs = ", ".join(names) if len(names) <= 4 else f"{len(names)} runs"
+    title = f"{runs} on {groups[0].name if len(groups) == 1 else f'{len(groups)} data sets'}"
     return Template(_part("page.html")).substitute(
-        policy=_policy(style, script),
+        policy=policy,
         version=escape_html(__version__),
-        title=escape_html(_title(groups)),
+        title=escape_html(title),
         style=style,
         about=escape_html(_about(groups)),
         links="".join(f'<li><a href="#{name}">{escape_html(title)}</a></li>' for name, title in links),
@@ -252,21 +248,8 @@ def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _policy(style: str, script: str) -> str:
-    """Return a content policy that allows no network, and no style or script but these two."""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
-
-
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _title(groups: Sequence[DataGroup]) -> str:
-    names = list(dict.fromkeys(run.label for group in groups for run in group.runs))
-    runs = ", ".join(names) if len(names) <= 4 else f"{len(names)} runs"
-    return f"{runs} on {groups[0].name}" if len(groups) == 1 else f"{runs} on {len(groups)} data sets"
 
 
 def _about(groups: Sequence[DataGroup]) -> str:

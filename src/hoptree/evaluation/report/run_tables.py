@@ -14,8 +14,18 @@ from hoptree.core.errors import InputError
 from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
-from hoptree.evaluation.judge import JudgeReport, agreement, read_judgements
-from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, fold_traces, mean_cost, mean_score, row_of_runs
+from hoptree.evaluation.judge import agreement, read_judgements
+from hoptree.evaluation.report.measures import (
+    COSTS,
+    DataGroup,
+    Run,
+    fold_traces,
+    kinds_table,
+    mean_cost,
+    mean_score,
+    row_of_runs,
+    run_table,
+)
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
 from hoptree.evaluation.statistics import mean_of
@@ -73,31 +83,19 @@ def judges_table(group: DataGroup) -> Table | None:
     for run, by_judge in zip(group.runs, reports, strict=True):
         cells = [points(by_judge[name].accuracy) if name in by_judge else None for name in names]
         for first, second in pairs:
-            cells += _agreement(by_judge.get(first), by_judge.get(second))
+            both = agreement(by_judge[first], by_judge[second]) if {first, second} <= by_judge.keys() else None
+            cells.append(points(both.rate, questions=both.questions) if both else None)
+            cells.append(None if both is None or both.kappa is None else Number(both.kappa, digits=3))
         rows.append(TableRow(run.label, run.id, tuple(cells)))
     columns = [f"{first} and {second}{what}" for first, second in pairs for what in (" agree", ", kappa")]
     note = "Agreement is over the answers both were asked about: blank ones are wrong without a judge."
     return make_table(f"{group.name}: judges", (*names, *columns), rows, note)
 
 
-def _agreement(first: JudgeReport | None, second: JudgeReport | None) -> list[Number | None]:
-    if first is None or second is None:
-        return [None, None]
-    both = agreement(first, second)
-    kappa = None if both.kappa is None else Number(both.kappa, digits=3)
-    return [points(both.rate, questions=both.questions), kappa]
-
-
 def warnings_table(group: DataGroup) -> Table | None:
     """Return a row for every run and a column for every kind of warning; None if nothing warned."""
     counts = [(run, _warnings_of(run)) for run in group.runs]
-    kinds = sorted({kind for _, known in counts for kind in known or ()})
-    rows = [
-        run.row(None if known is None else count(known.get(kind, 0)) for kind in kinds)
-        for run, known in counts
-        if kinds
-    ]
-    return make_table(f"{group.name}: questions with a warning", kinds, rows, *NOTES["warnings"])
+    return kinds_table(f"{group.name}: questions with a warning", counts, *NOTES["warnings"])
 
 
 def _warnings_of(run: Run) -> dict[str, int] | None:
@@ -111,12 +109,6 @@ def _warnings_of(run: Run) -> dict[str, int] | None:
 def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:
     warnings = [event for event in events if isinstance(event, Warned)]
     return tuple(event for event in warnings if isinstance(event.kind, str) and isinstance(event.message, str))
-
-
-_REPLIES_COLUMNS = (
-    *("Calls", "Replies parsed", "Unread, %", "Mended, %"),
-    *("Step with most unread", "Unread of that step, %", "Calls remembered, %"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +134,21 @@ class Replies:
 def replies_table(group: DataGroup) -> Table | None:
     """Return a row for every run of a data set."""
     title = f"{group.name}: replies that could not be read and calls that were remembered"
-    return make_table(title, _REPLIES_COLUMNS, [run.row(_reply_cells(run)) for run in group.runs], *NOTES["replies"])
+    return run_table(title, group.runs, _reply_cells, *NOTES["replies"])
 
 
-def _reply_cells(run: Run) -> tuple[Cell, ...]:
+def _reply_cells(run: Run) -> dict[str, Cell]:
     replies = replies_of(run)
     parsed, worst = replies.parsed.total(), replies.worst
-    return (
-        mean_cost(run, COSTS["calls"]),
-        count(parsed) if parsed else None,
-        _counted_share(replies.unread.total(), parsed),
-        _counted_share(replies.mended.total(), parsed),
-        (worst or "none") if parsed else None,
-        _counted_share(replies.unread[worst], replies.parsed[worst]),
-        _counted_share(replies.remembered, replies.calls),
-    )
+    return {
+        "Calls": mean_cost(run, COSTS["calls"]),
+        "Replies parsed": count(parsed) if parsed else None,
+        "Unread, %": _counted_share(replies.unread.total(), parsed),
+        "Mended, %": _counted_share(replies.mended.total(), parsed),
+        "Step with most unread": (worst or "none") if parsed else None,
+        "Unread of that step, %": _counted_share(replies.unread[worst], replies.parsed[worst]),
+        "Calls remembered, %": _counted_share(replies.remembered, replies.calls),
+    }
 
 
 def _counted_share(part: int, total: int) -> Number | None:

@@ -187,7 +187,10 @@ def _view_trace(events: Sequence[Event]) -> TraceView:
                 )
                 for passage in event.passages
             ]
-            searches.append((_query(event), event.node if isinstance(event.node, int) else None, passages))
+            where = event.where if isinstance(event.where, dict) else {}
+            only = ", ".join(f"{name}: {value}" for name, value in where.items())  # if not among all passages
+            query = cut(event.query) + (f" ({cut(only, _MAX_NAME_CHARS)})" if only else "")
+            searches.append((query, event.node if isinstance(event.node, int) else None, passages))
     records: dict[int, NodeSettled | None] = {}
     for event in events:
         if isinstance(event, NodeStarted | NodeSettled):
@@ -200,13 +203,6 @@ def _view_trace(events: Sequence[Event]) -> TraceView:
         why=cut(result.why, _MAX_REASON_CHARS) if result.answer else "",
         writing=view_writing(result.writing) if result.writing else {},
     )
-
-
-def _query(search: Retrieved) -> str:
-    """Return what was searched for, and among which passages if not among all."""
-    where = search.where if isinstance(search.where, dict) else {}
-    only = ", ".join(f"{name}: {value}" for name, value in where.items())
-    return cut(search.query) + (f" ({cut(only, _MAX_NAME_CHARS)})" if only else "")
 
 
 def _view_node(node: TreeNode, records: Mapping[int, NodeSettled | None], depth_left: int) -> dict[str, Any]:

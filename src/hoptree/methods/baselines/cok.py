@@ -16,8 +16,7 @@ from hoptree.graph.facts import Fact
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import add_conclusion, think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.continuation import Generator, adds_text
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
+from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, adds_text, draw_examples
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.mentions import EvidenceKinds, require_sources
 from hoptree.methods.steps.relations import Edge, edges_in

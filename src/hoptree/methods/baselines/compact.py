@@ -9,10 +9,9 @@ from dataclasses import replace
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, decision
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, prompt_for, show_passages, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply, supporting_ids, synthesise
-from hoptree.methods.steps.evidence import show_passages, show_texts
 from hoptree.text.parse_method_replies import Compression, read_compression
 
 _SUMMARY_TOKENS = 900  # a summary of 200 words and its evaluation, as in the released script

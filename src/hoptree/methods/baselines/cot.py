@@ -6,7 +6,7 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
 @method(

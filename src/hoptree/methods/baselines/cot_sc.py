@@ -11,7 +11,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import majority
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
 @decision("share")

@@ -8,13 +8,12 @@ from typing import Any
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, decision
-from hoptree.engine.prompts import Filled, plain, prompt_for
+from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
-from hoptree.methods.steps.evidence import number_lines, show_texts
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
 from hoptree.text.parse_method_replies import FINAL, read_final, split_final

@@ -11,10 +11,10 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
-from hoptree.methods.steps.continuation import Draft, Generator, note_fidelity, show_context
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
+from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, note_fidelity, show_context
 from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, SubQuery, Verdict, write_with_help
 from hoptree.methods.steps.uncertain_sentences import token_probabilities
 from hoptree.text.names import sentence_spans
@@ -50,7 +50,7 @@ class TokensJudged(Decision):
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
     bounds={"theta": (0, 1), "beta": (0, 1)},
-    shared_prompts=REASONING_PROMPTS,
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def flare(
     question: Question,

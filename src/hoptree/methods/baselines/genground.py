@@ -9,12 +9,11 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids, synthesise
 from hoptree.methods.steps.decompose import FollowUps, note_turn
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import DialogueTurn, read_answer
 from hoptree.text.parse_method_replies import PROSE, CitedAnswer, cited_passage, read_cited, read_deduced

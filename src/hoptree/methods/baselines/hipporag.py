@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from hoptree.core.values import Answer, Fact, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
-from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.methods.steps.mentions import extract_mentions
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers

@@ -9,7 +9,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import answer_key
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
 @decision("round")

@@ -11,13 +11,12 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_each, note_answer, supporting_ids
 from hoptree.methods.steps.choose import answer_key
 from hoptree.methods.steps.continuation import note_fidelity
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.model import MAX_TOP_LOGPROBS
 from hoptree.retrieval.rerank import normalise_scores
 from hoptree.text.parse_dialogue import read_answer

@@ -13,10 +13,10 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.engine.sentence_view import number
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, join_conclusion
-from hoptree.methods.steps.continuation import Generator, adds_text, note_fidelity, show_context
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS, draw_examples
+from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples, note_fidelity, show_context
 from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
 from hoptree.methods.steps.uncertain_sentences import Measured, Spread
 from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
@@ -50,7 +50,7 @@ class AnswersCompared(Decision):
     strategy="Spread of the model's states over samples",
     query="The sure words of the step in doubt",
     bounds={"samples": (2, math.inf), "max_docs": (1, math.inf)},  # one sample has nothing to be apart from
-    shared_prompts=REASONING_PROMPTS,
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def seakr(
     question: Question,

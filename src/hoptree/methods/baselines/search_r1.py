@@ -7,10 +7,9 @@ from dataclasses import replace
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, PassageTruncated, decision
-from hoptree.engine.prompts import Filled, plain, prompt_for
+from hoptree.engine.prompts import Filled, plain, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import note_reply, supporting_ids
-from hoptree.methods.steps.evidence import show_texts
 from hoptree.models.model import Message
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import read_answer

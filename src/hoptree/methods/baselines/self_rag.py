@@ -10,12 +10,11 @@ from typing import Any
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import prompt_for, show_passages, show_texts
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_each, direct_answer, note_reply
 from hoptree.methods.steps.continuation import adds_text, note_fidelity
-from hoptree.methods.steps.evidence import show_passages, show_texts
 from hoptree.methods.steps.route import ask_shares
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text import parse_labels

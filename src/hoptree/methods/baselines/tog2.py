@@ -15,7 +15,7 @@ from hoptree.graph.facts import Entity
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.demonstrations import REASONING_PROMPTS
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     ExplorationEnded,

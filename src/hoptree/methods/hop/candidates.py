@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Quote, Weights, answer_signals, find_quote, is_unfit, rounded
-from hoptree.methods.steps.verify import same
+from hoptree.text.comparison import same
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries

@@ -37,11 +37,9 @@ from hoptree.methods.hop.parts import (
     plan_by_words,
 )
 from hoptree.methods.hop.reading import ListsCombined, Reading, Trained, asks_trained, combine, read_passages
-from hoptree.methods.steps.answer import confident_answer
-from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES
+from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
-from hoptree.methods.steps.decompose import decompose_tree, record_plan
-from hoptree.methods.steps.demonstrations import copies_demonstration, nearest_demonstrations
+from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
 from hoptree.models.model import LearnsCapabilities
 from hoptree.text.question_tree import Node, Plan, single_node
 

@@ -42,6 +42,8 @@ _ASKS_WHICH = rf"(?:^|[.:;]\s)\W*(?:{_PREPOSITION}\s+)?(?:which|who|whom|what|li
 _NO_NOUN = rf"(?:is|was|were|are|did|does|do|has|had|have|who|whose|which|where|that|{_PREPOSITION})\b|[\w-]+['’]s\b"
 _NOUN_WORD = rf"(?!{_NO_NOUN})[\w'’.&-]+"
 _PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\Wsui]s|people|men|women|children)"
+_PLURAL_WORD = lazy_re(_PLURAL_NOUN)
+"""Looked for first: the pattern of questions takes long to compile."""
 _PLURAL_VERB = (
     r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
     r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
@@ -60,7 +62,7 @@ MAY_BE_SEVERAL = lazy_re(r"\W*(?:(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?
 
 def asks_for_several(question: str) -> bool:
     """Return whether a question asks for several things: what they, in the plural, are or did."""
-    return _IS_PLURAL.search(question) is not None
+    return _PLURAL_WORD.search(question) is not None and _IS_PLURAL.search(question) is not None
 
 
 Joint = Literal["intersect", "union", "difference"]

@@ -17,13 +17,12 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, PassageTruncated
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import MAX_WORDS, is_readable_id, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import Operator, mean_the_same
 from hoptree.methods.hop.chooser import echoes, stems
 from hoptree.methods.steps.answer import Answered, note_answer, note_reply, supporting_ids
 from hoptree.methods.steps.conditions import named, named_spans
-from hoptree.methods.steps.evidence import MAX_WORDS, is_readable_id, show_passages
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.grounding import grounded, share_of_names

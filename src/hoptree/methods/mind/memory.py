@@ -11,9 +11,8 @@ from hoptree.core.values import Fact, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Event
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import number_lines, show_texts
 from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
 from hoptree.text.names import fold
 from hoptree.text.parse_triples import Triple, object_confidences, read_triples

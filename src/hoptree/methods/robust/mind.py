@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hoptree.core.values import Answer, Passage
+from hoptree.engine.prompts import show_passages
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence
 from hoptree.methods.mind.lookup import Found, Lookup
 from hoptree.methods.steps.answer import supporting_ids, synthesise
 from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.text.names import capitalised_names, fold, sentences
 from hoptree.text.relation_words import names_relation, states_relation

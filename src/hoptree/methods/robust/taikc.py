@@ -9,11 +9,10 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both
-from hoptree.methods.steps.answer import answer_from, supporting_ids, synthesise
-from hoptree.methods.steps.choose import MAX_CITED_PASSAGES, READINGS, read_several_ways, read_with_chains, surest
+from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, answer_from, supporting_ids, synthesise
+from hoptree.methods.steps.choose import READINGS, read_several_ways, read_with_chains, surest
 from hoptree.methods.steps.compare import both_hold, compare_branches
-from hoptree.methods.steps.decompose import decompose_tree
-from hoptree.methods.steps.demonstrations import nearest_demonstrations
+from hoptree.methods.steps.decompose import decompose_tree, nearest_demonstrations
 from hoptree.methods.taikc import Attempt, chain_paths, fill_tree, record_chains
 from hoptree.text.grounding import grounded
 from hoptree.text.question_tree import Node

@@ -9,6 +9,7 @@ from itertools import accumulate
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import both, together
 from hoptree.methods.robust.conditions import Listing, find_candidates, split_conditions
@@ -25,14 +26,13 @@ from hoptree.methods.robust.treeqa_revision import (
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.choose import READINGS, read_several_ways, surest
 from hoptree.methods.steps.compare import chooses, compare_pairs
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import SEARCHED, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import agree, tells
 from hoptree.methods.treeqa.hypotheses import build_tree
 from hoptree.methods.treeqa.method import end_tree, plant_tree, propose_draft
 from hoptree.methods.treeqa.walk import Branch, Outcome, Traversal, Walk, flatten, strip_certainty
+from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import explain_type_mismatch, guess_unless_supported, parts_of
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node

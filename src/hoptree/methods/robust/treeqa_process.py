@@ -19,10 +19,11 @@ from hoptree.methods.steps.graph_evidence import SEARCHED, Sources, Wanted
 from hoptree.methods.steps.link import choose_facts, names_in
 from hoptree.methods.steps.logic_tree import Claim, carried, names_it
 from hoptree.methods.steps.mentions import EvidenceKinds
-from hoptree.methods.steps.verify import Verdict, agree, fill_evidence, judge, new_clue, same, tells, validate
+from hoptree.methods.steps.verify import Verdict, fill_evidence, judge, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import Rebuilt, rebuild
 from hoptree.methods.treeqa.walk import Attempt, Branch
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.comparison import agree, same, tells
 from hoptree.text.grounding import explain_type_mismatch
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node

@@ -11,7 +11,6 @@ from hoptree.engine.events import Decision, decision
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import Cited
 from hoptree.methods.steps.logic_tree import names_it, substituted
-from hoptree.methods.steps.verify import agree
 from hoptree.methods.treeqa.speculative import SpeculativeWalk
 from hoptree.methods.treeqa.walk import (
     FOLLOWS,
@@ -27,6 +26,7 @@ from hoptree.methods.treeqa.walk import (
     flatten,
     strip_certainty,
 )
+from hoptree.text.comparison import agree
 
 
 @decision("sibling_revised")

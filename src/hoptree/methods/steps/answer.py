@@ -14,9 +14,8 @@ from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, Draft, ReplyParsed, decision
 from hoptree.engine.explain import UNSETTLED, shorten
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.model import Reply
 from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node
@@ -41,6 +40,10 @@ def note_written(ctx: Context, step: str, new: str, text: str) -> None:
     note_reply(ctx, step, "" if new or text else "no sentence", [] if new or not text else ["ended"])
 
 
+MAX_CITED_PASSAGES = 2
+"""Passages that an answer to a part brings to the last reading."""
+MAX_FURTHER_PASSAGES = 3
+"""Passages that the last reading sees beyond those the question itself finds."""
 _ANSWER_TOKENS = 64
 _REASONED_TOKENS = 128
 _SUMMARY_TOKENS = 256

@@ -14,8 +14,7 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import mean_probability, note_reply, supporting_ids
 from hoptree.methods.steps.choose import votes
-from hoptree.methods.steps.continuation import Draft, Generator, show_context
-from hoptree.methods.steps.demonstrations import draw_examples_with_documents
+from hoptree.methods.steps.continuation import Draft, Generator, draw_examples_with_documents, show_context
 from hoptree.text.parse import answer_sentence, before_answer, gives_answer, led_to_answer, read_conclusion
 
 CONCLUSION_TOKENS = 20

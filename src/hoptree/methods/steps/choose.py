@@ -12,9 +12,9 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Draft, decision
 from hoptree.engine.explain import UNSETTLED, shorten
+from hoptree.engine.prompts import show_passages
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import answer_from, synthesise
-from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES, answer_from, synthesise
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -176,10 +176,6 @@ def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> t
 
 READINGS = ("the two best passages", "the three best passages", "all passages found")
 """What each of the readings is of."""
-MAX_CITED_PASSAGES = 2
-"""Passages that an answer to a part brings to the last reading."""
-MAX_FURTHER_PASSAGES = 3
-"""Passages that the last reading sees beyond those the question itself finds."""
 _WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part of the question
 
 

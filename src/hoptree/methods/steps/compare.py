@@ -6,14 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
-from hoptree.methods.steps.evidence import show_passages
 from hoptree.text.comparison import conclude
 from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison
@@ -25,8 +25,8 @@ Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
 _MAX_PAGE_PASSAGES = 2
 _YES_NO_TOKENS = 8
 _WHOLE_QUESTION_ORDER = 1000
-_BRACKETS = re.compile(r"\([^)]*\)")
-_ARTICLE = re.compile(r"^the\s+")
+_BRACKETS = lazy_re(r"\([^)]*\)")
+_ARTICLE = lazy_re(r"^the\s+")
 _WHY = {
     "Yes": "its own page says so",
     "No": "its own page does not say so, which counts as no",

@@ -1,24 +1,28 @@
-"""Write a reply in parts: the next words of a text, with the uncertainty signals that the model gives."""
+"""Write a reply in parts, after worked examples: the next words of a text, with the model's uncertainty signals."""
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
+from hoptree.core.errors import ConfigError
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, plain, prompt_for
+from hoptree.engine.prompts import Filled, demonstrations, number_lines, plain, prompt_for, show_texts
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.demonstrations import WorkedExample, as_context
-from hoptree.methods.steps.evidence import show_texts
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
 from hoptree.text.uncertainty import token_entropy
 
+REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")
+"""The shared files of methods that reason step by step after worked examples."""
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
 
@@ -245,3 +249,65 @@ def _with_entropy(token: Token) -> Token:
     """Estimate a token's entropy from its likeliest alternatives, where the model does not give it."""
     entropy = token_entropy(token) if token.entropy is None else None
     return token if entropy is None else replace(token, entropy=entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedExample:
+    """A question and its answer, step by step; the documents it rests on, and how a prompt shows them."""
+
+    question: str
+    answer: str
+    documents: tuple[Passage, ...] = ()
+    context: str = ""
+
+
+def load_worked_examples() -> tuple[WorkedExample, ...]:
+    """Load all examples, in the order of the file."""
+    return _read_worked_examples(demonstrations("worked.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
+    return tuple(
+        WorkedExample(
+            row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
+        )
+        for row in map(json.loads, text.splitlines())
+    )
+
+
+def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
+    """Return `count` examples; no two draws share any while there are others.
+
+    Draw 0 has the first ones, draw 1 the next ones, and so on. Draws beyond that take them in another order, which is
+    the same for the same draw.
+    """
+    bank = load_worked_examples()
+    if count > len(bank):
+        raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")
+    turn, place = divmod(draw, len(bank) // max(1, count))
+    ordered = random.Random(turn).sample(bank, len(bank)) if turn else bank
+    return tuple(ordered[place * count : (place + 1) * count])
+
+
+def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> tuple[WorkedExample, ...]:
+    """Return the same examples, each behind its documents, as IRCoT's are.
+
+    After examples without documents, a model answers from documents in one sentence instead of reasoning.
+    """
+    return tuple(
+        replace(
+            shot, context=as_context([f"{doc.title}: {doc.text}" if titles else doc.text for doc in shot.documents])
+        )
+        for shot in draw_examples(count, draw)
+    )
+
+
+def as_context(texts: Sequence[str], *, facts: str = "") -> str:
+    """Return numbered texts and known facts as they stand before a question; "" of neither."""
+    blocks = []
+    if texts:
+        blocks.append("Context:\n" + number_lines(texts))
+    if facts:
+        blocks.append("Known facts:\n" + facts)
+    return "\n\n".join((*blocks, "Answer in the same format as before.\n")) if blocks else ""

@@ -1,18 +1,25 @@
-"""Decompose a question into a tree, a list, or follow-up questions."""
+"""Decompose a question into a tree, a list, or follow-up questions, and show a model how."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
 
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, demonstrations, prompt_for
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.demonstrations import Demonstration
 from hoptree.text.loose_json import read_json
+from hoptree.text.names import name_spans
 from hoptree.text.parse import question_key, read_questions
 from hoptree.text.parse_dialogue import DialogueTurn
 from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
@@ -23,6 +30,88 @@ _TREE_TOKENS = 512
 _LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
 _WARNED_OF = {*_UNCLEAR, "cap_nodes", "cap_depth"}
+DEMONSTRATIONS = 3
+_SAME_KIND_FACTOR = 1.5
+_LINK_PENALTY = 2.0  # for each hop more or less than the question has
+_FOREIGN_WORD_PENALTY = 0.2  # for a word that only the demonstration has, beside one that both have
+_LINK = lazy_re(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
+_COMPARING = lazy_re(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A question with its plan as JSON text."""
+
+    kind: str
+    question: str
+    plan: str
+
+
+def load_bank() -> tuple[Demonstration, ...]:
+    """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
+    return _read_bank(demonstrations("bank.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_bank(text: str) -> tuple[Demonstration, ...]:
+    return tuple(
+        Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
+        for row in map(json.loads, text.splitlines())
+    )
+
+
+def copies_demonstration(plan: Plan, question: str, shots: Sequence[Demonstration]) -> bool:
+    """Whether a plan asks what a demonstration asked, of things that the question does not name."""
+    copied = (n.question for n in plan.nodes if not n.refs and any(f'"{n.question}"' in shot.plan for shot in shots))
+    return any(not any(asked[start:end] in question for start, end in name_spans(asked, 1)) for asked in copied)
+
+
+def fixed_demonstrations() -> tuple[Demonstration, ...]:
+    """Return the first three, which are those of the paper in other words."""
+    return load_bank()[:DEMONSTRATIONS]
+
+
+def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demonstration, ...]:
+    """Return the n demonstrations most like the question, the most alike last, where a model looks first.
+
+    Likeness is that of the wording without names: the shape of a question decides how it splits, not its subject.
+    """
+    bank = load_bank()
+    bags = [_shape(shot.question) for shot in bank]
+    counts = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log(1 + len(bank) / count) for word, count in counts.items()}
+    shape, hops = _shape(question), _count_links(question)
+
+    def likeness(shot: Demonstration, bag: frozenset[str]) -> float:
+        shared = sum(weight[word] for word in bag & shape)
+        foreign = sum(weight[word] for word in bag - shape)
+        return shared - _FOREIGN_WORD_PENALTY * foreign - _LINK_PENALTY * abs(hops - _count_links(shot.question))
+
+    scores = [likeness(shot, bag) for shot, bag in zip(bank, bags, strict=True)]
+    first = max(range(len(bank)), key=lambda place: (scores[place], -place))
+    # Examples of one kind show one pattern; a mixture invites a mixture.
+    factors = [_SAME_KIND_FACTOR if shot.kind == bank[first].kind else 1.0 for shot in bank]
+    ranked = sorted(range(len(bank)), key=lambda place: (place != first, -scores[place] * factors[place], place))
+    return tuple(bank[place] for place in reversed(ranked[:n]))
+
+
+def _shape(question: str) -> frozenset[str]:
+    """Return the words and word pairs of a question, with `@` for every name and `~` for every comparison."""
+    text = _without_names(question[:1].lower() + question[1:])
+    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", text)]
+    kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
+    return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}
+
+
+def _count_links(question: str) -> int:
+    """Count how often a question goes from one thing to another: roughly its hops."""
+    return len(_LINK.findall(_without_names(question, 1)))
+
+
+def _without_names(text: str, start: int = 0) -> str:
+    for first, last in reversed(name_spans(text, start)):
+        text = f"{text[:first]}@{text[last:]}"
+    return text
 
 
 @decision("split")

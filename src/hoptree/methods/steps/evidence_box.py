@@ -10,9 +10,9 @@ from typing import Any
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
+from hoptree.engine.prompts import show_texts
 from hoptree.graph.facts import Fact
 from hoptree.methods.steps.compare import chooses
-from hoptree.methods.steps.evidence import show_texts
 from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans

@@ -10,8 +10,7 @@ from typing import Literal
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for
-from hoptree.methods.steps.evidence import show_texts
+from hoptree.engine.prompts import prompt_for, show_texts
 from hoptree.text.names import fold, sentences
 from hoptree.text.parse_triples import Triple, read_triples
 from hoptree.text.word_classes import word_set

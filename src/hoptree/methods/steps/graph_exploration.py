@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for
 from hoptree.engine.schedule import both, plant, together
 from hoptree.graph.facts import Entity, Fact, Term
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import number_lines
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
 from hoptree.methods.steps.mentions import MentionLinker, graph_names
 from hoptree.methods.steps.relations import Edge, edges_in

@@ -11,10 +11,9 @@ from typing import Protocol
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for, show_line
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import number_lines, show_line
 from hoptree.methods.steps.relations import RelationRanking, RelationsChosen, best_edges, edges_in, foremost
 from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import question_key

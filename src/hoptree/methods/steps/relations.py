@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hoptree.core.lazy import import_optional
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.prompts import number_lines, prompt_for, show_line
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.evidence import number_lines, show_line
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.text.parse_labels import read_numbers

@@ -22,7 +22,8 @@ from hoptree.methods.steps.logic_tree import (
     read_tree,
     text_of,
 )
-from hoptree.methods.steps.verify import Verdict, agree, same
+from hoptree.methods.steps.verify import Verdict
+from hoptree.text.comparison import agree, same
 from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import question_key, read_questions, says_unknown

@@ -18,7 +18,7 @@ from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
 from hoptree.methods.steps.logic_tree import LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
-from hoptree.methods.steps.verify import find_conflict, new_clue, tells, validate
+from hoptree.methods.steps.verify import find_conflict, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import (
@@ -32,6 +32,7 @@ from hoptree.methods.treeqa.walk import (
     hang,
     strip_certainty,
 )
+from hoptree.text.comparison import tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.question_tree import Node
 

@@ -16,8 +16,9 @@ from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.graph_evidence import Wanted
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, first_claims
-from hoptree.methods.steps.verify import Label, Verdict, agree
+from hoptree.methods.steps.verify import Label, Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
+from hoptree.text.comparison import agree
 from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node
 

@@ -90,7 +90,8 @@ class DecoderOnly:
             row.place = place
         self._memory.wipe([row.place for row in joining])
         self._read_all(joining, running)
-        self._drop_prefixes(tokens // _PREFIX_PART)
+        while sum(map(len, self._prefixes)) > tokens // _PREFIX_PART:
+            self._prefixes.popitem(last=False)  # the least recently used
 
     def make_room(self, rows: Sequence[Row], tokens: int) -> int:
         if max(row.length for row in rows) <= self._memory.width:
@@ -278,11 +279,6 @@ class DecoderOnly:
         tokens = self._tensor([text + [0] * (longest - len(text)) for text in texts])
         positions = torch.arange(shared, shared + longest, device=self._device).expand(len(rows), -1)
         self._pass(tokens, positions, ReadingStep(self._memory, self._tensor(places), prefix))
-
-    def _drop_prefixes(self, tokens: int) -> None:
-        """Drop the least recently used prefixes until the rest have at most `tokens`."""
-        while sum(map(len, self._prefixes)) > tokens:
-            self._prefixes.popitem(last=False)
 
     def _tensor(self, numbers: Any) -> Any:
         return tensor_on(self._device, numbers)

@@ -355,8 +355,10 @@ class Replays:
         fed.copy_(tensor_on(fed.device, tokens))
         at.copy_(tensor_on(at.device, lengths))
         recording = self._recorded.get(shape)
-        if recording is None and self._is_worth_it(shape):
-            recording = self._record(shape, fed, at)
+        if recording is None:
+            self._seen[shape] += 1
+            if self._usable and self._seen[shape] > _MIN_REPEATS:
+                recording = self._record(shape, fed, at)
         if recording is None:
             output = self._write(shape, fed, at)
             if self._scores is None:
@@ -370,10 +372,6 @@ class Replays:
             self._recorded.clear()
             # A pool takes no more recordings once its last one is gone.
             self._pool = torch.cuda.graph_pool_handle()
-
-    def _is_worth_it(self, shape: Shape) -> bool:
-        self._seen[shape] += 1
-        return self._usable and self._seen[shape] > _MIN_REPEATS
 
     def _record(self, shape: Shape, fed: Tensor, at: Tensor) -> _Recording | None:
         if len(self._recorded) >= _MAX_RECORDINGS:

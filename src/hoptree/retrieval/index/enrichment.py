@@ -11,9 +11,10 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.index.folder import Change, open_vectors
-from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.change import Change
+from hoptree.retrieval.index.folder import open_vectors
 from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised_names, folded, mentions, names_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import full_text

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE, composed
+from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE, composed, encode, is_plain
 
 _BUILD_AGAIN = "Build the index again."
 _SCHEMA = """
@@ -64,32 +64,14 @@ class FileState:
         return (self.size, self.modified_ns) == (size, modified_ns)
 
 
-def key_of(passage_id: str) -> int:
-    """Return the 63-bit number that stands for a passage id in the index."""
-    return int.from_bytes(hashlib.blake2b(_encode(passage_id), digest_size=8).digest()) >> 1
-
-
 def content_of(passage: Passage) -> bytes:
     """Return a digest of all that makes up a passage, as an index stores it."""
     written = (passage.id, composed(passage.title), composed(passage.text))
-    digest = hashlib.blake2b(_encode("\0".join(written)), digest_size=16)
+    digest = hashlib.blake2b(encode("\0".join(written)), digest_size=16)
     if not is_plain(passage):
         rest = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
-        digest.update(_encode(repr(rest)))
+        digest.update(encode(repr(rest)))
     return digest.digest()
-
-
-def is_plain(passage: Passage) -> bool:
-    """Tell whether a passage is a document of its own with nothing but id, title and text."""
-    return (
-        not passage.aliases
-        and not passage.metadata
-        and (not passage.document or (passage.document == passage.id and passage.end == len(passage.text)))
-    )
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 def open_ledger(path: Path, *, writable: bool) -> sqlite3.Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import tantivy
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Passage
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -287,9 +289,28 @@ def composed(text: str) -> str:
 
 def pairs(text: str) -> list[str]:
     """Return every two neighbouring characters of scripts without spaces: their terms."""
-    if text.isascii():
+    if max(text, default="") < "\u0e00":  # the first of those scripts is Thai
         return []
     terms: list[str] = []
     for run in _UNSPACED.findall(text):
         terms += [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
     return terms
+
+
+def key_of(passage_id: str) -> int:
+    """Return the 63-bit number that stands for a passage id in the index."""
+    return int.from_bytes(hashlib.blake2b(encode(passage_id), digest_size=8).digest()) >> 1
+
+
+def encode(text: str) -> bytes:
+    """Return a text as it is hashed."""
+    return text.encode("utf-8", "replace")
+
+
+def is_plain(passage: Passage) -> bool:
+    """Tell whether a passage is a document of its own with nothing but id, title and text."""
+    return (
+        not passage.aliases
+        and not passage.metadata
+        and (not passage.document or (passage.document == passage.id and passage.end == len(passage.text)))
+    )

@@ -15,7 +15,6 @@ import tantivy
 
 from hoptree.core.files import batched
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.retrieval.index.tantivy_files import (
     KEYS_AT_ONCE,
     KeyedWriter,
@@ -23,6 +22,8 @@ from hoptree.retrieval.index.tantivy_files import (
     analyzer_for,
     composed,
     inverse_document_frequency,
+    is_plain,
+    key_of,
     open_packed,
     pairs,
     readable,

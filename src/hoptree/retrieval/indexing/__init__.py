@@ -9,8 +9,9 @@ from uuid import uuid4
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.hippo_store import FOLDER, AddedFacts, add_facts_to, read_facts
+from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors
-from hoptree.retrieval.index.folder import Change, Index, Manifest, Settings, read_manifest
+from hoptree.retrieval.index.folder import Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import (

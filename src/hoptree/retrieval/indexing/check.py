@@ -18,9 +18,9 @@ from hoptree.corpus.files import SourceFile, find_files
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
-from hoptree.retrieval.index.ledger import Ledger, content_of, key_of
+from hoptree.retrieval.index.ledger import Ledger, content_of
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, summed_files
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, key_of, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes

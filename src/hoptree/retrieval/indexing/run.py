@@ -13,13 +13,14 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Tokenizer, load_tokenizer
-from hoptree.corpus.contamination import QuestionFilter, read_questions
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile, find_files
-from hoptree.corpus.read import read_file
+from hoptree.corpus.read import QuestionFilter, read_file, read_questions
+from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors, encode_passages, link_passages
-from hoptree.retrieval.index.folder import Change, Index
-from hoptree.retrieval.index.ledger import Entry, content_of, key_of
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import Entry, content_of
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.indexing.sources import (
     Listener,
     Outcome,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, load_tokenizer
-from hoptree.corpus.contamination import check_questions
+from hoptree.corpus.read import check_questions
 from hoptree.retrieval.index.folder import Manifest, read_manifest
 from hoptree.retrieval.index.ledger import Ledger
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.core.values import Passage
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import WIKI, Retriever
 
 SCHEMES = ("elasticsearch", "milvus")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_WIKI = re.compile(r"wikipedia(?::|\Z)|mediawiki\+")
 
 
 class _Checked(Retriever, Protocol):
@@ -26,11 +23,6 @@ class _Checked(Retriever, Protocol):
 
 class _Engine(_Checked, Protocol):
     async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int: ...
-
-
-def is_remote(corpus: str) -> bool:
-    """Tell whether a corpus is named as a wiki or by a URL, known or not, and not by a path."""
-    return _WIKI.match(corpus) is not None or _URL.match(corpus) is not None
 
 
 def open_remote(url: str, *, cached: bool = True) -> Retriever:
@@ -43,7 +35,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
     Settings behind the `?` name the fields (`id`, `title`, `text`, `metadata`) if they are not those that `load`
     writes; `tls=1` encrypts.
     """
-    if _WIKI.match(url):
+    if WIKI.match(url):
         from hoptree.retrieval.remote.wikipedia import open_wiki
 
         engine: _Checked = open_wiki(url, cached=cached)

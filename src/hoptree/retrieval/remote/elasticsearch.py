@@ -14,14 +14,7 @@ from hoptree.core.errors import ConfigError, CorpusError, EndpointError, Hoptree
 from hoptree.core.http_client import HttpClient
 from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote import (
-    Address,
-    batches,
-    best_with_ties,
-    metadata_pairs,
-    shortened,
-    without_surrogates,
-)
+from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 
 MAX_HITS = 10_000
 """What an index gives at once unless its settings say otherwise (index.max_result_window)."""

@@ -15,14 +15,7 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, MissingExtra, RateLimited
 from hoptree.core.values import Passage
-from hoptree.retrieval.remote import (
-    Address,
-    batches,
-    best_with_ties,
-    metadata_pairs,
-    shortened,
-    without_surrogates,
-)
+from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 
 T = TypeVar("T")
 

@@ -13,12 +13,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
-from hoptree.server.jobs import Job, JobReply
+from hoptree.server.jobs import Job, JobReply, Jobs
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
-from hoptree.server.resources import CorpusAbout
+from hoptree.server.resources import Corpora, CorpusAbout
 from hoptree.server.settings import NAME
-from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
 
@@ -59,11 +59,10 @@ class DocumentList(TypedDict):
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
 
 
-def corpus_routes(state: ServerState) -> APIRouter:
+def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRouter:
     """Make the routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
-    uploads = APIRouter(route_class=_upload_route(state.settings.limits.files))
-    corpora, corpus_service, jobs = state.questions.corpora, state.corpus_service, state.jobs
+    uploads = APIRouter(route_class=_UploadRoute)
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
     async def list_corpora() -> Response:
@@ -77,13 +76,13 @@ def corpus_routes(state: ServerState) -> APIRouter:
     async def create(
         name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
     ) -> Response:
-        return _accepted(await corpus_service.create(name, files))
+        return _accepted(await service.create(name, files))
 
     @routes.delete(
         "/v1/corpora/{name}", status_code=204, summary="Remove a corpus", responses=replies(None, CHANGE_ERRORS)
     )
     async def remove(name: _Name) -> Response:
-        await corpus_service.remove(name)
+        await service.remove(name)
         return Response(status_code=204)
 
     @routes.get(
@@ -111,7 +110,7 @@ def corpus_routes(state: ServerState) -> APIRouter:
         responses=_UPLOADED,
     )
     async def add(name: _Name, files: _Files) -> Response:
-        return _accepted(await corpus_service.add(name, files))
+        return _accepted(await service.add(name, files))
 
     @routes.delete(
         "/v1/corpora/{name}/documents/{document:path}",
@@ -120,7 +119,7 @@ def corpus_routes(state: ServerState) -> APIRouter:
         responses=replies(StartedJob, CHANGE_ERRORS, status=202),
     )
     async def remove_document(name: _Name, document: str) -> Response:
-        return _accepted(await corpus_service.remove_document(name, document))
+        return _accepted(await service.remove_document(name, document))
 
     @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ_ERRORS))
     async def find_job(job: str) -> Response:
@@ -134,32 +133,29 @@ def _accepted(job: Job) -> Response:
     return Json(StartedJob(job=job.id), 202)
 
 
-def _upload_route(max_files: int) -> type[APIRoute]:
-    """Make a class of routes that take up to `max_files` files; FastAPI has a bound and messages of its own."""
+class _UploadRoute(APIRoute):
+    """Takes as many files as the limits allow; FastAPI has a bound and messages of its own."""
 
-    class UploadRoute(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            handle = super().get_route_handler()
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
 
-            async def receive(request: Request) -> Response:
-                if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-                    cause = "The body is not said to be a form with files."
-                    raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
-                try:
-                    with refuse_when_disk_full():
-                        await request.form(max_files=max_files)  # which is kept, and read by the route
-                except HTTPException as error:
-                    if error.detail.startswith("Too many files"):
-                        raise too_many_files(max_files) from None
-                    raise
-                except ClientDisconnect:
-                    raise Refusal(499, "ClientGone", "The client went away.") from None
-                except ValueError:  # an unknown encoding; FastAPI handles only some of these
-                    raise Refusal(
-                        400, "BadForm", "The form cannot be read.", "Send it as multipart/form-data."
-                    ) from None
-                return await handle(request)
+        async def receive(request: Request) -> Response:
+            max_files: int = request.app.state.server.settings.limits.files
+            if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+                cause = "The body is not said to be a form with files."
+                raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
+            try:
+                with refuse_when_disk_full():
+                    await request.form(max_files=max_files)  # which is kept, and read by the route
+            except HTTPException as error:
+                if error.detail.startswith("Too many files"):
+                    raise too_many_files(max_files) from None
+                raise
+            except ClientDisconnect:
+                raise Refusal(499, "ClientGone", "The client went away.") from None
+            except ValueError:  # an unknown encoding; FastAPI handles only some of these
+                remedy = "Send it as multipart/form-data."
+                raise Refusal(400, "BadForm", "The form cannot be read.", remedy) from None
+            return await handle(request)
 
-            return receive
-
-    return UploadRoute
+        return receive

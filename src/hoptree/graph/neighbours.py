@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import islice, zip_longest
+from typing import TypeGuard
 
 from hoptree.core.errors import GraphError
+from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, render_literal
 from hoptree.graph.oxigraph import Node, Object, ox
-from hoptree.graph.vocabulary import (
-    ALIAS,
-    DATATYPE,
-    DESCRIPTION,
-    KEY,
-    LABEL,
-    PAGE,
-    USES,
-    entity_id,
-    entity_iri,
-    is_property,
-    natural_key,
-    predicate_role,
-    property_entity,
-    property_id,
-    readable_name,
-    step_iri,
-)
 from hoptree.text.names import best_name, fold, language_rank
 
 _MAX_NAMES = 500
@@ -37,8 +23,13 @@ _MAX_CANDIDATES, _MAX_READ = 2_000, 100
 """Entities of one name, and how many of them have their other names read."""
 _MAX_CACHED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
-_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(LABEL), ox.NamedNode(ALIAS), ox.NamedNode(DESCRIPTION)
-_KEY, _USES, _DATATYPE, _PAGE = ox.NamedNode(KEY), ox.NamedNode(USES), ox.NamedNode(DATATYPE), ox.NamedNode(PAGE)
+_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(vocab.LABEL), ox.NamedNode(vocab.ALIAS), ox.NamedNode(vocab.DESCRIPTION)
+_KEY, _USES, _DATATYPE, _PAGE = (
+    ox.NamedNode(vocab.KEY),
+    ox.NamedNode(vocab.USES),
+    ox.NamedNode(vocab.DATATYPE),
+    ox.NamedNode(vocab.PAGE),
+)
 
 
 class Names:
@@ -46,64 +37,39 @@ class Names:
 
     def __init__(self, store: ox.Store, languages: tuple[str, ...]) -> None:
         self._store, self.languages = store, languages
-        self._labels: dict[str, str] = {}
-        self._terms: dict[str, Term] = {}
+        self.label = lru_cache(_MAX_CACHED)(partial(_label, store, languages))  # of an IRI, or made of its id
+        self._named_term = lru_cache(_MAX_CACHED)(partial(_named_term, self.label))
         self._uses: dict[str, int] | None = None
-
-    def label(self, iri: str, identifier: str) -> str:
-        """Return the label of an IRI, or a name made of its id."""
-        known = self._labels.get(iri)
-        if known is None:
-            if len(self._labels) >= _MAX_CACHED:
-                self._labels.clear()
-            node = ox.NamedNode(iri)
-            label = best_name(self._literals(node, _LABEL), self.languages)
-            known = label or best_name(self._literals(node, _ALIAS), self.languages) or readable_name(identifier)
-            self._labels[iri] = known
-        return known
 
     def term(self, value: object) -> Term:
         """Return a subject or object of a triple, readable."""
         if isinstance(value, ox.NamedNode):
-            iri = value.value
-            return self._terms.get(iri) or self._new_term(iri)
+            return self._named_term(value.value)
         if isinstance(value, ox.BlankNode):
             return Term("", "something unnamed")
         assert isinstance(value, ox.Literal)
         datatype = value.datatype.value
         unit = value.value.partition(" ")[2] if datatype == QUANTITY else ""
-        return Term("", render_literal(value.value, datatype, self._unit(unit) if unit else ""))
-
-    def _new_term(self, iri: str) -> Term:
-        if len(self._terms) >= _MAX_CACHED:
-            self._terms.clear()
-        identifier = property_id(iri) if iri.startswith(_PROPERTIES) else entity_id(iri)
-        named = property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
-        term = self._terms[iri] = Term(identifier, self.label(named, identifier))
-        return term
-
-    def _unit(self, identifier: str) -> str:
-        try:
-            return self.label(entity_iri(identifier), identifier)
-        except (GraphError, ValueError):
-            return identifier
+        if unit:
+            with suppress(GraphError, ValueError):
+                unit = self.label(vocab.entity_iri(unit), unit)
+        return Term("", render_literal(value.value, datatype, unit))
 
     def entity(self, node: ox.NamedNode) -> Entity | None:
         """Return an entity with all names; None if it has none and is in no fact."""
-        identifier = entity_id(node.value)
+        identifier = vocab.entity_id(node.value)
         label = self.label(node.value, identifier)
-        labels = list(self._literals(node, _LABEL))
-        aliases = [*self._literals(node, _ALIAS), *labels]
+        labels = list(_literals(self._store, node, _LABEL))
+        aliases = [*_literals(self._store, node, _ALIAS), *labels]
         aliases.sort(key=lambda pair: language_rank(pair[1], self.languages))
-        if not aliases and not self._is_in_fact(node):
+        sides = ((node, None, None, None), (None, None, node, None))
+        if not aliases and not any(next(self._store.quads_for_pattern(*side), None) for side in sides):
             return None
         others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
-        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
-        return Entity(identifier, label, others, description, best_name(self._literals(node, _PAGE), self.languages))
-
-    def _is_in_fact(self, node: ox.NamedNode) -> bool:
-        sides = ((node, None, None, None), (None, None, node, None))
-        return any(next(self._store.quads_for_pattern(*side), None) is not None for side in sides)
+        description = best_name(_literals(self._store, node, _DESCRIPTION), self.languages)
+        return Entity(
+            identifier, label, others, description, best_name(_literals(self._store, node, _PAGE), self.languages)
+        )
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
         """Return the entities of a name: by label before by alias, then by the number in the id."""
@@ -112,31 +78,40 @@ class Names:
             return ()
         quads = self._store.quads_for_pattern(None, _KEY, ox.Literal(key), None)
         ids = {
-            entity_id(quad.subject.value)
+            vocab.entity_id(quad.subject.value)
             for quad in islice(quads, _MAX_CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((identifier for identifier in ids if not is_property(identifier)), key=natural_key)[
+        known = sorted((identifier for identifier in ids if not vocab.is_property(identifier)), key=vocab.natural_key)[
             : max(_MAX_READ, limit)
         ]
         entities = [
-            entity for identifier in known if (entity := self.entity(ox.NamedNode(entity_iri(identifier)))) is not None
+            entity
+            for identifier in known
+            if (entity := self.entity(ox.NamedNode(vocab.entity_iri(identifier)))) is not None
         ]
-        entities.sort(key=lambda entity: (*_fit(entity, name, key), natural_key(entity.id)))
+        entities.sort(
+            key=lambda entity: (entity.label != name, fold(entity.label) != key, vocab.natural_key(entity.id))
+        )
         return tuple(entities[:limit])
 
-    def properties(self, limit: int) -> tuple[Property, ...]:
-        uses = sorted(self.uses().items(), key=lambda pair: (-pair[1], pair[0]))
-        return tuple(self._property(property_id(iri), count) for iri, count in uses[:limit])
+    def most_used(self) -> Iterator[str]:
+        """Yield predicates, the most used first; sorted only when the first is asked for."""
+        yield from sorted(self.uses(), key=lambda iri: (-self.uses()[iri], iri))
 
-    def _property(self, identifier: str, count: int) -> Property:
-        node = ox.NamedNode(property_entity(identifier))
-        label = self.label(node.value, identifier)
-        names = [*self._literals(node, _LABEL), *self._literals(node, _ALIAS)]
-        aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
-        description = best_name(self._literals(node, _DESCRIPTION), self.languages)
-        datatype = best_name(self._literals(node, _DATATYPE), self.languages)
-        return Property(identifier, label, aliases, description, datatype, count)
+    def properties(self, limit: int) -> tuple[Property, ...]:
+        properties = []
+        for iri in islice(self.most_used(), limit):
+            identifier = vocab.property_id(iri)
+            node = ox.NamedNode(vocab.property_entity(identifier))
+            label = self.label(node.value, identifier)
+            names = [*_literals(self._store, node, _LABEL), *_literals(self._store, node, _ALIAS)]
+            aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
+            about, kind = (
+                best_name(_literals(self._store, node, what), self.languages) for what in (_DESCRIPTION, _DATATYPE)
+            )
+            properties.append(Property(identifier, label, aliases, about, kind, self.uses()[iri]))
+        return tuple(properties)
 
     def uses(self) -> dict[str, int]:
         """Return the predicates of facts with their numbers of facts."""
@@ -149,16 +124,24 @@ class Names:
             self._uses = counted
         return self._uses
 
-    def _literals(self, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
-        for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
-            if isinstance(quad.object, ox.Literal):
-                yield quad.object.value, quad.object.language or ""
+
+def _literals(store: ox.Store, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
+    for quad in islice(store.quads_for_pattern(node, predicate, None, None), _MAX_NAMES):
+        if isinstance(quad.object, ox.Literal):
+            yield quad.object.value, quad.object.language or ""
 
 
-def _fit(entity: Entity, name: str, key: str) -> tuple[int, ...]:
-    if entity.label == name:
-        return (0,)
-    return (1,) if fold(entity.label) == key else (2,)
+def _label(store: ox.Store, languages: tuple[str, ...], iri: str, identifier: str) -> str:
+    names = (best_name(_literals(store, ox.NamedNode(iri), kind), languages) for kind in (_LABEL, _ALIAS))
+    return next(filter(None, names), "") or vocab.readable_name(identifier)
+
+
+def _named_term(label: Callable[[str, str], str], iri: str) -> Term:
+    if iri.startswith(_PROPERTIES):
+        identifier = vocab.property_id(iri)
+        return Term(identifier, label(vocab.property_entity(identifier), identifier))
+    identifier = vocab.entity_id(iri)
+    return Term(identifier, label(iri, identifier))
 
 
 Row = tuple[Object, ox.NamedNode, Object]
@@ -212,7 +195,12 @@ def find_neighbours(
         return neighbours
     if predicate is None and not bound.late:
         neighbours.rows.clear()
-        _take_of_each(neighbours, store, node, bound, outward, properties)
+        turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
+        while turns and len(neighbours.rows) < bound.rows and not bound.late:
+            quads = turns.popleft()
+            if (quad := next(quads, None)) is not None:
+                neighbours.take(quad)
+                turns.append(quads)
     neighbours.complete = False
     return neighbours
 
@@ -225,7 +213,7 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     """Take facts; return whether that were all."""
     others = 0
     for quad in quads:
-        if predicate_role(quad.predicate.value) != "fact":
+        if vocab.predicate_role(quad.predicate.value) != "fact":
             others += 1
         elif len(neighbours.rows) >= bound.rows:
             return False
@@ -236,20 +224,12 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     return True
 
 
-def _take_of_each(
-    neighbours: Neighbours, store: ox.Store, node: ox.NamedNode, bound: Bound, outward: bool, properties: Iterable[str]
-) -> None:
-    turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
-    while turns and len(neighbours.rows) < bound.rows and not bound.late:
-        quads = turns.popleft()
-        quad = next(quads, None)
-        if quad is not None:
-            neighbours.take(quad)
-            turns.append(quads)
-
-
 _MAX_STATEMENTS = 1_000
 """Statements that are read from each end of a fact, and triples of one statement."""
+
+
+def _is_node(term: object) -> TypeGuard[Node]:
+    return isinstance(term, ox.NamedNode | ox.BlankNode)
 
 
 class Qualifiers:
@@ -268,10 +248,16 @@ class Qualifiers:
         """Return a fact's statements, searched from both ends until one is exhausted."""
         subject, _, value = row
         assert not isinstance(subject, ox.Literal)
-        claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))
+        claim, meaning = (
+            ox.NamedNode(vocab.step_iri("claim", identifier)),
+            ox.NamedNode(vocab.step_iri("value", identifier)),
+        )
         begun: list[Node] = []
         ended: list[Node] = []
-        for number, (here, there) in enumerate(zip_longest(self._after(subject, claim), self._before(meaning, value))):
+        after = (quad.object for quad in self._store.quads_for_pattern(subject, claim, None, None))
+        before = (quad.subject for quad in self._store.quads_for_pattern(None, meaning, value, None))
+        sides = (filter(_is_node, nodes) for nodes in (after, before))
+        for number, (here, there) in enumerate(zip_longest(*sides)):
             if here is None or there is None:
                 return begun if here is None else ended
             if number == _MAX_STATEMENTS:
@@ -283,16 +269,6 @@ class Qualifiers:
                 ended.append(there)
         return begun
 
-    def _after(self, subject: Node, claim: ox.NamedNode) -> Iterator[Node]:
-        for quad in self._store.quads_for_pattern(subject, claim, None, None):
-            if isinstance(quad.object, ox.NamedNode | ox.BlankNode):
-                yield quad.object
-
-    def _before(self, meaning: ox.NamedNode, value: Object) -> Iterator[Node]:
-        for quad in self._store.quads_for_pattern(None, meaning, value, None):
-            if isinstance(quad.subject, ox.NamedNode | ox.BlankNode):
-                yield quad.subject
-
     def _is_there(self, subject: Node, predicate: ox.NamedNode, value: Object) -> bool:
         return next(self._store.quads_for_pattern(subject, predicate, value, None), None) is not None
 
@@ -300,7 +276,7 @@ class Qualifiers:
         qualifiers: set[Qualifier] = set()
         quads = self._store.quads_for_pattern(statement, None, None, None)
         for quad in islice(quads, _MAX_STATEMENTS):
-            if predicate_role(quad.predicate.value) == "qualifier":
+            if vocab.predicate_role(quad.predicate.value) == "qualifier":
                 qualifiers.add(Qualifier(self._names.term(quad.predicate), self._names.term(quad.object)))
         self.complete = self.complete and next(quads, None) is None
         return sorted(qualifiers, key=lambda qualifier: (qualifier.relation.text, qualifier.value.text))

@@ -5,50 +5,49 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
 from hoptree.core.errors import GraphError
+from hoptree.graph import vocabulary as vocab
+from hoptree.graph.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.oxigraph import Node, Object, Triple, graph_name_of, ox
-from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
 from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
-from hoptree.graph.vocabulary import (
-    ABOUT,
-    ALIAS,
-    DATATYPE,
-    DESCRIPTION,
-    KEY,
-    LABEL,
-    PAGE,
-    TYPE,
-    WIKIBASE,
-    WIKIDATA,
-    predicate_role,
-)
 from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
 
 _MAX_CACHED = 50_000
 _FACT_ROLES = ("fact", "claim", "value", "qualifier")
-_PROPERTY_TYPE = f"{WIKIBASE}propertyType"
+_PROPERTY_TYPE = f"{vocab.WIKIBASE}propertyType"
+
+
+def _line_end(source: str, base: str, places: tuple[str, ...]) -> str:
+    """Return the end of a line: the graph, unless it is the default one, and a full stop."""
+    graph = graph_name_of(source, places, base)
+    return f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
 
 
 class _Translator:
     """Translates triples of a source to N-Quads, which load faster than terms."""
 
     def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
-        self._source, self._base, self._languages = source, base, languages
-        self._graphs: dict[tuple[str, ...], str] = {}
+        self._languages = languages
+        self._line_end = lru_cache(_MAX_CACHED)(partial(_line_end, source, base))
         self._seen: set[tuple[str, str, str]] = set()
         self.left_out = 0
 
     def lines(self, triples: Iterable[Triple]) -> Iterator[str]:
         for subject, predicate, value, places in triples:
-            role = predicate_role(predicate.value)
-            graph = self._graphs.get(places) or self._graph(places)
+            role = vocab.predicate_role(predicate.value)
+            graph = self._line_end(places)
             if role in _FACT_ROLES:
-                if predicate.value == TYPE and isinstance(value, ox.NamedNode) and value.value.startswith(WIKIBASE):
+                if (
+                    predicate.value == vocab.TYPE
+                    and isinstance(value, ox.NamedNode)
+                    and value.value.startswith(vocab.WIKIBASE)
+                ):
                     self.left_out += 1
                     continue
                 yield f"{subject} {predicate} {value}{graph}"
@@ -57,27 +56,19 @@ class _Translator:
             else:
                 yield from self._other(subject, predicate.value, value, graph)
 
-    def _graph(self, places: tuple[str, ...]) -> str:
-        """Return the end of a line: the graph, unless it is the default one, and a full stop."""
-        if len(self._graphs) > _MAX_CACHED:
-            self._graphs.clear()
-        graph = graph_name_of(self._source, places, self._base)
-        end = self._graphs[places] = f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
-        return end
-
     def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
         # Wikidata's dumps have every label three times.
-        repeated = predicate != LABEL and role == "label" and subject.value.startswith(WIKIDATA)
+        repeated = predicate != vocab.LABEL and role == "label" and subject.value.startswith(vocab.WIKIDATA)
         if repeated or not is_wanted_language(value.language or "", self._languages):
             self.left_out += 1
             return
         text = value.value
         if not text.strip() or self._is_repeated((subject.value, predicate, text)):
             return
-        kept = {"label": LABEL, "alias": ALIAS}.get(role, DESCRIPTION)
+        kept = {"label": vocab.LABEL, "alias": vocab.ALIAS}.get(role, vocab.DESCRIPTION)
         yield f"{subject} <{kept}> {value}{graph}"
-        if kept != DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
-            yield f"{subject} <{KEY}> {ox.Literal(key)}{graph}"
+        if kept != vocab.DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
+            yield f"{subject} <{vocab.KEY}> {ox.Literal(key)}{graph}"
 
     def _is_repeated(self, name: tuple[str, str, str]) -> bool:
         """Whether a name was seen recently: tables repeat it in every row."""
@@ -90,11 +81,11 @@ class _Translator:
 
     def _other(self, subject: Node, predicate: str, value: Object, graph: str) -> Iterator[str]:
         if predicate == _PROPERTY_TYPE and isinstance(value, ox.NamedNode):
-            yield f"{subject} <{DATATYPE}> {ox.Literal(value.value.removeprefix(WIKIBASE))}{graph}"
-        elif predicate == DATATYPE and isinstance(value, ox.Literal):
-            yield f"{subject} <{DATATYPE}> {value}{graph}"
-        elif predicate == ABOUT and isinstance(value, ox.NamedNode) and (page := self._page(subject.value)):
-            yield f"{value} <{PAGE}> {page}{graph}"
+            yield f"{subject} <{vocab.DATATYPE}> {ox.Literal(value.value.removeprefix(vocab.WIKIBASE))}{graph}"
+        elif predicate == vocab.DATATYPE and isinstance(value, ox.Literal):
+            yield f"{subject} <{vocab.DATATYPE}> {value}{graph}"
+        elif predicate == vocab.ABOUT and isinstance(value, ox.NamedNode) and (page := self._page(subject.value)):
+            yield f"{value} <{vocab.PAGE}> {page}{graph}"
         else:
             self.left_out += 1
 
@@ -110,7 +101,6 @@ class _Translator:
 
 
 _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
-_MAX_CACHED_PREDICATES = 4_096
 
 
 def _load_lines(
@@ -118,7 +108,6 @@ def _load_lines(
 ) -> None:
     """Load the lines of an N-Triples file as part of `source`; plain facts go to the store as they are."""
     graph = graph_name_of(source, (), change.manifest.base)
-    straight: dict[bytes, bool] = {}
     plain: list[Line] = []
     others: list[Line] = []
     scope = scope_of(path, source)
@@ -137,7 +126,7 @@ def _load_lines(
 
     for line in lines:
         predicate = _PREDICATE.match(line[1])
-        if predicate is not None and _is_plain(predicate[1], straight):
+        if predicate is not None and _is_plain(predicate[1]):
             plain.append(line)
             if len(plain) >= BATCH:
                 load_plain()
@@ -151,15 +140,11 @@ def _load_lines(
     the_long_way(others)
 
 
-def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
+@lru_cache(4_096)
+def _is_plain(predicate: bytes) -> bool:
     """Whether all triples with a predicate are facts."""
-    answer = known.get(predicate)
-    if answer is None:
-        if len(known) >= _MAX_CACHED_PREDICATES:
-            known.clear()
-        text = predicate.decode("utf-8", "replace")
-        answer = known[predicate] = text != TYPE and predicate_role(text) == "fact"
-    return answer
+    text = predicate.decode("utf-8", "replace")
+    return text != vocab.TYPE and vocab.predicate_role(text) == "fact"
 
 
 class _LossGuard:
@@ -172,10 +157,8 @@ class _LossGuard:
     def check_file(self, path: Path, source: str, form: str, kept: int, broken: int, left_out: int) -> None:
         """Refuse a file without any triple, and a damaged one for an existing source."""
         if not kept and path.name in self._broken.cut:
-            raise GraphError(
-                f"{path.name} is cut or damaged, and nothing of it can be read.",
-                "Get the file again. The graph is as it was.",
-            )
+            cause = f"{path.name} is cut or damaged, and nothing of it can be read."
+            raise GraphError(cause, "Get the file again. The graph is as it was.")
         if not kept and broken:
             first = next((sentence for sentence in self._broken.sentences if path.name in sentence), "")
             raise GraphError(
@@ -203,10 +186,8 @@ class _LossGuard:
         for new in loaded:
             old = self._replaced.get(new.name)
             if old is not None and old.facts and not new.facts and not self._empty:
-                raise GraphError(
-                    f"The {_count(old.facts, 'fact')} of the source {new.name} would be replaced by none.",
-                    f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.",
-                )
+                cause = f"The {_count(old.facts, 'fact')} of the source {new.name} would be replaced by none."
+                raise GraphError(cause, f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.")
 
     def _instead(self, source: str) -> str:
         hint = "If that is meant, say --empty. "

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
+from hoptree.core.values import DEFAULT_MAX_FACTS
 from hoptree.graph.facts import (
-    DEFAULT_MAX_FACTS,
     DEFAULT_TIMEOUT_S,
     Candidates,
     Direction,
@@ -27,11 +27,12 @@ from hoptree.graph.facts import (
     Stats,
     Table,
     Value,
+    half_of_each,
 )
+from hoptree.graph.folder import damage, damaged, open_generation, read_manifest, reading
+from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, find_neighbours
 from hoptree.graph.oxigraph import node_of, ox, sources_of
-from hoptree.graph.sparql_queries import blank_literals, check_query, columns_in_order, prefixes_missing
-from hoptree.graph.store.folder import damage, damaged, open_generation, read_manifest, reading
-from hoptree.graph.store.neighbours import Bound, Names, Neighbours, Qualifiers, Row, find_neighbours
+from hoptree.graph.sparql import blank_literals, check_query, columns_in_order, prefixes_missing
 from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
 
 _PREFIXES = {
@@ -62,7 +63,7 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
             "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
         )
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "hoptree.graph.store.embedded"),  # -P: no modules of the current folder
+        *(sys.executable, "-P", "-m", "hoptree.graph.embedded"),  # -P: no modules of the current folder
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -174,8 +175,7 @@ class EmbeddedGraph:
             latest = read_manifest(folder)
             if latest.generation == self.manifest.generation:
                 raise
-            self.manifest = latest
-            self.store = open_generation(folder, latest)
+            self.manifest, self.store = latest, open_generation(folder, latest)
         self.identity = f"graph:{self.manifest.uid}"
         self.names = Names(self.store, languages or self.manifest.languages)
         self._qualified = any(source.qualifiers for source in self.manifest.sources)
@@ -230,7 +230,6 @@ class EmbeddedGraph:
             return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
-        """Yield ids and names, labels before aliases."""
         for predicate in (LABEL, ALIAS):
             quads = iter(self._read(self.store.quads_for_pattern, None, ox.NamedNode(predicate), None, None))
             while (quad := self._read(next, quads, None)) is not None:
@@ -242,7 +241,6 @@ class EmbeddedGraph:
         return self.manifest.uid
 
     def is_current(self) -> bool:
-        """Whether the folder still has the same data."""
         return read_manifest(self.folder).uid == self.manifest.uid
 
     def entity_now(self, identifier: str) -> Entity | None:
@@ -250,12 +248,10 @@ class EmbeddedGraph:
         return self.names.entity(node_of(entity_iri(identifier)))
 
     def relation_names(self, limit: int) -> Iterator[str]:
-        """Yield the labels and aliases of the most used relations."""
         for relation in self.names.properties(limit):
             yield from (relation.label, *relation.aliases)
 
     def degree(self, identifier: str, limit: int) -> int:
-        """Count the triples of an entity, up to `limit` in each direction."""
         node = node_of(entity_iri(identifier))
         outward = self.store.quads_for_pattern(node, None, None, None)
         inward = self.store.quads_for_pattern(None, None, node, None)
@@ -275,8 +271,7 @@ class EmbeddedGraph:
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         """Return facts, in this thread."""
-        with reading(self.folder):
-            return self._facts_around(entity, direction, relation, limit, seconds)
+        return self._read(self._facts_around, entity, direction, relation, limit, seconds)
 
     def _facts_around(
         self, entity: str, direction: Direction, relation: str, limit: int, seconds: float
@@ -285,17 +280,22 @@ class EmbeddedGraph:
         predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)
         sides = [
-            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
+            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self.names.most_used())
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]
         if len(sides) == 2:  # a fact about itself is in both
             sides[1].rows = {row: graphs for row, graphs in sides[1].rows.items() if row not in sides[0].rows}
-        rows, cut = _shared_out(sides, bound.rows)
+        outward, inward = ([*part.rows.items()] for part in (*sides, Neighbours())[:2])
+        rows = half_of_each(outward, inward, bound.rows)
+        cut = len(rows) < len(outward) + len(inward)
         facts: list[Fact] = []
         qualifiers = Qualifiers(self.store, self.names) if self._qualified else None
         for row, graphs in rows:
-            facts += self._facts(row, graphs, qualifiers)
+            sources = tuple(sorted({source for graph in graphs for source in sources_of(graph, self.manifest.base)}))
+            subject, name, value = map(self.names.term, row)
+            groups = qualifiers.of(row, name.id) if qualifiers else [()]
+            facts += [Fact(subject, name, value, group, sources) for group in groups]
             if len(facts) > bound.rows or bound.late:  # a fact with several statements occurs several times
                 cut = True
                 break
@@ -304,24 +304,3 @@ class EmbeddedGraph:
         label = self.names.label(node.value, entity)
         complete = not cut and all(part.complete for part in sides) and (qualifiers is None or qualifiers.complete)
         return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
-
-    def _most_used(self) -> Iterator[str]:
-        """Yield predicates, the most used first; computed only for a hub."""
-        yield from sorted(self.names.uses(), key=lambda iri: (-self.names.uses()[iri], iri))
-
-    def _facts(self, row: Row, graphs: list[object], qualifiers: Qualifiers | None) -> Iterator[Fact]:
-        subject, predicate, value = row
-        sources = tuple(sorted({name for graph in graphs for name in sources_of(graph, self.manifest.base)}))
-        relation = self.names.term(predicate)
-        for group in qualifiers.of(row, relation.id) if qualifiers else ((),):
-            yield Fact(self.names.term(subject), relation, self.names.term(value), group, sources)
-
-
-def _shared_out(sides: list[Neighbours], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
-    """Return at most `limit` rows, half of each direction if both have more, and whether some were cut."""
-    if sum(len(part.rows) for part in sides) <= limit:
-        return [row for part in sides for row in part.rows.items()], False
-    first, second = sides
-    room = max(limit - len(second.rows), (limit + 1) // 2)
-    taken = list(islice(first.rows.items(), room))
-    return [*taken, *islice(second.rows.items(), limit - len(taken))], True

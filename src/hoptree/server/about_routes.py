@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from hoptree import __version__
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import Method, Option, list_methods, read_options
-from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.retriever import KINDS
 from hoptree.server.question_service import QuestionService
 from hoptree.server.reply_schemas import LIST_ERRORS, replies, reply
 from hoptree.server.settings import unknown

@@ -1,28 +1,191 @@
-"""OpenAI's chat completions: the question in a request, and the answer as its clients read it."""
+"""Questions, as `hoptree ask --json` answers them or as OpenAI's chat completions do, and searches."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from hoptree.core.errors import HoptreeError
+from hoptree.core.values import Passage
 from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
-from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
+from hoptree.engine.trace import Retrieved
+from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
-from hoptree.server.reply_schemas import CHAT_ERRORS, AskReply, replies, reply
-from hoptree.server.request_schemas import ChatBody, Choices, require_json
+from hoptree.server.reply_schemas import (
+    CHAT_ERRORS,
+    QUESTION_ERRORS,
+    AskFailure,
+    AskReply,
+    PassageReply,
+    replies,
+    reply,
+)
+from hoptree.server.request_schemas import AskBody, ChatBody, Choices, SearchBody, require_json
 from hoptree.server.settings import guess, unknown
-from hoptree.server.streaming import KEEP_ALIVE, EventStream, ProgressText, ask_until_disconnect, question_updates
-from hoptree.server.views import Json, result_view, to_json
+from hoptree.server.streaming import (
+    KEEP_ALIVE,
+    EventStream,
+    ProgressText,
+    ask_until_disconnect,
+    question_updates,
+    server_sent,
+)
+from hoptree.server.views import Json, event_view, page_view, passage_view, result_view, to_json, tree_view
+
+_ABOUT_REPLY = (
+    "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
+    "result or error."
+)
+_REPLIES = replies(None, QUESTION_ERRORS, failure=AskFailure) | {200: reply(AskReply, _ABOUT_REPLY, stream=True)}
+
+
+class SearchReply(TypedDict):
+    """Passages, best first."""
+
+    corpus: str
+    retriever: str
+    passages: list[PassageReply]
+
+
+def ask_routes(questions: QuestionService) -> APIRouter:
+    """Make the routes of questions, searches and chat completions."""
+    routes = APIRouter(dependencies=[Depends(require_json)])
+
+    async def ask(body: AskBody, request: Request) -> Response:
+        prepared = await questions.prepare(body.as_request(body.question, body.method, body.model), request.state.key)
+        if body.stream:
+            return EventStream(_stream(questions, prepared, request, events=body.events))
+        result = await ask_until_disconnect(request, questions, prepared)
+        view = result_view(result, prepared.model_name)
+        if result.failure:
+            refusal = refusal_of(result.failure)
+            return Json({**error_body(refusal), "result": view}, refusal.status, refusal.headers)
+        return Json(view)
+
+    routes.add_api_route(
+        "/v1/ask",
+        ask,
+        methods=["POST"],
+        tags=["ask"],
+        summary="Answer a question, and show the tree behind the answer",
+        responses=_REPLIES,
+        route_class_override=_FastRoute,
+    )
+
+    @routes.post(
+        "/v1/search",
+        tags=["search"],
+        summary="The best passages for a query",
+        responses=replies(SearchReply, QUESTION_ERRORS),
+    )
+    async def search(body: SearchBody, request: Request) -> Response:
+        questions.running.check()
+        if not body.query.strip():
+            raise Refusal(400, "InputError", "The query is empty.", "Search for words.")
+        corpus = body.corpus or questions.corpora.default
+        if corpus is None:
+            raise unknown("corpus", "", ())
+        kind = body.retriever or questions.settings.retriever
+        entry = {"question": body.query, "method": "search", "corpus": corpus, "key": request.state.key.name}
+        # In a task of its own: a stop cancels it, and not what carries the request.
+        hits = await asyncio.create_task(questions.running.run(_search(questions, body, corpus, kind), entry))
+        return Json(SearchReply(corpus=corpus, retriever=kind, passages=[passage_view(passage) for passage in hits]))
+
+    @routes.post("/v1/chat/completions", tags=["openai"], summary="OpenAI's chat completions", responses=_CHAT_REPLIES)
+    async def complete(body: ChatBody, request: Request) -> Response:
+        prepared = await questions.prepare(_ask_request(body, questions.models.names), request.state.key)
+        chat_id = f"chatcmpl-{uuid.uuid4().hex}"
+        chat = _Chat(chat_id, int(time.time()), body.model, prepared, ignored_fields(body))
+        if body.stream:
+            usage = bool(body.stream_options and body.stream_options.include_usage)
+            return EventStream(_stream_chat(questions, chat, request, usage=usage))
+        return Json(await _complete(questions, chat, request))
+
+    return routes
+
+
+class _FastRoute(APIRoute):
+    """Reads a valid body directly; FastAPI, which is slower, explains what is wrong with any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def receive(request: Request) -> Response:
+            try:
+                body = AskBody.model_validate_json(await request.body())
+            except (ClientDisconnect, ValidationError):
+                return await handle(request)
+            await require_json(request)
+            reply: Response = await self.endpoint(body, request)
+            return reply
+
+        return receive
+
+
+async def _stream(
+    questions: QuestionService, prepared: PreparedQuestion, request: Request, *, events: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield steps, passages and the tree as they come; a result, or an error, is the last."""
+    progress, seen = ProgressText(), set[str]()
+    async for update in question_updates(questions, prepared):
+        match update:
+            case Event():
+                if events:
+                    yield server_sent("trace", event_view(update, prepared.model_name, seen))
+                if isinstance(update, Retrieved):
+                    fresh = [passage for passage in update.passages if passage["id"] not in seen]
+                    seen.update(passage["id"] for passage in fresh)
+                    if fresh:
+                        yield server_sent("passages", {"passages": fresh})
+                if step := progress.step(update):
+                    yield server_sent("step", step)
+            case list():
+                yield server_sent("tree", tree_view(update))
+            case None:
+                yield KEEP_ALIVE
+            case Result():
+                view = page_view(update, prepared.model_name)
+                if update.failure:
+                    error = error_body(refusal_of(update.failure))["error"]
+                    yield server_sent("error", {**error, "result": view})
+                else:
+                    yield server_sent("result", view)
+            case Refusal():
+                note_refusal(request, update, questions.metrics)
+                yield server_sent("error", error_body(update)["error"])
+
+
+async def _search(questions: QuestionService, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
+    seconds = questions.settings.limits.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            retriever = await questions.retrievers.find(corpus, kind, body.rerank or "")
+            call = await questions.calls.search(
+                retriever, body.query, k=body.k, where=None, on_retry=lambda error, wait: None
+            )
+            return call.reply
+    except TimeoutError:
+        cause = f"The search took more than {seconds:g} seconds."
+        raise Refusal(504, "TooSlow", cause, "Search again later.") from None
+    except HoptreeError as error:
+        if not isinstance(error, Refusal):
+            log_failure(error, what=f"a search ({kind} in {corpus})")
+        raise
+
 
 _NO_ANSWER = "No answer was found."
 _SAMPLING_FIELDS = (
@@ -82,31 +245,9 @@ class Completion(TypedDict):
     usage: CompletionUsage
 
 
-_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
+_CHAT_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
     200: reply(Completion, "A completion, or with stream its chunks.", stream=True)
 }
-
-
-def chat_routes(questions: QuestionService) -> APIRouter:
-    """Make the route of chat completions."""
-    routes = APIRouter(tags=["openai"])
-
-    @routes.post(
-        "/v1/chat/completions",
-        summary="OpenAI's chat completions",
-        dependencies=[Depends(require_json)],
-        responses=_REPLIES,
-    )
-    async def complete(body: ChatBody, request: Request) -> Response:
-        prepared = await questions.prepare(_ask_request(body, questions.models.names), request.state.key)
-        chat_id = f"chatcmpl-{uuid.uuid4().hex}"
-        chat = _Chat(chat_id, int(time.time()), body.model, prepared, ignored_fields(body))
-        if body.stream:
-            usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_stream(questions, chat, request, usage=usage))
-        return Json(await _complete(questions, chat, request))
-
-    return routes
 
 
 def _ask_request(body: ChatBody, models: Collection[str]) -> AskRequest:
@@ -154,15 +295,16 @@ def ignored_fields(body: ChatBody) -> list[str]:
     given = [name for name, value in (body.model_extra or {}).items() if value is not None]
     if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
         warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
-    if others := [_with_guess(name) for name in given if name not in _SAMPLING_FIELDS]:
+    others = []
+    for name in given:
+        if name not in _SAMPLING_FIELDS:
+            close = guess(name, [*ChatBody.model_fields])
+            hint = f" (did you mean {close}?)" if close and close not in name else ""
+            others.append(f"{name[:_MAX_FIELD_CHARS]}{hint}")
+    if others:
         more = ", …" if len(others) > _MAX_IGNORED_SHOWN else ""
         warnings.append(f"Not read: {', '.join(others[:_MAX_IGNORED_SHOWN])}{more}.")
     return warnings
-
-
-def _with_guess(name: str) -> str:
-    close, shown = guess(name, [*ChatBody.model_fields]), name[:_MAX_FIELD_CHARS]
-    return f"{shown} (did you mean {close}?)" if close and close not in name else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +327,7 @@ class _Chat:
 
     def citations(self, result: Result) -> list[Citation]:
         """Cite the passages that the answer rests on, each for the whole answer."""
-        corpus, end = quote(self.prepared.corpus or "", safe=""), len(_content(result))
+        corpus, end = quote(self.prepared.corpus or "", safe=""), len(result.answer or _NO_ANSWER)
         return [
             Citation(
                 type="url_citation",
@@ -198,10 +340,6 @@ class _Chat:
             )
             for passage in result.evidence
         ]
-
-
-def _content(result: Result) -> str:
-    return result.answer or _NO_ANSWER
 
 
 def _finish_reason(result: Result) -> Literal["stop", "length"]:
@@ -232,7 +370,7 @@ async def _complete(questions: QuestionService, chat: _Chat, request: Request) -
         raise result.failure
     message = Message(
         role="assistant",
-        content=_content(result),
+        content=result.answer or _NO_ANSWER,
         refusal=None,
         reasoning_content="\n".join(steps),
         annotations=chat.citations(result),
@@ -248,7 +386,7 @@ async def _complete(questions: QuestionService, chat: _Chat, request: Request) -
     )
 
 
-async def _stream(
+async def _stream_chat(
     questions: QuestionService, chat: _Chat, request: Request, *, usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield steps as reasoning while they happen, then the answer, what it rests on, and the usage."""
@@ -270,7 +408,7 @@ async def _stream(
                 if update.failure:
                     yield _data(error_body(refusal_of(update.failure), openai=True))
                     break
-                yield chunk({"content": _content(update)})
+                yield chunk({"content": update.answer or _NO_ANSWER})
                 last = {"annotations": chat.citations(update), "hoptree": chat.extension(update)}
                 yield chunk(last, _finish_reason(update))
                 if usage:

@@ -1,32 +1,172 @@
-"""The SPARQL that is sent to an endpoint, and a guard for queries of users."""
+"""SPARQL: the queries that an endpoint is sent, a guard for those of users, and the client that sends them."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlencode
 
-from hoptree.core.errors import ConfigError, GraphError
-from hoptree.graph.facts import Direction, Term
-from hoptree.graph.sparql_client import SparqlClient, TimeBudget
-from hoptree.graph.vocabulary import (
-    ABOUT,
-    ALIAS,
-    ALIASES,
-    DESCRIPTIONS,
-    LABEL,
-    LABELS,
-    WIKIBASE,
-    WIKIDATA,
-    entity_id,
-    entity_iri,
-    property_entity,
-    property_id,
-    property_iri,
-    readable_name,
-    step_iri,
-)
-from hoptree.text.names import best_name
+from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, UnusableReply
+from hoptree.core.http_client import HttpClient
+from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
+from hoptree.graph import vocabulary as vocab
+from hoptree.graph.facts import Direction
+
+_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A term of a result: an IRI, or a text with its datatype or language."""
+
+    iri: str = ""
+    text: str = ""
+    datatype: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Rows by column; unbound cells are missing."""
+
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Cell], ...]
+
+
+def _read_results(data: Any, shown: str, max_rows: int) -> Results:
+    """Read the first `max_rows` rows of a reply of the endpoint `shown`."""
+    try:
+        if isinstance(data.get("boolean"), bool):
+            return Results(
+                ("answer",), ({"answer": Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)},)
+            )
+        columns = tuple(str(name) for name in data["head"]["vars"])
+        rows = tuple(
+            {str(name): _cell(binding) for name, binding in row.items()}
+            for row in data["results"]["bindings"][:max_rows]
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UnusableReply(
+            f"{shown} answered with something else than SPARQL results.", "Check the URL of the graph."
+        ) from error
+    return Results(columns, rows)
+
+
+def _cell(binding: dict[str, Any]) -> Cell:
+    value = binding["value"]
+    if not isinstance(value, str):
+        raise TypeError("a term without text")
+    if binding["type"] == "uri":
+        return Cell(iri=value)
+    if binding["type"] == "bnode":
+        return Cell(text="something unnamed")
+    return Cell(text=value, datatype=str(binding.get("datatype", "")), language=str(binding.get("xml:lang", "")))
+
+
+_MAX_BODY_BYTES = 32 * 2**20
+_TAIL_BYTES = 2**16
+_HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/sparql-results+json"}
+
+
+@dataclass(slots=True)
+class TimeBudget:
+    """Seconds for all requests of a look-up together; waiting to send is not counted."""
+
+    seconds: float
+    spent: float = 0.0
+
+    @property
+    def left(self) -> float:
+        return max(self.seconds - self.spent, 0.0)
+
+
+class SparqlClient:
+    """One endpoint, with limits on requests per second, at a time, and on waiting for a busy server."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        contact: str = "",
+        cache: ReplyCache | None = None,
+        per_second: float = 5.0,
+        patience_s: float = 60.0,
+    ) -> None:
+        self._http = HttpClient(
+            url,
+            headers={"User-Agent": user_agent(contact)},
+            url_source="the URL of the graph",
+            max_body=_MAX_BODY_BYTES,
+            unreachable_remedy=unreachable_remedy(url),
+        )
+        self.shown = self._http.shown
+        self._cache = cache
+        self._throttle = Throttle(per_second=per_second, patience_s=patience_s)
+        self.sent = 0
+
+    async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
+        """Return the first `max_rows` rows of a query's result within the time that is left."""
+        cached = self._cache.get(self._http.url, query) if self._cache else None
+        body = await self._throttle.send(lambda: self._send(query, budget)) if cached is None else cached
+        results = _read_results(self._http.parse(body), self.shown, max_rows)
+        if self._cache and cached is None:
+            self._cache.put(self._http.url, query, body)
+        return results
+
+    async def reach(self, budget: TimeBudget) -> None:
+        """Fail if the endpoint does not answer a minimal query now; the cache is not used."""
+        await self._throttle.send(lambda: self._send("ASK { ?s ?p ?o }", budget))
+
+    async def _send(self, query: str, budget: TimeBudget) -> bytes:
+        form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
+        seconds, began = budget.seconds, time.monotonic()
+        if not budget.left:
+            raise self._too_long(seconds)
+        self.sent += 1
+        try:
+            async with asyncio.timeout(budget.left):
+                status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
+        except TimeoutError as error:
+            raise self._too_long(seconds) from error
+        except UnusableReply as error:  # asked again, it would be as long
+            raise EndpointError(
+                f"{self.shown} sent more than {_MAX_BODY_BYTES / 2**20:.0f} MB.", "Ask for fewer rows."
+            ) from error
+        finally:
+            budget.spent += time.monotonic() - began
+        # Wikidata writes it into the error, or after half of the results.
+        timed_out = b"TimeoutException" in body[-_TAIL_BYTES:]
+        if status == 504 or (timed_out and status >= 400):
+            raise self._too_long(seconds)
+        if status == 403:
+            remedy = "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikidata wants to know who asks."
+            raise EndpointError(f"{self.shown} turned the request away (HTTP 403).", remedy, status=status, exit_code=2)
+        if status == 400:
+            reason = " ".join(body[:300].decode("utf-8", "replace").split())
+            raise EndpointError(f"{self.shown} does not understand the query: {reason}", "Correct it.", exit_code=2)
+        if not 200 <= status < 300:
+            raise self._http.failure(status, headers, body)
+        try:
+            self._http.parse(body)  # a page instead of results may be gone the next time
+        except UnusableReply:
+            if timed_out:
+                raise self._too_long(seconds) from None
+            raise
+        return body
+
+    def _too_long(self, seconds: float) -> QueryTooLong:
+        cause = f"{self.shown} did not finish the query in time ({seconds:g} seconds)."
+        return QueryTooLong(cause, "Ask for less, or try again later; the commands of hoptree graph take --seconds.")
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        if self._cache:
+            self._cache.close()
+
 
 Dialect = Literal["wikidata", "rdf"]
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
@@ -80,8 +220,8 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
     """Entities of a name, also with a first capital; ?how is 0 for a label, 1 for an alias."""
     spellings = dict.fromkeys((name, name[:1].upper() + name[1:]))
     names = " ".join(literal(spelling, tag) for spelling in spellings for tag in languages)
-    only = _begins("?e", f"{WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
-    labels, aliases = ([LABEL], [ALIAS]) if dialect == "wikidata" else (LABELS, ALIASES)
+    only = _begins("?e", f"{vocab.WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
+    labels, aliases = ([vocab.LABEL], [vocab.ALIAS]) if dialect == "wikidata" else (vocab.LABELS, vocab.ALIASES)
     return (
         f"SELECT DISTINCT ?e ?how WHERE {{ VALUES ?name {{ {names} }} "
         f"{{ ?e {_predicates(labels)} ?name . BIND(0 AS ?how) }} UNION "
@@ -95,15 +235,15 @@ def names_query(
 ) -> str:
     """Labels (?how 0); or also aliases (1), descriptions (2) and titles of Wikipedia (3)."""
     things = " ".join(map(iri, iris))
-    kinds = f"{{ ?e {_predicates(LABELS)} ?name . BIND(0 AS ?how) }}"
+    kinds = f"{{ ?e {_predicates(vocab.LABELS)} ?name . BIND(0 AS ?how) }}"
     if all_names:
-        kinds += f" UNION {{ ?e {_predicates(ALIASES)} ?name . BIND(1 AS ?how) }}"
-        kinds += f" UNION {{ ?e {_predicates(DESCRIPTIONS)} ?name . BIND(2 AS ?how) }}"
+        kinds += f" UNION {{ ?e {_predicates(vocab.ALIASES)} ?name . BIND(1 AS ?how) }}"
+        kinds += f" UNION {{ ?e {_predicates(vocab.DESCRIPTIONS)} ?name . BIND(2 AS ?how) }}"
         wikis = " ".join(iri(f"https://{_tag(tag)}.wikipedia.org/") for tag in languages if tag not in ("", "mul"))
         if wikis and dialect == "wikidata":
             kinds += (
                 f" UNION {{ VALUES ?wiki {{ {wikis} }} "
-                f"?page {iri(ABOUT)} ?e ; {iri(_PART)} ?wiki ; {iri(_TITLE)} ?name . BIND(3 AS ?how) }}"
+                f"?page {iri(vocab.ABOUT)} ?e ; {iri(_PART)} ?wiki ; {iri(_TITLE)} ?name . BIND(3 AS ?how) }}"
             )
     return (
         f"SELECT DISTINCT ?e ?how ?name WHERE {{ VALUES ?e {{ {things} }} {kinds} "
@@ -113,11 +253,11 @@ def names_query(
 
 def facts_query(entity: str, relation: str, direction: Direction, dialect: Dialect, limit: int) -> str:
     """Facts, one row each or several with qualifiers; `direction` is out or in."""
-    node = iri(entity_iri(entity))
+    node = iri(vocab.entity_iri(entity))
     outward = direction == "out"
     if outward and dialect == "wikidata":
         return _statements(node, relation, limit)
-    predicate = iri(property_iri(relation)) if relation else "?p"
+    predicate = iri(vocab.property_iri(relation)) if relation else "?p"
     triple = f"{node} {predicate} ?v" if outward else f"?s {predicate} {node}"
     only = _begins("?p", _DIRECT) if dialect == "wikidata" and not relation else ""
     return f"SELECT * WHERE {{ {triple} . {only} }} LIMIT {limit:d}"
@@ -125,12 +265,13 @@ def facts_query(entity: str, relation: str, direction: Direction, dialect: Diale
 
 def _statements(node: str, relation: str, limit: int) -> str:
     """Statements of the best rank with precision, unit and qualifiers."""
-    claim = iri(step_iri("claim", relation)) if relation else "?claim"
+    claim = iri(vocab.step_iri("claim", relation)) if relation else "?claim"
     only = "" if relation else _begins("?claim", f"{_CLAIMS}P")
     value, of_qualifier = f"{_CLAIMS}statement/value/P", f"{_CLAIMS}qualifier/value/P"
+    best = iri(f"{vocab.WIKIBASE}BestRank")
     return (
         "SELECT ?st ?p ?v ?precision ?unit ?pq ?q ?qprecision ?qunit WHERE { "
-        f"{{ SELECT ?st WHERE {{ {node} {claim} ?st . {only} ?st a {iri(WIKIBASE + 'BestRank')} }} LIMIT {limit:d} }} "
+        f"{{ SELECT ?st WHERE {{ {node} {claim} ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
         f"?st ?p ?v . {_begins('?p', _CLAIMS + 'statement/P')} "
         f"OPTIONAL {{ ?st ?pv ?node . {_begins('?pv', value)} {_precise('?node', '?precision', '?unit')} }} "
         f"OPTIONAL {{ ?st ?pq ?q . {_begins('?pq', _CLAIMS + 'qualifier/P')} "
@@ -142,8 +283,8 @@ def _statements(node: str, relation: str, limit: int) -> str:
 
 def _precise(node: str, precision: str, unit: str) -> str:
     return (
-        f"OPTIONAL {{ {node} {iri(WIKIBASE + 'timePrecision')} {precision} }} "
-        f"OPTIONAL {{ {node} {iri(WIKIBASE + 'quantityUnit')} {unit} }}"
+        f"OPTIONAL {{ {node} {iri(vocab.WIKIBASE + 'timePrecision')} {precision} }} "
+        f"OPTIONAL {{ {node} {iri(vocab.WIKIBASE + 'quantityUnit')} {unit} }}"
     )
 
 
@@ -151,83 +292,11 @@ def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> st
     """Properties with their labels and datatypes."""
     if dialect == "rdf":
         return f"SELECT DISTINCT ?e WHERE {{ ?s ?e ?o }} LIMIT {limit:d}"
+    kind, datatype = iri(f"{vocab.WIKIBASE}Property"), iri(f"{vocab.WIKIBASE}propertyType")
     return (
-        f"SELECT ?e ?name ?kind WHERE {{ ?e a {iri(WIKIBASE + 'Property')} ; {iri(WIKIBASE + 'propertyType')} ?kind . "
-        f"OPTIONAL {{ ?e {iri(LABEL)} ?name {_in_languages('?name', languages)} }} }} LIMIT {limit:d}"
+        f"SELECT ?e ?name ?kind WHERE {{ ?e a {kind} ; {datatype} ?kind . "
+        f"OPTIONAL {{ ?e {iri(vocab.LABEL)} ?name {_in_languages('?name', languages)} }} }} LIMIT {limit:d}"
     )
-
-
-_LABELS_PER_QUERY = 150
-_MAX_NAMES_PER_ENTITY = 20
-_MAX_CACHED_LABELS = 50_000
-_FILE_ENDINGS = (".jpg", ".png", ".svg", ".html")
-
-
-class KnownLabels:
-    """Labels of some IRIs, independent of the cache."""
-
-    def __init__(self, labels: Mapping[str, str]) -> None:
-        self._labels = labels
-
-    def text(self, iri: str) -> str:
-        """Return the label, or a name made of the IRI."""
-        return self._labels.get(iri) or readable_name(entity_id(iri))
-
-    def entity(self, iri: str) -> Term:
-        """Return a subject or object; what no query can name has no id."""
-        return Term(entity_id(iri), self.text(iri)) if is_iri(iri) else Term("", iri)
-
-    def property(self, iri: str) -> Term:
-        return Term(property_id(iri), self.text(label_carrier(iri)))
-
-
-def label_carrier(predicate: str) -> str:
-    """Return the IRI with the names of a property, by any of its IRIs."""
-    try:
-        return property_entity(property_id(predicate))
-    except GraphError:
-        return predicate
-
-
-class LabelLookup:
-    """Looks up labels in the given order of languages, with a cache."""
-
-    def __init__(self, client: SparqlClient, languages: tuple[str, ...], dialect: Dialect) -> None:
-        self._client, self._languages, self._dialect = client, languages, dialect
-        self._known: dict[str, str] = {}
-
-    async def of(self, iris: Iterable[str], budget: TimeBudget) -> KnownLabels:
-        """Return labels, fetching those that are not cached."""
-        wanted = list(dict.fromkeys(iri for iri in iris if self._askable(iri)))
-        labels = {iri: self._known[iri] for iri in wanted if iri in self._known}
-        missing = [iri for iri in wanted if iri not in labels]
-        for start in range(0, len(missing), _LABELS_PER_QUERY):
-            labels |= await self._fetch(missing[start : start + _LABELS_PER_QUERY], budget)
-        return KnownLabels(labels)
-
-    def known(self, iris: Iterable[str]) -> KnownLabels:
-        """Return cached labels only."""
-        return KnownLabels({iri: self._known[iri] for iri in iris if iri in self._known})
-
-    async def _fetch(self, iris: list[str], budget: TimeBudget) -> dict[str, str]:
-        max_rows = len(iris) * _MAX_NAMES_PER_ENTITY
-        query = names_query(iris, self._languages, all_names=False, limit=max_rows)
-        results = await self._client.ask(query, budget, max_rows)
-        names_by_iri: dict[str, list[tuple[str, str]]] = {iri: [] for iri in iris}
-        for row in results.rows:
-            if "name" in row and "e" in row and row["e"].iri in names_by_iri:
-                names_by_iri[row["e"].iri].append((row["name"].text, row["name"].language))
-        labels = {iri: best_name(names, self._languages) for iri, names in names_by_iri.items()}
-        if len(self._known) > _MAX_CACHED_LABELS:
-            self._known.clear()
-        self._known |= labels
-        return labels
-
-    def _askable(self, iri: str) -> bool:
-        """Whether an IRI may have a label: web addresses and files have none."""
-        if self._dialect == "wikidata":
-            return iri.startswith(WIKIDATA) and is_iri(iri)
-        return is_iri(iri) and not iri.lower().endswith(_FILE_ENDINGS)
 
 
 _NOT_WORDS = re.compile(

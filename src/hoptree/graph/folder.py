@@ -110,10 +110,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = VersionedFolder(folder, MANIFEST).read_manifest()
         if data.get("format") != FORMAT:
-            raise GraphError(
-                f"The graph {folder} is of format {data.get('format')}, not {FORMAT}.",
-                f"It was made by another version of Hoptree. {_reload(folder)}",
-            )
+            cause = f"The graph {folder} is of format {data.get('format')}, not {FORMAT}."
+            raise GraphError(cause, f"It was made by another version of Hoptree. {_reload(folder)}")
         return _parse_manifest(data)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_graph(folder) from error
@@ -123,15 +121,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _no_graph(folder: Path) -> GraphError:
     if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-        return GraphError(
-            f"{folder} is no graph yet: it is being loaded, or that was cut off.",
-            "Wait, or repeat the command that loads it.",
-        )
+        cause = f"{folder} is no graph yet: it is being loaded, or that was cut off."
+        return GraphError(cause, "Wait, or repeat the command that loads it.")
     if folder.is_file():
-        return GraphError(
-            f"{folder} is a file, and no knowledge graph.",
-            "A graph is a folder: give the name of one, or of one that does not exist yet to make it.",
-        )
+        remedy = "A graph is a folder: give the name of one, or of one that does not exist yet to make it."
+        return GraphError(f"{folder} is a file, and no knowledge graph.", remedy)
     if folder.exists():
         return GraphError(
             f"The folder {folder} is no knowledge graph.",

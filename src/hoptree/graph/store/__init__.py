@@ -1,1 +1,0 @@
-"""A knowledge graph in a folder of this machine, on pyoxigraph."""
