@@ -134,9 +134,8 @@ def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home
     needs = hipporag.partition("needs:")[2]
     assert "facts in the corpus, else it is approx: hoptree graph extract DIR --out FACTS" in needs
     assert "--corpus DIR --retriever hippo" in needs.partition("for example:")[2], "a corpus that has them"
-    for name, why in (("cok", "the paper chooses among domains"), ("tog", "be it extracted from passages")):
-        assert told[name]["fidelity"] == {model: "approx"}
-        assert f"{why}" in unwrapped(home, "show", name).partition("approx: ")[2]
+    assert told["tog"]["fidelity"] == {model: "approx"} and told["cok"]["fidelity"] == {model: "prompted"}
+    assert "be it extracted from passages" in unwrapped(home, "show", "tog").partition("approx: ")[2]
     assert "approx with fall_back=reading: the paper drops what was found" in unwrapped(home, "show", "tog2")
 
 
@@ -212,7 +211,8 @@ def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
     text = said(home, "docs")
     assert ".." not in text.replace("...", ""), "no sentence ends twice"
     part = " ".join(text.partition("## Trained checkpoints")[2].partition("\n## ")[0].split())
-    assert "The templates of `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words" in part
+    reworded = "The templates of `cok`, `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words"
+    assert reworded in part
     assert "Those of `adaptive_rag` and `self_rag` have the form of the training" in part
     assert "No run with the real weights of any of these checkpoints has been made." in part
 
@@ -270,6 +270,27 @@ def test_costs_are_measured_and_shown(home: Path) -> None:
     assert "steps that ask the model, in order, with their calls a question: read 1" in unwrapped(
         home, "show", "oner", "--costs", "costs.json"
     )
+
+
+def test_a_cost_is_not_claimed_for_other_prompts(home: Path) -> None:
+    measure = ("measure", "oner", "-m", "scripted/script.json", "--limit", "1", "--out")
+    said(home, *measure, "ours.json")
+    assert said(home, "prompts", "oner", "--out", "mine").splitlines() == [
+        "mine/oner/read.txt",
+        "mine/oner/read_asked_first.txt",
+    ]
+    assert "mine/oner/read.txt is there already" in hoptree(home, "prompts", "oner", "--out", "mine").stderr
+    show = ("show", "oner", "--prompts", "mine", "--costs")
+    assert "a question costs 1.0 calls" in said(home, *show, "ours.json"), "unchanged"
+    (home / "mine" / "oner" / "read.txt").write_text("{documents}\nBriefly: {question}", encoding="utf-8")
+    told = said(home, *show, "ours.json")
+    assert "not measured with these prompts" in told and "of your own: oner/read.txt (" in told
+    said(home, *measure, "mine.json", "--prompts", "mine")
+    assert "a question costs 1.0 calls" in said(home, *show, "mine.json")
+    assert "code or prompts changed" in unwrapped(home, "show", "oner", "--costs", "mine.json")
+    (home / "mine" / "oner" / "read.txt").write_text("{documents}", encoding="utf-8")
+    refused = hoptree(home, *show, "ours.json")
+    assert refused.returncode == 2 and "lacks the variable {question}" in refused.stderr
 
 
 def test_a_method_that_is_measured_without_what_it_goes_by_says_so(home: Path) -> None:

@@ -46,6 +46,30 @@ def dry(here: Path, *arguments: object) -> dict[str, Any]:
     return summary
 
 
+def test_prompts_of_one_s_own_are_part_of_what_a_run_rests_on(here: Path) -> None:
+    mine = here / "mine" / "direct"
+    mine.mkdir(parents=True)
+    (mine / "direct.txt").write_text("In a word: {question}", encoding="utf-8")
+    usual = ("--data", here / "data.jsonl", "--method", "direct", "--limit", 1)
+    run(here, *usual, "--prompts", here / "mine")
+    made = json.loads((here / "out" / "run.json").read_text("utf-8"))
+    assert set(made["rests_on"]["own_prompts"]) == {"direct/direct.txt"}
+    started = json.loads((here / "out" / "traces.jsonl").read_text("utf-8").splitlines()[0])
+    assert started["prompts"] == made["rests_on"]["own_prompts"]
+    again = CliRunner().invoke(
+        app, ["run", "--model", f"scripted/{here / 'm.json'}", "--out", str(here / "out"), *map(str, usual)]
+    )
+    assert isinstance(again.exception, InputError) and "own_prompts was" in str(again.exception)
+    plan = {
+        "data": {"d": {"questions": "data.jsonl"}},
+        "runs": {"r": {"method": "direct", "limit": 1, "prompts": "mine"}},
+    }
+    (here / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
+    run(here, here / "plan.yaml", "--out", here / "planned")
+    planned = json.loads((here / "planned" / "d" / "r" / "run.json").read_text("utf-8"))
+    assert planned["rests_on"]["own_prompts"] == made["rests_on"]["own_prompts"]
+
+
 def test_an_estimate_is_of_all_questions_from_those_asked_now(here: Path) -> None:
     for asked in (5, 10, 15):
         summary = dry(here, "--no-cache", "--prices", "1000000/1000000")

@@ -53,10 +53,15 @@ def told_again(drawn: str) -> list[str]:
 @pytest.mark.parametrize(
     ("method", "settings", "replies", "lines"),
     [
-        ("dyplan", (), {"route": "Direct", "direct": "Has"}, ["way: Direct (of Direct, Plan, Reason, Retrieval)"]),
         (
             "dyplan",
-            ("--set", "verify=on"),
+            ("--set", "verify=off"),
+            {"route": "Direct", "direct": "Has"},
+            ["way: Direct (of Direct, Plan, Reason, Retrieval)"],
+        ),
+        (
+            "dyplan",
+            (),
             {"route": "Direct", "direct": "Has", "verify": "No", "route_again": "Reason", "think": SO},
             [
                 "way: Direct (of Direct, Plan, Reason, Retrieval)",
@@ -69,9 +74,15 @@ def told_again(drawn: str) -> list[str]:
         ("skr", (), {"need": "No.", "think": SO}, ["need: no"]),
         (
             "replug",
-            ("--set", "k=2"),
+            ("--set", "k=2", "--set", "mixture=answers"),
             {"read": "Has"},
             ["heaviest: Has (scores has 0.9048, weights 0.7311, 0.2689)"],
+        ),
+        (
+            "replug",
+            ("--set", "k=2"),
+            {"read": "Has"},
+            ["mixed: Has (weights 0.7311, 0.2689, likelihoods 0.9048, 0.9048)"],
         ),
         (
             "compact",

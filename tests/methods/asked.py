@@ -41,6 +41,7 @@ class Asked:
     """A question, the model and the shelf it was put to, the events and the result."""
 
     graph: Any = None
+    own_prompts: Any = None
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Asked:
             roles=roles,
             corpus=self.shelf,
             graph=self.graph,
+            prompts=self.own_prompts,
             options=options,
             budget=budget,
             cache=None,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.methods.graph_asked import BORN, Run, so
 from tests.methods.small_knowledge import Pages, SmallGraph
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
+from hoptree.text.parse_method_replies import read_graph_query
 
 WRONG = "Whiplash was directed by Justin Hurwitz."
 MENDED = "Whiplash was directed by Damien Chazelle."
 NEXT = "Damien Chazelle was born in Boston."
 LAST = "Damien Chazelle was born in Providence."
+DIRECTED = "SELECT ?answer WHERE { wd:/Whiplash/ wdt:/director/ ?answer }"
 SPLIT = (so("Boston", WRONG), so("Paris"), so("Rome"), so("Bonn"), so("Lyon"))
 
 
@@ -24,8 +28,9 @@ def asked(*rules: Rule, drawn: tuple[str, ...] = SPLIT, **given: object) -> Run:
         Rule(LAST, step="mend", contains=f"Sentence: {NEXT}"),
         Rule([so("Boston", NEXT), so("Boston")], step="go_on"),
         Rule("Providence.", step="conclude"),
-        Rule("[1]", step="entities"),
-        Rule("[1]", step="relations"),
+        Rule("factual", step="domains"),
+        Rule(DIRECTED, step="query", contains=WRONG),
+        Rule("SELECT ?answer WHERE { wd:/Damien Chazelle/ wdt:/place of birth/ ?answer }", step="query"),
     ]
     return Run("cok", script, drawn=drawn, **given)  # type: ignore[arg-type]
 
@@ -75,6 +80,87 @@ def test_each_rationale_is_looked_up_in_text_and_graph() -> None:
     assert "Whiplash | director | Damien Chazelle" in first and f"Question: {BORN}" in first
     assert "[F1] " in second and "Damien Chazelle" in second
     assert run.result.evidence[0].id == "d"
+
+
+def test_the_graph_is_asked_by_a_query_of_the_model() -> None:
+    run = asked()
+    first, second = run.of("decision", kind="graph_query")
+    assert (first["value"], first["relations"]) == (["Whiplash"], ["director"])
+    assert first["found"] == ["Whiplash | director | Damien Chazelle"]
+    assert second["found"] == ["Damien Chazelle | place of birth | Providence"]
+    lost = asked(Rule("SELECT ?x WHERE { wd:/Jaws/ wdt:/director/ ?x }", step="query", contains=WRONG))
+    assert not lost.of("decision", kind="graph_query")[0]["found"]
+    silent = asked(Rule("I do not know.", step="query"))
+    assert silent.unread("query") == ["no thing"] * 2 and silent.result.answer == "Providence"
+
+
+def test_the_paper_s_generator_of_queries_is_asked_in_its_form() -> None:
+    said = f"Correct query: {DIRECTED}\nIncorrect query 1: SELECT ?x WHERE {{ wd:/Jaws/ wdt:/cast/ ?x }}"
+    run = asked(Rule(said, step="query"), checkpoint=True)
+    (sent, *_) = run.texts("query")
+    assert sent.startswith("### Instruction: ") and sent.endswith(f"\n### Input: {WRONG}\n### Output:")
+    assert run.of("decision", kind="graph_query")[0]["value"] == ["Whiplash"]
+    assert (run.result.fidelity, asked().result.fidelity) == ("approx", "prompted")
+
+
+@pytest.mark.parametrize(
+    ("said", "things", "relations"),
+    [
+        (DIRECTED, ("Whiplash",), ("director",)),
+        ("wd:/A/ wdt:/b c/ ?x . ?x wdt:/d/ wd:/E  F/", ("A", "E F"), ("b c", "d")),
+        ("Correct query: wd:/A/ wdt:/b/ Incorrect query 1: wd:/C/ wdt:/d/", ("A",), ("b",)),
+        ("SELECT ?x WHERE { wd:Carmen_Jones wdt:composer ?x }", ("Carmen Jones",), ("composer",)),
+        ("wd:/A", (), ()),
+        ("", (), ()),
+    ],
+)
+def test_queries_are_read(said: str, things: tuple[str, ...], relations: tuple[str, ...]) -> None:
+    assert read_graph_query(said) == (things, relations)
+
+
+@given(st.text(alphabet="wdt:/ p?{}.\nAb", max_size=80))
+def test_any_query_can_be_read(text: str) -> None:
+    things, relations = read_graph_query(text)
+    assert all(name.strip() for name in (*things, *relations))
+
+
+@pytest.mark.parametrize(
+    ("said", "domains"),
+    [("Medical, factual", ["factual", "medical"]), ("biology.", ["biology"]), ("Nothing fits", ["factual"])],
+)
+def test_the_domains_that_the_model_chooses_are_looked_into(said: str, domains: list[str]) -> None:
+    cases = [Passage("m", "Scurvy", "Scurvy comes of too little vitamin C.", metadata=(("domain", "medical"),))]
+    run = asked(Rule(said, step="domains"), pages=Pages(*cases))
+    assert run.values("domains") == [domains]
+    filters = [event.get("where") for event in run.of("retrieve")][: len(domains)]
+    assert filters == [{"domain": name} for name in domains if name != "factual"] + [None] * ("factual" in domains)
+    assert bool(run.of("decision", kind="graph_query")) is ("factual" in domains)
+
+
+def test_one_domain_is_not_asked_for() -> None:
+    assert "domains" not in asked(domains="factual").steps
+
+
+def test_the_paper_s_example_is_mended_before_it_goes_on() -> None:
+    """Li et al. 2024, Figure 1: the director is another one, and so is the year of his birth."""
+    wrong, right = "El Tío Disparate was directed by Fernando Birri.", "El Tío Disparate was directed by Palito Ortega."
+    born = "Palito Ortega was born in 1941."
+    facts = (("El Tío Disparate", "director", "Palito Ortega"), ("Palito Ortega", "date of birth", "28 February 1941"))
+    script = [
+        Rule("factual", step="domains"),
+        Rule("SELECT ?a WHERE { wd:/El Tío Disparate/ wdt:/director/ ?a }", step="query", contains="Disparate"),
+        Rule("SELECT ?a WHERE { wd:/Palito Ortega/ wdt:/date of birth/ ?a }", step="query"),
+        Rule(right, step="mend", contains=wrong),
+        Rule(born, step="mend"),
+        Rule([so("1925", born), so("1941")], step="go_on"),
+        Rule("1941.", step="conclude"),
+    ]
+    drawn = (so("1925", wrong), so("1930"), so("1917"), so("1950"), so("1949"))
+    asked = "When was the actor born who directed El Tío Disparate?"
+    run = Run("cok", script, drawn=drawn, pages=Pages(), graph=SmallGraph(*facts), question=asked)
+    assert run.result.answer == "1941"
+    assert [event["after"] for event in run.of("decision", kind="mended")] == [right, born]
+    assert "Palito Ortega | date of birth | 28 February 1941" in run.texts("mend")[1]
 
 
 @pytest.mark.parametrize("evidence", ["text", "graph"])

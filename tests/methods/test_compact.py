@@ -102,7 +102,7 @@ def test_the_checkpoint_is_asked_in_one_turn_with_its_sections() -> None:
     first, second = done.sent("compress")
     assert [len(request.messages) for request in (first, second)] == [1, 1]
     assert first.max_tokens == 900
-    assert "Source documents: Page 1: Text number 1.\nPage 2" in first.messages[0].content
+    assert "Source documents: Page 1 Text number 1.\nPage 2" in first.messages[0].content
     assert first.messages[0].content.endswith("\n\nSummary:")
     assert "Previous summary: Ada Moor painted the Red Barn.\n\nEvaluation of previous summary: Where Ada" in (
         second.messages[0].content
@@ -116,6 +116,27 @@ def test_the_examples_show_a_reason_before_each_verdict_and_both_verdicts() -> N
     assert [(read.complete, lacking) for read, lacking in shown] == [(False, ()), (True, ())]
     (before, _), _ = shown
     assert f"Summary so far:\n{before.summary}\n\nWhat it lacked:\n{before.evaluation}\n" in first[3].content
+
+
+def test_the_released_example_ends_when_both_facts_are_there() -> None:
+    """Yoon et al. 2024 (data/example.json): who commissions whom, then who is known for the Virtual Choir."""
+    works = Passage("works", "Conspirare", "Conspirare, of Austin, commissioned works from Eric Whitacre and others.")
+    choir = Passage("choir", "Eric Whitacre", "Eric Edward Whitacre is known for his Virtual Choir projects.")
+    others = [Passage(f"o{n}", "Choirs", f"Choir {n} sings.") for n in range(20)]
+    found = Shelf(works, *others[:4], *others[4:19], *others[19:], choir)
+    more = "Summary: Conspirare commissioned works from several composers.\nEvaluation: [INCOMPLETE] Who conducts?"
+    enough = (
+        "Summary: Eric Edward Whitacre made the Virtual Choir, and works for Conspirare.\nEvaluation: [COMPLETE] Yes."
+    )
+    script = [
+        Rule(enough, step="compress", contains="Virtual Choir projects"),
+        Rule(more, step="compress"),
+        Rule("Eric Edward Whitacre", step="final"),
+    ]
+    asked = "Which conductor, noted for a Virtual Choir, has written for the ensemble Conspirare of Austin?"
+    done = Run("compact", script, question=asked, shelf=found, checkpoint=True)
+    assert done.result.answer == "Eric Edward Whitacre" and done.steps == ["compress"] * 5 + ["final"]
+    assert done.values("compacted") == [False] * 4 + [True]
 
 
 def test_a_verdict_without_a_reason_is_told() -> None:

@@ -17,6 +17,7 @@ from tests.traced import as_dicts
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
+from hoptree.engine.own_prompts import files_of
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
 
@@ -41,6 +42,11 @@ def told_of(what: object) -> Iterator[None]:
         raise
 
 
+def _prompts(method: Method) -> set[str]:
+    """The prompts that a method says it uses."""
+    return {name.removesuffix(".txt") for name in files_of(method)}
+
+
 def check(world: World, result: Result) -> None:
     """A result that says what happened, and a trace that bears it out."""
     method = find_method(world.method)
@@ -54,6 +60,7 @@ def check(world: World, result: Result) -> None:
     found = {passage["id"] for event in world.of("retrieve") for passage in event["passages"]}
     assert set(final["support"]) <= found
     assert {event["role"] for event in world.of("llm")} <= set(method.roles)
+    assert {event["template"].partition("@")[0] for event in world.of("llm")} <= _prompts(method)
     assert all({"step", "ok", "repairs", "error"} <= set(event) for event in world.of("parse"))
     assert all(event["ok"] or event["error"] for event in world.of("parse"))
     assert result.usage.llm_calls - result.usage.cached_calls == len(world.voice.requests)

@@ -21,7 +21,14 @@ DIALOGUE = (
 )
 
 
-def ask(*first: Rule, route: str = "Direct", again: str = "Retrieval", right: str = "Yes", **options: Any) -> Run:
+def ask(
+    *first: Rule,
+    route: str = "Direct",
+    again: str = "Retrieval",
+    right: str = "Yes",
+    verify: bool = False,
+    **options: Any,
+) -> Run:
     script = [
         *first,
         Rule(route, step="route"),
@@ -31,7 +38,7 @@ def ask(*first: Rule, route: str = "Direct", again: str = "Retrieval", right: st
         Rule(f"His father is Jean. {LAST}", step="think"),
         Rule(DIALOGUE),
     ]
-    return Run("dyplan", script, **options)
+    return Run("dyplan", script, verify=verify, **options)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +81,25 @@ def test_the_planner_sees_the_strategies_and_the_question_alone() -> None:
 
 def test_without_verify_nothing_is_checked() -> None:
     assert ask(right="No").steps == ["route", "direct"]
+
+
+def test_the_questions_of_the_paper_s_first_figure() -> None:
+    """Parekh et al. 2025: what everybody knows is answered directly, an age is reasoned out, and both are verified."""
+    script = [
+        Rule("Direct", step="route", contains="first president"),
+        Rule("Direct", step="route"),
+        Rule("George Washington", step="direct", contains="first president"),
+        Rule("19", step="direct"),
+        Rule("Yes", step="verify", contains="Washington"),
+        Rule("No", step="verify"),
+        Rule("Reason", step="route_again"),
+        Rule("Federer was born in August 1981. He won Wimbledon in July 2003. So the answer is: 21.", step="think"),
+    ]
+    president = Run("dyplan", script, question="Who was the first president of the USA?")
+    assert (president.result.answer, president.steps) == ("George Washington", ["route", "direct", "verify"])
+    federer = Run("dyplan", script, question="How old was Roger Federer when he first won a Grand Slam title?")
+    assert (federer.result.answer, federer.queries) == ("21", [])
+    assert federer.steps == ["route", "direct", "verify", "route_again", "think"], "verified unless verify=off"
 
 
 def test_an_answer_that_holds_is_kept() -> None:
@@ -120,7 +146,9 @@ def test_a_spent_budget_leaves_the_first_answer() -> None:
 FINAL = 'His father is Jean. Final answer: "Charles Armand".'
 
 
-def trained(*use: str, route: str = "RAG", again: str = "RAG", right: str = "Yes", **options: Any) -> Run:
+def trained(
+    *use: str, route: str = "RAG", again: str = "RAG", right: str = "Yes", verify: bool = False, **options: Any
+) -> Run:
     script = [
         Rule(route, step="route"),
         Rule(again, step="route_again"),
@@ -128,7 +156,7 @@ def trained(*use: str, route: str = "RAG", again: str = "RAG", right: str = "Yes
         Rule(list(use) or FINAL, step="use"),
         Rule(' "Charles Armand".', step="conclude"),
     ]
-    return Run("dyplan", script, checkpoint=True, **options)
+    return Run("dyplan", script, checkpoint=True, verify=verify, **options)
 
 
 def test_the_trained_model_chooses_and_answers_in_one_conversation() -> None:

@@ -74,6 +74,40 @@ def test_the_facts_that_the_model_keeps_are_where_the_search_goes_out_from() -> 
     assert run.of("final")[0]["support"] == ["man"]
 
 
+class Names(Facts):
+    """A shelf that can also be searched by names."""
+
+    tells = frozenset(("facts", "names", "synonyms"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.from_names: list[tuple[str, ...]] = []
+
+    def named(self, names: Sequence[str]) -> Retriever:
+        self.from_names.append(tuple(names))
+        return self
+
+
+@pytest.mark.parametrize("method", ["hipporag", "hipporag_ircot"])
+def test_version_1_goes_out_from_the_names_in_the_question(method: str) -> None:
+    shelf = Names()
+    script = [Rule('["Grey Harbour"]', step="mentions"), read(), Rule("So the answer is: Ilse Korven.")]
+    run = asked(script, shelf, method=method, version=1)
+    assert run.result.answer == "Ilse Korven" and "recognise" not in run.steps
+    assert shelf.from_names[0] == ("Grey Harbour",) and not shelf.near and not shelf.from_facts
+    assert run.of("decision", kind="searched_by")[0]["value"] == "names"
+    assert run.result.fidelity == ("exact" if method == "hipporag" else run.of("start")[0]["fidelity"])
+
+
+def test_without_a_name_version_1_ranks_passages_by_their_texts() -> None:
+    shelf = Names()
+    run = asked([Rule("[]", step="mentions"), read()], shelf, version=1)
+    assert shelf.from_names == [()] and run.of("decision", kind="searched_by")[0]["value"] == "passages"
+    unable = Facts()
+    asked([Rule("[1]", step="recognise"), read()], unable, version=1)
+    assert unable.from_facts == [("directed by",)], "a corpus that knows facts and no names is searched by facts"
+
+
 def test_the_prompt_numbers_the_facts() -> None:
     run = asked([Rule("None", step="recognise"), read()])
     (_, request) = run.model.requests[0]

@@ -8,7 +8,8 @@ from tests.methods.asked import Asked, Shelf
 from tests.methods.hop_asked import EVERY, FOUND, ROOT, plan, reads, replan
 from tests.models.small_adapters import install
 
-from hoptree.engine.prompts import prompt_for
+from hoptree.engine.own_prompts import OwnPrompts
+from hoptree.engine.prompts import packaged_text, prompt_for
 from hoptree.engine.registry import find_method, read_options
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -49,6 +50,14 @@ def test_a_trained_model_is_asked_by_the_prompts_that_it_knows() -> None:
     assert sent(Trained) == sent(Asked, trained="on") == short | guesses
     for plain in (sent(Asked), sent(Trained, trained="off")):
         assert not plain & short and "hop/decompose_seen" in plain
+
+
+def test_an_adapter_is_off_for_a_prompt_that_was_replaced() -> None:
+    class Reworded(Trained):
+        own_prompts = OwnPrompts({"hop/trained_read.txt": f"{packaged_text('hop/trained_read.txt')}\nBe brief."})
+
+    assert sent(Reworded) == {"hop/trained_plan", "hop/trained_replan", "shared/read"}
+    assert "hop/trained_read" in sent(Reworded, trained="on")
 
 
 def test_each_prompt_counts_by_itself_and_by_its_text() -> None:

@@ -63,6 +63,27 @@ def test_lists_are_read_in_many_forms_without_the_question_and_without_doubles(l
     assert run.steps == ["decompose", "direct", "combine", "combine"]
 
 
+def test_the_paper_s_worked_example() -> None:
+    """Zhou et al. 2023, Figure 1: one simpler question, whose answer the question itself is then asked with."""
+    asked = (
+        "Amy needs 4 minutes to get up a water slide and 1 minute to come down, and it shuts in 15 minutes. How often "
+        "can she use it until then?"
+    )
+    simpler = "How many minutes does Amy need to go up and down once?"
+    trip = "5 minutes"
+    run = Run("least_to_most", rules(f"1. {simpler}", trip, "3"), question=asked)
+    assert (run.result.answer, run.steps) == ("3", ["decompose", "direct", "combine"])
+    assert f"1. {simpler}\n{trip}\n" in run.sent("combine")[0].messages[-1].content
+
+
+def test_all_that_are_listed_are_asked_unless_a_cap_is_set() -> None:
+    listed = "\n".join(f"{n}. Who is the father of person {n}?" for n in range(1, 8))
+    assert len(Run("least_to_most", rules(listed)).result.tree[0].children) == 7
+    capped = Run("least_to_most", rules(listed), max_sub_questions=4)
+    assert len(capped.result.tree[0].children) == 4
+    assert (capped.result.fidelity, Run("least_to_most", rules(listed)).result.fidelity) == ("approx", "exact")
+
+
 def test_what_is_unknown_is_shown_as_that() -> None:
     run = Run("least_to_most", rules(first="I do not know the answer.", then=["", "Charles"]))
     assert f"1. {FATHER}\n[unknown]\n2. {HIS}\n[unknown]\n" in run.sent("combine")[1].messages[-1].content

@@ -157,13 +157,35 @@ def test_a_checkpoint_thinks_in_its_tags_and_sees_titles() -> None:
     assert done.of("start")[0]["fidelity"] == "approx"  # its words are not those of the training
 
 
+def test_the_paper_s_case_study() -> None:
+    """Jin et al. 2025: a fragrance leads to a singer, and the singer to a town; all is one text."""
+    script = [
+        "<think>Whose fragrance is Curious?</think>\n<search> Curious fragrance </search>",
+        "<think>It is Britney Spears's. Where was she born?</think>\n<search> Britney Spears birthplace </search>",
+        "<think>In McComb.</think>\n<answer> McComb, Mississippi </answer>",
+    ]
+    pages = (
+        Passage("curious", "Curious", "Curious is a fragrance for women by Britney Spears."),
+        Passage("spears", "Britney Spears", "Britney Spears was born in McComb, Mississippi."),
+    )
+    asked = "In which city and state was the singer behind the women's fragrance Curious born?"
+    done = Run("search_r1", [Rule(script, step="act")], question=asked, shelf=Shelf(*pages), checkpoint=True)
+    assert (done.result.answer, done.queries) == (
+        "McComb, Mississippi",
+        ["Curious fragrance", "Britney Spears birthplace"],
+    )
+    told = "</search>\n\n<information>Doc 1(Title: Curious) Curious is a fragrance for women by Britney Spears.\nDoc 2("
+    assert told in done.sent("act")[1].prefix and done.sent("act")[1].prefix.endswith("</information>\n\n")
+
+
 def test_a_thought_that_never_ends_may_hold_the_action() -> None:
     done = run(["<think>I look for <search>painter</search>", ANSWER], checkpoint=True)
     assert done.queries == ["painter"]
 
 
 def test_a_checkpoint_is_told_of_its_invalid_action_as_it_was_in_training() -> None:
-    assert "My previous action is invalid." in shown(run(["Hm.", ANSWER], checkpoint=True))[1]
+    told = run(["Hm.", ANSWER], checkpoint=True).sent("act")[1].prefix
+    assert told.startswith("Hm.\nMy previous action is invalid.") and told.endswith("</answer>.\n")
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])

@@ -192,6 +192,60 @@ def trained(need: str = "[Retrieval]", **of: str) -> list[Rule]:
     ]
 
 
+STATES = (
+    Passage("persons", "States", "Eleven of the fifty states are named after a person."),
+    Passage("babies", "Texas", "Emma is a frequent name of babies in Texas."),
+    Passage("novel", "California", "The name of California comes from a novel of the 16th century."),
+)
+WRITTEN = (
+    Rule(
+        "[Relevant]Louisiana is called after King Louis XIV.[Fully supported][Utility:5]</s>",
+        regex="(?s)Eleven.*11.*Eleven",
+    ),
+    Rule("[Irrelevant]Nothing new.", contains="11 come from persons"),
+    Rule("[Relevant]Of the 50 names, 11 come from persons.[Fully supported][Retrieval]<paragraph>", contains="Eleven"),
+    Rule("[Irrelevant]Texas is named after a tribe.[Utility:2]", contains="Emma"),
+    Rule("[Relevant]California is named after a novel.[Partially supported][Utility:4]</s>"),
+)
+
+
+class States(Judged):
+    """The paper's first figure: where the names of the states come from."""
+
+    def __init__(self, **options: Any) -> None:
+        self.events = []
+        self.method, self.shelf = "self_rag", Shelf(*STATES)
+        script = [Rule("[Retrieval]", step="need"), *(replace(rule) for rule in WRITTEN)]
+        self.model = self.scripted = Reflecting(script, frozenset(), {}, 0.9)
+        asked = "Where do the states of the USA have their names from?"
+        self.result = asyncio.run(self._ask(asked, None, None, {"checkpoint": True, **options}))
+
+
+def test_the_paper_s_example_goes_on_with_the_best_segment_and_looks_up_again() -> None:
+    """Asai et al. 2024, Figure 1: relevant and fully supported wins, and its text asks for further documents."""
+    one = States()
+    assert one.result.answer == "Of the 50 names, 11 come from persons" and len(one.shelf.asked) == 1
+    done = States(segments=7)
+    assert done.result.answer == "Of the 50 names, 11 come from persons. Louisiana is called after King Louis XIV"
+    assert [query for query, _ in done.shelf.asked][1].endswith("11 come from persons."), "with the segment before"
+    first, second = done.of("decision", kind="critique")
+    assert [row[0] for row in first["judged"]] == ["persons", "babies", "novel"]
+    assert second["value"] == done.result.answer
+    assert done.of("final")[0]["support"] == ["persons", "persons"]
+
+
+def test_the_beam_keeps_a_text_that_ended_beside_those_that_go_on() -> None:
+    narrow, wide = States(segments=2, beam=1), States(segments=2, beam=2)
+    assert narrow.result.answer == wide.result.answer
+    assert len(narrow.shelf.asked) == len(wide.shelf.asked) == 2, "a text that ended is not searched for"
+
+
+def test_a_text_that_repeats_itself_ends() -> None:
+    said = "[Relevant]Lund.[Fully supported][Utility:5][Retrieval]<paragraph>"
+    done = Judged(trained(**{"Ada Moor was": said}), checkpoint=True, segments=7)
+    assert done.result.answer == "Lund" and len(done.shelf.asked) == 2
+
+
 def test_a_checkpoint_is_asked_in_its_own_form() -> None:
     done = Judged(trained(), checkpoint=True)
     assert done.result.answer == "Lund" and done.of("final")[0]["support"] == ["p2"]

@@ -97,6 +97,19 @@ def test_thought_is_kept_apart(opened: Callable[..., Any]) -> None:
     assert "".join(token.text for token in choice.tokens) == "blue hill"
 
 
+def test_the_end_of_a_reply_is_a_token_where_it_is_asked_for(opened: Callable[..., Any]) -> None:
+    model = opened()
+    text, tokenizer = model._engine.ready().text, model.loaded().tokenizer
+    for signals, end in ((frozenset(), []), (frozenset({"end"}), [("", -0.5)])):
+        request = asking(top_logprobs=1, signals=signals)
+        row = text.rows(request)[0]
+        row.output, row.finish = [*tokenizer.encode("blue hill"), tokenizer.eos_token_id], "stop"
+        row.logprobs = [batching.Logprobs(-0.5, ((row.output[-1], -0.5),))] * len(row.output)
+        choice = text.reply(request, [row]).choices[0]
+        tokens = [(token.text, token.logprob) for token in choice.tokens]
+        assert choice.text == "blue hill" and tokens[-1:] == (end or [(" hill", -0.5)])
+
+
 def test_numbers_with_fewer_digits(opened: Callable[..., Any]) -> None:
     model = opened(dtype="bf16")
     replies = ask_all(model, mixed(8))

@@ -32,7 +32,7 @@ from hoptree.retrieval.indexing import (
     update_index,
 )
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.retriever import FactGuided, Retriever, open_retriever
+from hoptree.retrieval.retriever import FactGuided, NameGuided, Retriever, open_retriever
 
 pytest.importorskip("rustworkx")
 
@@ -110,7 +110,7 @@ def test_a_query_that_no_fact_is_near_to_is_ranked_by_the_texts(known: Path) -> 
 
 def test_a_search_goes_out_from_the_facts_it_is_given(known: Path) -> None:
     retriever = open_retriever(known, "hippo")
-    assert isinstance(retriever, FactGuided) and retriever.tells == {"facts"}
+    assert isinstance(retriever, FactGuided) and retriever.tells == {"facts", "names"}
     chosen = retriever.guided([Fact("quay", "keeps", "ships", 0.7)])
     assert searched(chosen, ASKED)[0].id == "port"
     none = retriever.guided([])
@@ -118,6 +118,41 @@ def test_a_search_goes_out_from_the_facts_it_is_given(known: Path) -> None:
     assert len({retriever.identity, chosen.identity, none.identity}) == 3
     strange = retriever.guided([Fact("nobody", "is", "nothing", 1.0)])
     assert [p.id for p in searched(strange, ASKED)] == [p.id for p in searched(none, ASKED)]
+
+
+PROFESSORS = [
+    Passage("sudhof", "Südhof", "Thomas Südhof teaches at Stanford. Thomas Südhof studies Alzheimer's disease."),
+    Passage("other", "Stanford", "Rob teaches at Stanford. Rob studies rivers."),
+    Passage("third", "Alzheimer's", "Mary studies Alzheimer's disease in Leeds."),
+]
+TAUGHT = (
+    ("Thomas Südhof", "teaches at", "Stanford", "sudhof"),
+    ("Thomas Südhof", "studies", "Alzheimer's disease", "sudhof"),
+    ("Rob", "teaches at", "Stanford", "other"),
+    ("Rob", "studies", "rivers", "other"),
+    ("Mary", "studies", "Alzheimer's disease", "third"),
+    ("Mary", "lives in", "Leeds", "third"),
+)
+
+
+def test_names_lead_to_who_has_to_do_with_all_of_them(tmp_path: Path) -> None:
+    """Gutiérrez et al. 2024, Figure 1: which professor of Stanford works on Alzheimer's disease?"""
+    index_passages(PROFESSORS, tmp_path / "idx")
+    add_facts(write(tmp_path / "facts", TAUGHT), tmp_path / "idx")
+    retriever = open_retriever(tmp_path / "idx", "hippo")
+    assert isinstance(retriever, NameGuided)
+    both = retriever.named(["Stanford", "Alzheimer's"])
+    first, *others = searched(both, "Which professor?")
+    assert first.id == "sudhof" and {passage.id for passage in others} == {"other", "third"}
+    assert [name for name, _ in first.stages] == ["hippo"] and first.score > others[0].score > 0
+    assert searched(retriever.named(["rivers"]), "x")[0].id == "other"
+    texts = [passage.id for passage in searched(open_retriever(tmp_path / "idx", "bm25"), "disease")]
+    assert [p.id for p in searched(retriever.named([]), "disease")] == texts, "without a name, the first ranking"
+    assert [p.id for p in searched(retriever.named(["xyzzy"]), "disease")] == texts
+    assert searched(both, "x", k=0) == () and [p.id for p in searched(both, "x", where={"document": "third"})] == [
+        "third"
+    ]
+    assert len({retriever.identity, both.identity, retriever.named(["Stanford"]).identity}) == 3
 
 
 def test_many_searches_at_once_find_what_one_finds(known: Path) -> None:
@@ -268,11 +303,13 @@ def test_vectors_find_facts_and_synonyms(tmp_path: Path, monkeypatch: pytest.Mon
     assert encoded == ["moon [UNK] moon"], "only what is new is encoded"
     retriever = open_retriever(index, "hippo")
     assert isinstance(retriever, FactGuided)
-    assert retriever.tells == {"facts", "synonyms"}
+    assert retriever.tells == {"facts", "names", "synonyms"}
     (fact,) = asyncio.run(retriever.facts_near("water", k=1))
     assert (fact.subject, fact.passage_id) == ("king", "p1") and 0.6 < fact.confidence < 0.8
     reached = {p.id: p.score for p in searched(retriever.guided([fact]), "river", k=9)}
     assert reached["p1"] > reached["p2"] > 0, "the queen is reached as a synonym of the king"
+    assert isinstance(retriever, NameGuided)
+    assert searched(retriever.named(["water"]), "x")[0].id == "p1", "by the vector of the river"
     gone = add_facts(write(tmp_path / "gone", [("river", "[UNK]", "water", "p1")]), index)
     assert gone.phrases == 4 and gone.synonyms == 1, "river and water; the king is gone"
     assert [fact.subject for fact in asyncio.run(_near(index, "king"))] == ["queen"]

@@ -112,6 +112,15 @@ def test_answers_are_the_same_as_without_them(server: Running, alone: Running) -
     assert without_times(ours.json()) == without_times(theirs.json())
 
 
+def test_the_server_s_own_prompts_are_sent_by_workers_too(tmp_path: Path, endpoint: Endpoint) -> None:
+    own = {"direct/direct.txt": "In a word: {question}"}
+    endpoint.on("", "2", contains="In a word: What is one and one?")
+    for workers in (0, 1):
+        with running(films_settings(tmp_path / str(workers), endpoint, prompts=own, workers=workers)) as server:
+            reply = server.ask("What is one and one?", method="direct").json()
+        assert (reply["answer"], list(reply["prompts"])) == ("2", ["direct/direct.txt"])
+
+
 def test_many_at_once_get_the_answers_of_their_own_from_all_of_them(server: Running) -> None:
     asked = [film_question(number) for number in range(_FILMS)]
     with ThreadPoolExecutor(_FILMS) as pool:

@@ -18,6 +18,7 @@ from hoptree.cli.options import (
     NoCache,
     Option,
     PricesText,
+    Prompts,
     Rerank,
     RetrieverKind,
     Roles,
@@ -51,6 +52,7 @@ def ask(
     roles: Roles = [],  # noqa: B006 - nobody changes it
     method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - nobody changes it
+    prompts: Prompts = None,
     budget: Annotated[
         str,
         Option(
@@ -89,6 +91,7 @@ def ask(
         rerank=rerank,
         base_url=base_url,
         concurrency=concurrency,
+        prompts_folder=prompts,
     ) as (engine, writer):
         report_name_index(engine.graph)
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))

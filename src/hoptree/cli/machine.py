@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from hoptree.cli.ask import ask_and_show
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
-from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
+from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Prompts, Settings, read_settings, warn_unused_prompts
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
@@ -126,6 +126,7 @@ def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
+    prompts: Prompts = None,
     model: Model = "",
     base_url: BaseURL = "",
     no_cache: NoCache = False,
@@ -153,7 +154,9 @@ def demo(
         options=demo_options(method, read_settings(settings)),
         cache=None if no_cache else "default",
         base_url=base_url,
+        prompts=prompts,
     )
+    warn_unused_prompts(prompts, engine)
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
     if code := run(work, stays=what_stays(cached=not no_cache)):
         raise typer.Exit(code)

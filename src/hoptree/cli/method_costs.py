@@ -52,10 +52,14 @@ class Cost:
     steps: dict[str, float]
 
 
-def made_from(method: Method) -> str:
-    """Return a digest of what decides a method's calls: its prompts, and its options with their defaults."""
+def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
+    """Return a digest of what decides a method's calls: its prompts, and its options with their defaults.
+
+    `own` are the digests of prompts that stand in for ours.
+    """
     options = "".join(f"\\0{option.name}={option.default}" for option in method.options)
-    return hashlib.sha256(f"{prompts_digest(method.name)}{options}".encode()).hexdigest()[:12]
+    parts = f"{prompts_digest(method.name)}{options}{json.dumps(own) if own else ''}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:12]
 
 
 def read_costs(path: Path | None = None) -> dict[str, Cost]:
@@ -99,6 +103,7 @@ class Setting:
     command: str
     graph: str | None = None
     budget: Budget = field(default_factory=Budget)
+    prompts: str | None = None
     cached: bool = True
 
 
@@ -114,6 +119,7 @@ async def measure(
         graph=setting.graph if "graph" in method.needs else None,
         limit=setting.questions,
         budget=setting.budget,
+        prompts=setting.prompts,
     )
     options = RunOptions(cache="default" if setting.cached else None)
     with TemporaryDirectory(prefix="hoptree-measure-", ignore_cleanup_errors=True) as name:
@@ -191,7 +197,7 @@ def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], meth
         model=model,
         command=_command(model, run["experiment"]),
         version=str(run["rests_on"].get("version", "")),
-        made_from=made_from(method) if same else "",
+        made_from=made_from(method, run["rests_on"].get("own_prompts") or {}) if same else "",
         questions=len(rows),
         failed=sum(bool(row.error) for row in rows),
         stopped=sum(bool(row.stopped_by) for row in rows if not row.error),
@@ -204,6 +210,8 @@ def _command(model: str, experiment: Mapping[str, Any]) -> str:
     parts = [f"hoptree run --corpus sample --model {model}"]
     if (retriever := experiment.get("retriever", "bm25")) != DEFAULT_RETRIEVER:
         parts.append(f"--retriever {retriever}")
+    if experiment.get("prompts"):
+        parts.append("--prompts …")
     if experiment.get("graph"):
         parts.append("--graph …")
     limits = {name: value for name, value in (experiment.get("budget") or {}).items() if value is not None}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.resources import files
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
+from hoptree.engine.own_prompts import files_of, open_prompts
 from hoptree.engine.registry import Method, Option, list_methods
 from hoptree.methods.papers import PAPERS
 from hoptree.models import open_model
@@ -97,11 +97,13 @@ class MethodFacts:
     method: Method
     fidelity: Mapping[str, str]
     cost: Cost | None
+    own_prompts: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         cost = {**asdict(self.cost), "changed_since": self.cost_is_old} if self.cost else None
         fidelity = {model: None if value == UNKNOWN else value for model, value in self.fidelity.items()}
-        return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost}
+        own = {"own_prompts": dict(self.own_prompts)} if self.own_prompts else {}
+        return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost, **own}
 
     def explained(self) -> dict[str, Any]:
         """Return all that is known of the method, for JSON."""
@@ -111,7 +113,7 @@ class MethodFacts:
             "papers": [paper.as_dict() for paper in PAPERS.get(method.paper, ())],
             "about": inspect.getdoc(method.run) or "",
             "steps": self.steps,
-            "prompts": list(prompts_of(method)),
+            "prompts": list(files_of(method)),
             "how": {need: how_to_meet(need) for need in (*method.needs, *held_by_corpus(method))},
             "notes": list(notes_of(method)),
             "example": example_of(method),
@@ -120,7 +122,7 @@ class MethodFacts:
     @property
     def cost_is_old(self) -> bool:
         """Whether the method's prompts or default options changed since its cost was measured."""
-        return self.cost is not None and self.cost.made_from != made_from(self.method)
+        return self.cost is not None and self.cost.made_from != made_from(self.method, self.own_prompts)
 
     @property
     def steps(self) -> dict[str, float]:
@@ -129,18 +131,24 @@ class MethodFacts:
 
 
 def gather(
-    methods: Iterable[Method], models: Mapping[str, frozenset[str] | None], costs: Path | None = None
+    methods: Iterable[Method],
+    models: Mapping[str, frozenset[str] | None],
+    costs: Path | None = None,
+    prompts: Path | None = None,
 ) -> list[MethodFacts]:
-    """Return the facts of methods, with the costs of a file, or those of the package."""
-    measured = read_costs(costs)
-    return [
-        MethodFacts(
-            method,
-            {name: fidelity_with(method, gives) for name, gives in models.items()},
-            measured.get(method.name),
-        )
-        for method in methods
-    ]
+    """Return the facts of methods, with the costs of a file, or those of the package.
+
+    A cost that was measured with other prompts than one's own is not shown for those.
+    """
+    measured, own_prompts = read_costs(costs), open_prompts(prompts)
+    facts = []
+    for method in methods:
+        fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
+        own, cost = own_prompts.of(method), measured.get(method.name)
+        if cost and own and cost.made_from != made_from(method, own):
+            cost = None
+        facts.append(MethodFacts(method, fidelity, cost, own))
+    return facts
 
 
 def paragraphs(method: Method) -> list[str]:
@@ -200,14 +208,6 @@ def _with_means(signals: Sequence[str], how: Mapping[str, str]) -> str:
     return "; ".join(f"{signal} ({how.get(signal, 'see its description')})" for signal in signals)
 
 
-def prompts_of(method: Method) -> tuple[str, ...]:
-    """Return the prompt files of this method alone; all others are shared."""
-    folder = files("hoptree") / "prompts" / method.name
-    if not folder.is_dir():
-        return ()
-    return tuple(sorted(f"{method.name}/{file.name}" for file in folder.iterdir() if file.name.endswith(".txt")))
-
-
 def example_of(method: Method) -> str:
     """Return a command that asks the sample's first question."""
     parts = [f'hoptree ask "{sample_questions()[0]["question"]}"', f"--method {method.name}"]
@@ -223,6 +223,7 @@ def example_of(method: Method) -> str:
 
 
 _OLD = r" \*"
+OLD_COST = "measured before the method's code or prompts changed"
 _HEAD = """# Methods
 
 Made by `hoptree methods docs --out docs/reference/methods.md` from the code: edit that, not this file.
@@ -322,7 +323,7 @@ def _costs(facts: Sequence[MethodFacts]) -> str:
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
     means = "Means on the packaged sample with default options."
     if any(fact.cost_is_old for fact in facts):
-        means += f"{_OLD}: measured before the method's code or prompts changed."
+        means += f"{_OLD}: {OLD_COST}."
     return f"## What a question costs\n\n{means}\n\n{_table(heads, rows)}"
 
 
@@ -341,8 +342,8 @@ def _section(facts: MethodFacts) -> str:
     lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")
     if len(method.roles) > 1:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
-    if own := prompts_of(method):
-        lines.append(f"- Prompts of its own: {', '.join(f'`{name}`' for name in own)}.")
+    if used := files_of(method):
+        lines.append(f"- Prompts and demonstrations: {', '.join(f'`{name}`' for name in used)}.")
     if facts.steps:
         steps = ", ".join(f"`{step}` {calls:g}" for step, calls in facts.steps.items())
         lines.append(f"- Steps that ask the model, with their calls a question: {steps}.")

@@ -24,10 +24,11 @@ from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppab
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import MethodFacts, cost_cells
-from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
 from hoptree.core.files import atomic_write
+from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.evaluation.running import Progress
@@ -52,6 +53,7 @@ app = typer.Typer(
 \b
 hoptree methods                                    all of them in a table
 hoptree methods show taikc                         one: steps, options, roles, needs, an example
+hoptree methods prompts taikc --out mine           its prompts, to be changed for --prompts mine
 hoptree methods -m openai/NAME -m hf/NAME          how close to its paper each is with these models
 hoptree methods measure oner ircot                 what a question costs, on the packaged sample
 hoptree methods chooser show                       the weights that hop chooses answers by
@@ -76,14 +78,15 @@ def list_all(
     name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
+    prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
     """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
     if name is not None:
-        show(name, model=model, costs=costs, as_json=as_json)
+        show(name, model=model, costs=costs, prompts=prompts, as_json=as_json)
         return
     models = _capabilities(model)
-    facts = method_facts.gather(list_methods(), models, costs)
+    facts = method_facts.gather(list_methods(), models, costs, prompts)
     if as_json:
         print_json([fact.as_dict() for fact in facts])
     else:
@@ -95,10 +98,11 @@ def show(
     name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
     model: Models = [],  # noqa: B006 - typer copies it
     costs: Costs = None,
+    prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
-    (facts,) = method_facts.gather((find_method(name),), _capabilities(model), costs)
+    (facts,) = method_facts.gather((find_method(name),), _capabilities(model), costs, prompts)
     if as_json:
         print_json(facts.explained())
     else:
@@ -108,6 +112,24 @@ def show(
 def _capabilities(models: list[str]) -> dict[str, frozenset[str] | None]:
     names = models or [os.environ.get("HOPTREE_MODEL") or DEFAULT_MODEL]
     return {spec: method_facts.capabilities_of(spec) for spec in names}
+
+
+@app.command("prompts")
+def write_prompts(
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
+    out: Annotated[Path, Option(metavar="FOLDER", help="Where they go; no file is overwritten.")],
+) -> None:
+    """Write the prompts and demonstrations that a method uses, to be changed and given back with --prompts.
+
+    METHOD/FILE holds for one method, shared/FILE for all that share it; what was not changed may be deleted. A prompt
+    keeps the variables of ours, such as {question}. A trained adapter is used only with the prompts it knows.
+
+    \b
+    hoptree methods prompts taikc --out mine
+    hoptree ask "…" --method taikc --prompts mine --corpus docs.idx
+    """
+    for path in own_prompts.write_prompts(find_method(name), out):
+        echo(str(path))
 
 
 @app.command()
@@ -120,6 +142,7 @@ def measure(
     budget: Annotated[
         str, Option(metavar="LIMITS", help="Of one question: calls=60,seconds=300 (see hoptree ask).")
     ] = "",
+    prompts: Prompts = None,
     runs: Annotated[
         list[Path] | None,
         Option(
@@ -153,13 +176,14 @@ def measure(
         return
     spec = model or DEFAULT_MODEL
     parts = [f"--model {short_name(spec)}", "--graph …" if graph else "", f"--limit {limit}"]
-    parts.append(f"--budget {budget}" if budget else "")
+    parts += [f"--budget {budget}" if budget else "", "--prompts …" if prompts else ""]
     setting = Setting(
         open_model(spec, base_url=base_url),
         limit,
         " ".join(["hoptree methods measure", *filter(None, parts)]),
         graph,
         Budget.parse(budget),
+        str(prompts) if prompts else None,
         cached=not no_cache,
     )
     measured = run(_measure_all(chosen, setting, out, costs), stays=what_stays("methods", cached=not no_cache))
@@ -311,7 +335,7 @@ def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | 
         which = "" if len(measured) == 1 else f" of {', '.join(names)}"
         lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
     if any(fact.cost_is_old for fact in facts):
-        lines.append(f"{_CHANGED} measured before the method's code or prompts changed")
+        lines.append(f"{_CHANGED} {method_facts.OLD_COST}")
     return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
 
 
@@ -347,8 +371,10 @@ def show_one(facts: MethodFacts) -> None:
         lines += _wrap(f"{need}: {method_facts.how_to_meet(need)}", "  ", "    ")
     for held in method_facts.held_by_corpus(method):
         lines += _wrap(f"{held} in the corpus, else it is approx: {method_facts.how_to_meet(held)}", "  ", "    ")
-    if own := method_facts.prompts_of(method):
-        lines += ["", *_wrap(f"prompts of its own: {', '.join(own)}", "", "  ")]
+    if used := own_prompts.files_of(method):
+        lines += ["", *_wrap(f"prompts and demonstrations: {', '.join(used)}", "", "  ")]
+    if own := facts.own_prompts:
+        lines += _wrap(f"of your own: {', '.join(f'{name} ({digest})' for name, digest in own.items())}", "", "  ")
     for line in (*lines, "", "for example:", f"  {method_facts.example_of(method)}"):
         echo(line)
 
@@ -356,13 +382,14 @@ def show_one(facts: MethodFacts) -> None:
 def _cost_lines(facts: MethodFacts) -> list[str]:
     cost = facts.cost
     if cost is None:
-        return [f"a question costs: {_NOT_MEASURED} (hoptree methods measure {facts.method.name})"]
+        mine = " with these prompts" if facts.own_prompts else ""
+        return [f"a question costs: {_NOT_MEASURED}{mine} (hoptree methods measure {facts.method.name})"]
     asked = f"{cost.questions} questions of the sample"
     asked += f", {cost.failed} of which failed" if cost.failed else ""
     asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
     lines = _wrap(f"a question costs {_figures(cost)} searches (mean of {asked}; {cost.command})", "", "  ")
     if facts.cost_is_old:
-        lines.append("  (measured before the method's code or prompts changed)")
+        lines.append(f"  ({method_facts.OLD_COST})")
     steps = ", ".join(f"{step} {calls:g}" for step, calls in facts.steps.items())
     return [*lines, *_wrap(f"steps that ask the model, in order, with their calls a question: {steps}", "", "  ")]
 

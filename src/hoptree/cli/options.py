@@ -52,6 +52,10 @@ Graph = Annotated[
 ]
 RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
 Rerank = Annotated[str, Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")]
+Prompts = Annotated[
+    Path | None,
+    Option(metavar="FOLDER", help="Prompts in place of ours, by file name: see hoptree methods prompts --help."),
+]
 Settings = Annotated[
     list[str],
     Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods show NAME lists them."),
@@ -200,6 +204,7 @@ def open_engine(
     prices: str,
     trace: Path | None,
     no_cache: bool,
+    prompts_folder: Path | None = None,
     **more: Any,
 ) -> Iterator[tuple[Engine, TraceFile | None]]:
     """Yield the engine that options describe and the writer of its trace, which is closed at the end."""
@@ -225,10 +230,12 @@ def open_engine(
             prices=read_prices(prices),
             cache=None if no_cache else "default",
             listeners=(writer,) if writer else (),
+            prompts=prompts_folder,
             **more,
         )
         warn_without_links(corpus, retriever)
         warn_without_graph(method, graph)
+        warn_unused_prompts(prompts_folder, engine)
         yield engine, writer
     finally:
         if writer:
@@ -243,6 +250,12 @@ def warn_without_graph(method: str, graph: str | None) -> None:
 
     if "graph" not in find_method(method).needs:
         warn(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
+
+
+def warn_unused_prompts(folder: Path | None, engine: Engine) -> None:
+    """Warn whoever gives prompts of their own of which the method uses none."""
+    if folder is not None and not engine.prompts.of(engine.method):
+        warn(f"{engine.method.name} uses no prompt of {folder} that differs from ours: it changes nothing.")
 
 
 def warn_without_links(corpus: str | None, retriever: str) -> None:

@@ -119,6 +119,7 @@ def run(
     roles: options.Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
     settings: options.Settings = [],  # noqa: B006 - typer copies it
+    prompts: options.Prompts = None,
     limit: options.Limit = None,
     seed: options.Seed = None,
     ids: options.Ids = None,
@@ -170,6 +171,7 @@ def run(
         rerank=rerank,
         graph=graph,
         options=options.read_settings(settings),
+        prompts=str(prompts.resolve()) if prompts else None,
         base_url=base_url,
         limit=limit,
         seed=seed,

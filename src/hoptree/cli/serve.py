@@ -14,6 +14,7 @@ from hoptree.cli import options
 from hoptree.cli.console import run, warn, what_stays
 from hoptree.cli.options import read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
+from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -58,6 +59,7 @@ def serve(
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
+    prompts: options.Prompts = None,
     host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
     ),
@@ -138,6 +140,7 @@ def serve(
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
+        prompts=open_prompts(prompts).texts,
         corpora_folder=corpora_folder,
         runs=runs,
         keys=read_keys(keys) if keys else (),
@@ -228,6 +231,7 @@ def mcp(
     roles: options.Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: options.Settings = [],  # noqa: B006 - typer copies it
+    prompts: options.Prompts = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
     base_url: options.BaseURL = "",
@@ -277,6 +281,7 @@ def mcp(
         rerank=rerank,
         base_url=base_url,
         concurrency=concurrency,
+        prompts_folder=prompts,
     ) as (engine, _):
         if address is None:
             serving = serve_streams(engine)

@@ -24,7 +24,7 @@ from hoptree.engine.trace import (
     events_of,
 )
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
-from hoptree.retrieval.retriever import FactGuided, RanksSentences, Retriever, signals_of
+from hoptree.retrieval.retriever import FactGuided, NameGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
 
 if TYPE_CHECKING:
@@ -230,11 +230,13 @@ class Context:
         k: int,
         where: Mapping[str, str] | None = None,
         facts: Sequence[Fact] | None = None,
+        names: Sequence[str] | None = None,
         node: Node | None = None,
     ) -> tuple[Passage, ...]:
         """The k best passages of the corpus for a query, among those whose metadata are as `where` says.
 
-        `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query.
+        `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query; or it
+        goes out from `names`, in a corpus that tells them.
         """
         self.require_corpus()
         assert self._retriever is not None
@@ -242,6 +244,9 @@ class Context:
         if facts is not None:
             assert isinstance(retriever, FactGuided)
             retriever = retriever.guided(facts)
+        elif names is not None:
+            assert isinstance(retriever, NameGuided)
+            retriever = retriever.named(names)
         if k < 1:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()

@@ -20,6 +20,8 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
+from hoptree.engine.own_prompts import OwnPrompts, open_prompts
+from hoptree.engine.prompts import using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener, Trace, TraceFile
@@ -50,8 +52,9 @@ class Engine:
     `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
     `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
     `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
-    remembers nothing. `calls` is a way to models that engines share, with their cache and their limits. Use it as an
-    async context manager: it closes what it opened, not what was handed to it open.
+    remembers nothing. `prompts` is a folder of prompts that stand in for ours, by file name. `calls` is a way to models
+    that engines share, with their cache and their limits. Use it as an async context manager: it closes what it opened,
+    not what was handed to it open.
     """
 
     def __init__(
@@ -71,12 +74,14 @@ class Engine:
         listeners: Sequence[Listener] = (),
         roles: Mapping[str, str | Model] | None = None,
         graph: str | Path | KnowledgeGraph | None = None,
+        prompts: str | Path | OwnPrompts | None = None,
         calls: Calls | None = None,
     ) -> None:
         if budget and budget.cost is not None and prices is None:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
+        self.prompts = open_prompts(prompts)
         self.retriever = _open_corpus(
             corpus, retriever, rerank, cached=cache is not None, facts=self.method.goes_by_facts
         )
@@ -160,7 +165,8 @@ class Engine:
             graph=self.graph,
         )
         self._begin(trace, asked)
-        answer, stopped_by, failure = await self._answer(asked, ctx)
+        with using_prompts(self.prompts.texts, self.method.name):
+            answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
             answer = settle(ctx.best) if ctx.best else None
             ctx.warn(
@@ -183,6 +189,7 @@ class Engine:
                 roles={role: model.name for role, model in self.roles.items()},
                 corpus=self.retriever.identity if self.retriever else None,
                 graph=self.graph.identity if self.graph else None,
+                prompts=self.prompts.of(self.method),
                 fidelity=self.fidelity,
                 version=__version__,
             )
@@ -247,6 +254,7 @@ async def aask(
     listeners: Sequence[Listener] = (),
     roles: Mapping[str, str | Model] | None = None,
     graph: str | Path | KnowledgeGraph | None = None,
+    prompts: str | Path | OwnPrompts | None = None,
 ) -> Result:
     """Answer one question; a failure is raised."""
     writer = TraceFile(Path(trace)) if trace else None
@@ -266,6 +274,7 @@ async def aask(
             listeners=(*listeners, writer) if writer else listeners,
             roles=roles,
             graph=graph,
+            prompts=prompts,
         ) as engine:
             result = await engine.ask(question)
     finally:

@@ -101,7 +101,10 @@ def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(Event):
-    """A question was asked. `fidelity` is how close to its paper the method is with these options and this model."""
+    """A question was asked. `fidelity` is how close to its paper the method is with these options and this model.
+
+    `prompts` are the digests, by file name, of prompts that stand in for the package's own.
+    """
 
     event: ClassVar[str] = "start"
     format: int = field(default=1, metadata=OMIT)
@@ -115,6 +118,7 @@ class Started(Event):
     roles: dict[str, str] = field(default_factory=dict)
     corpus: str | None = None
     graph: str | None = field(default=None, metadata=OMIT)
+    prompts: dict[str, str] = field(default_factory=dict, metadata=OMIT)
     fidelity: str = ""
     version: str = ""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _ROUTING = ("route", "need", "retrieve", "verify", "agreement", "share")
-SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "ended"))
+SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "mixed", "ended"))
 """Decisions that tell how a question was answered; trees and texts are drawn with all others."""
 _LABELS = {"route": "way", "repeated_search": "searched before"}
 _NOT_DESCRIBED = frozenset(

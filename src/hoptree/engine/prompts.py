@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -100,14 +102,65 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0] + " " if match[0] in "<[" else " " + match[0], text)
 
 
-@cache
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """The texts that stand in for the package's by file name, and the method that asks for demonstrations."""
+
+    method: str = ""
+    texts: Mapping[str, str] | None = None
+
+
+_PACKAGED = _InUse()
+_in_use: ContextVar[_InUse] = ContextVar("prompts", default=_PACKAGED)
+
+
+@contextmanager
+def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
+    """Have a method's prompts and demonstrations read from these texts first, in this task and those it starts."""
+    token = _in_use.set(_InUse(method, texts or None))
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
 def prompt_for(method: str, step: str) -> Prompt:
-    """The prompt a method uses for a step: `prompts/METHOD/STEP.txt` of the package, or the one all methods share."""
+    """The prompt a method uses for a step: `prompts/METHOD/STEP.txt`, or the one all methods share.
+
+    Texts that `using_prompts` names stand in for those of the package.
+    """
     for name in (f"{method}/{step}", f"shared/{step}"):
-        path = files("hoptree") / "prompts" / f"{name}.txt"
-        if path.is_file():
-            return read_prompt(name, path.read_text(encoding="utf-8"))
+        if (text := prompt_text(f"{name}.txt")) is not None:
+            return read_prompt(name, text)
     raise ConfigError(f"{method} has no prompt for its step '{step}'.", "Prompts are files under hoptree/prompts.")
+
+
+def demonstrations(name: str, method: str = "") -> str:
+    """Return the text of a file of demonstrations, of the method at work if it has its own, or of all methods."""
+    for folder in (method or _in_use.get().method, "shared"):
+        if (text := prompt_text(f"{folder}/{name}")) is not None:
+            return text
+    raise ConfigError(f"There are no demonstrations {name}.", "They are files under hoptree/prompts.")
+
+
+def prompt_text(name: str) -> str | None:
+    """Return the text of a file as under `hoptree/prompts`; None where there is no such file."""
+    texts = _in_use.get().texts
+    return packaged_text(name) if texts is None or name not in texts else texts[name]
+
+
+@cache
+def packaged_text(name: str) -> str | None:
+    """Return the text of a file of the package; None where there is no such file."""
+    path = files("hoptree") / "prompts" / name
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+@cache
+def packaged_names() -> tuple[str, ...]:
+    """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
+    folders = (folder for folder in (files("hoptree") / "prompts").iterdir() if folder.is_dir())
+    return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
 
 def prompts_digest(method: str) -> str:
@@ -121,6 +174,7 @@ def prompts_digest(method: str) -> str:
     return found.hexdigest()[:16]
 
 
+@lru_cache(maxsize=512)
 def read_prompt(name: str, text: str) -> Prompt:
     """Split a prompt text into its sections; a text without any is one user turn."""
     parts = _SECTION.split(text)

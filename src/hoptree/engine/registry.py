@@ -97,17 +97,18 @@ class Method:
 
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` has the options that leave the paper, with the
     reason why they are there: a switch or count that is set, or an option with a value (`fall_back=reading`,
-    `strict=off`). `roles` are the parts that can each be played by a model of
-    their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
-    one of them a run is `approx`. `prefix` among them says that texts are continued, which a model without it is asked
-    to do in words. `trained` says that the paper trained something for the method, and `trained_by` which value of
-    which option uses that; with another one any model is asked in words. `reworded` says that what was trained is asked
-    in other sentences here than in its training. `differs` says what else is done than in the paper, whatever is given,
-    which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
-    take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
-    those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
-    by its name, as something that changes with it. `figures` are lines on what its options were measured to cost and
-    bring. `explain` puts into words what the method decided.
+    `strict=off`). `roles` are the parts that can each be played by a model of their own. `shared_prompts` are the files
+    under `prompts/shared` that it uses beside those of its own, a prompt without its `.txt`. `signals` are what the
+    paper hears from the model that answers, or has in its corpus (`facts`); without one of them a run is `approx`.
+    `prefix` among them says that texts are continued, which a model without it is asked to do in words. `trained` says
+    that the paper trained something for the method, and `trained_by` which value of which option uses that; with
+    another one any model is asked in words. `reworded` says that what was trained is asked in other sentences here than
+    in its training. `differs` says what else is done than in the paper, whatever is given, which makes every run
+    `approx`. `bounds` are the least and the most that an option takes; others that are numbers take 0 or more, and any
+    number where the default is below that. `check` is given all options by name, and refuses those that do not go
+    together. `uses` tells what a run with certain options rests on beside model, corpus and graph, by its name, as
+    something that changes with it. `figures` are lines on what its options were measured to cost and bring. `explain`
+    puts into words what the method decided.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Method:
     query: str = ""
     beyond: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("answer",)
+    shared_prompts: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
     trained: bool = False
     trained_by: tuple[str, Any] = ("checkpoint", True)

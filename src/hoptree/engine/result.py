@@ -124,7 +124,8 @@ class Result:
     `writing` tells how the text came about, of methods that look up what they doubt while they write. `evidence` is
     what the answer rests on, `cited` what only nodes of the tree name beside it, and `consulted` what the method gave
     as its support, whether or not that holds the answer. `why` says what decided between the answers that there were
-    to the question itself; `decisions` are those about the question that tell how it was answered.
+    to the question itself; `decisions` are those about the question that tell how it was answered. `prompts` are the
+    digests, by file name, of prompts that stood in for the package's own.
     """
 
     question: str
@@ -148,6 +149,7 @@ class Result:
     why: str = ""
     decisions: tuple[Decision, ...] = ()
     consulted: tuple[Passage, ...] = ()
+    prompts: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -158,6 +160,7 @@ class Result:
             **({"why": self.why} if self.why else {}),
             "method": self.method,
             "options": self.options,
+            **({"prompts": self.prompts} if self.prompts else {}),
             "fidelity": self.fidelity,
             "model": self.model,
             "tree": [node.as_dict() for node in self.tree],
@@ -235,6 +238,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         why=explain.explain_answer(decisions) if finals else "",
         decisions=tuple(decision for decision in decisions if decision.shown_line()),
         consulted=consulted,
+        prompts=start.prompts,
     )
 
 

@@ -46,8 +46,9 @@ class Experiment:
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
     `half`, first or second, takes those of one half of the file. `roles` gives parts of the method models of their own.
-    `budget` holds for each question. With `filter_answers`, accepted answers that are not in that many passages of the
-    corpus are left out, as RA-ISF does for TriviaQA. `judge` is the model that judges the answers.
+    `prompts` is a folder of prompts that stand in for ours. `budget` holds for each question. With `filter_answers`,
+    accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
+    is the model that judges the answers.
     """
 
     data: Path
@@ -57,6 +58,7 @@ class Experiment:
     graph: str | None = None
     retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
+    prompts: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     base_url: str = ""
@@ -83,6 +85,8 @@ class Experiment:
             raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
             raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
+        if not isinstance(self.prompts, str | None):
+            raise ConfigError(f"{self.prompts!r} is no folder of prompts.", "Write prompts: FOLDER.")
         if not isinstance(self.judge, str):
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
@@ -131,6 +135,7 @@ class Experiment:
         return Engine(
             model=model or self.model,
             roles={**self.roles, **(roles or {})},
+            prompts=self.prompts,
             cache=cache,
             concurrency=concurrency,
             listeners=listeners,
@@ -153,6 +158,7 @@ def describe_run(
         "method": experiment.method,
         "options": options,
         "prompts": prompts_digest(experiment.method),
+        **({"own_prompts": own} if (own := engine.prompts.of(engine.method)) else {}),
         "model": engine.models_identity,
         "budget": asdict(experiment.budget),
         "version": __version__,

@@ -12,8 +12,8 @@
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
 of the data, or to that of the file where they begin with `./`. A corpus may be a list of files, which are searched as
 one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second) and `ids` of its
-own (a file beside the experiment), and a knowledge `graph`: a folder, a URL, or wikidata. `method: boundary` measures
-boundary awareness (hoptree eval boundary).
+own (a file beside the experiment, as the folder of a run's `prompts` is), and a knowledge `graph`: a folder, a URL, or
+wikidata. `method: boundary` measures boundary awareness (hoptree eval boundary).
 """
 
 from __future__ import annotations
@@ -200,6 +200,8 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
         values["budget"] = Budget.parse(values["budget"])
     if isinstance(values.get("prices"), list) and len(values["prices"]) == 2:
         values["prices"] = Prices(*map(float, values["prices"]))
+    if isinstance(values.get("prompts"), str):
+        values["prompts"] = str(path.parent / values["prompts"])
     if values.get("ids") is not None:
         values["ids"] = path.parent / str(values["ids"])
     for name in ("limit", "seed"):

@@ -18,6 +18,7 @@ from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
+from hoptree.engine.prompts import using_prompts
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import TraceFile
 from hoptree.evaluation.datasets.examples import DataSet, Example
@@ -54,6 +55,7 @@ from hoptree.evaluation.run_folder import (
 )
 from hoptree.models.model import Model
 
+_JUDGE_PROMPTS = "evaluation"
 _MIN_SUSPICIOUS_QUESTIONS = 5
 """Questions without any gold passage found that call for a warning."""
 
@@ -152,7 +154,8 @@ async def run_experiment(
                 writer.close()
             folder.close(refused=refused)
         if judge is not None and ways.only is None and summary["finished"]:
-            await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
+            with using_prompts(engine.prompts.texts, _JUDGE_PROMPTS):
+                await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
             summary = summarise(out) | {"warnings": warnings}
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
 

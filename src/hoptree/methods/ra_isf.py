@@ -73,6 +73,7 @@ class _RaIsfExplanation(Explanation):
     bounds={"max_sub_questions": (1, math.inf)},
     roles=("know", "relevance", "decompose", "answer"),
     explain=_RaIsfExplanation(),
+    shared_prompts=("direct", "read", "read_asked_first"),
 )
 async def ra_isf(
     question: Question,

@@ -61,6 +61,17 @@ class _Unanswered(Exception):
         "robust": "it goes beyond the paper where that is known to fail",
     },
     roles=("decompose", "know", "answer", "summarise"),
+    shared_prompts=(
+        "bank.jsonl",
+        "bear_out",
+        "confident",
+        "decompose",
+        "direct",
+        "read",
+        "read_asked_first",
+        "read_or_not_found",
+        "summarise",
+    ),
 )
 async def taikc(
     question: Question,

@@ -237,20 +237,22 @@ class Text:
         end = min(
             (place for text in filter(None, request.stop) if (place := decoded.find(text)) >= 0), default=len(decoded)
         )
-        tokens = self._tokens(row, end) if request.top_logprobs or request.signals & TOKEN_SIGNALS else ()
+        wanted = request.top_logprobs or request.signals & TOKEN_SIGNALS
+        tokens = self._tokens(row, end, with_end="end" in request.signals) if wanted else ()
         opened = self._prompts.leaves_thinking(request)
         choice = read_choice(decoded[:end], finish=row.finish, tokens=tokens, opened=opened)
         return replace(choice, hidden=_to_floats(row.hidden)) if row.hidden is not None else choice
 
-    def _tokens(self, row: Row, end: int) -> tuple[Token, ...]:
-        """Return the tokens of the first `end` characters, each with the text it adds."""
+    def _tokens(self, row: Row, end: int, *, with_end: bool) -> tuple[Token, ...]:
+        """Return the tokens of the first `end` characters, each with the text it adds; an end token adds none."""
         tokens: list[Token] = []
         length = 0
         attention = _attention_per_token(row)
         for number, logprobs in enumerate(row.logprobs, start=1):
             decoded = self._decode(row.output[:number]).rstrip(_REPLACEMENT)
             text = decoded[length:]
-            if length >= end or (number == len(row.output) and row.finish == "stop" and not text):
+            ends = number == len(row.output) and row.finish == "stop" and not text
+            if (ends and not with_end) or (length >= end and not ends):
                 break
             length = max(length, len(decoded))
             tokens.append(self._token(logprobs, text, attention[number - 1]))

@@ -19,8 +19,11 @@ Capability = Literal[
 ]
 MAX_TOP_LOGPROBS = 20
 """Alternatives that can be requested for a token; endpoints give no more."""
-Signal = Literal["entropy", "attention", "hidden"]
-"""Internal signals of a model; the capabilities are entropy, attention and hidden_states."""
+Signal = Literal["entropy", "attention", "hidden", "end"]
+"""Internal signals of a model; the capabilities are entropy, attention and hidden_states.
+
+With `end`, a model that has entropy gives the end of a reply as a last token without text.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.lazy import import_optional
@@ -56,7 +58,7 @@ class PhraseGraph:
         self._phrases: dict[str, int] = {}
         self._passages: dict[int, int] = {}
         ties: Counter[tuple[int, int]] = Counter()
-        held: set[tuple[int, int]] = set()
+        held: Counter[tuple[int, int]] = Counter()
         for _, passage, fact in facts:
             ends = [self._phrases.setdefault(phrase_of(name), self._count) for name in (fact.subject, fact.object)]
             holder = self._passages.setdefault(passage, self._count)
@@ -64,6 +66,7 @@ class PhraseGraph:
             if ends[0] != ends[1]:
                 ties[min(ends), max(ends)] += 1
         self._held_by = Counter(phrase for _, phrase in held)
+        self._stated = array("I", (number for pair, stated in held.items() for number in (*pair, stated)))
         weights: dict[tuple[int, int], float] = {**ties, **dict.fromkeys(held, 1.0)}
         numbers = {phrase_key(phrase): node for phrase, node in self._phrases.items()}
         for *keys, cosine in synonyms:
@@ -75,9 +78,22 @@ class PhraseGraph:
         self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
         self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
 
+    @cached_property
+    def _phrase_graph(self) -> Any:
+        """The phrases without passages, which only HippoRAG 1 walks over."""
+        passages, graph = set(self._passages.values()), self._graph.copy()
+        edges = graph.edge_list()
+        graph.remove_edges_from([ends for ends in edges if not passages.isdisjoint(ends)])
+        return graph
+
     @property
     def _count(self) -> int:
         return len(self._phrases) + len(self._passages)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The phrases by the keys of their vectors."""
+        return {phrase_key(phrase): phrase for phrase in self._phrases}
 
     def spread_of(self, phrase: str) -> int:
         """Count the passages that state something of a phrase; 0 for one that is no node."""
@@ -95,17 +111,29 @@ class PhraseGraph:
         inside = sum(starts.values())
         shares = {key: (1 - damping) * weight / total for key, weight in passages.items() if key not in self._passages}
         if inside > 0:
-            rank = import_optional("rustworkx", _FEATURE, "graph").pagerank(
-                self._graph,
-                alpha=damping,
-                weight_fn=float,
-                personalization=starts,
-                nstart=starts,  # what cannot be reached stays at nothing
-                tol=_TOLERANCE / self._count,  # it is compared with the mean change of a node
-                max_iter=_MAX_ITERATIONS,
-            )
+            rank = self._rank(self._graph, starts, damping)
             shares |= {key: inside * rank[node] for key, node in self._passages.items()}
         return shares
+
+    def walk_phrases(self, phrases: Mapping[str, float], *, damping: float) -> dict[int, float]:
+        """Return how much each passage states of a walk over phrases alone that restarts at these: HippoRAG 1."""
+        starts = {self._phrases[phrase]: weight for phrase, weight in phrases.items() if phrase in self._phrases}
+        rank = self._rank(self._phrase_graph, starts, damping) if starts else {}
+        shares = dict.fromkeys(self._passages.values(), 0.0)
+        for holder, phrase, stated in zip(*(iter(self._stated),) * 3, strict=True):
+            shares[holder] += stated * (rank[phrase] if starts else 0.0)
+        return {key: shares[node] for key, node in self._passages.items()}
+
+    def _rank(self, graph: Any, starts: Mapping[int, float], damping: float) -> Any:
+        return import_optional("rustworkx", _FEATURE, "graph").pagerank(
+            graph,
+            alpha=damping,
+            weight_fn=float,
+            personalization=starts,
+            nstart=starts,  # what cannot be reached stays at nothing
+            tol=_TOLERANCE / self._count,  # it is compared with the mean change of a node
+            max_iter=_MAX_ITERATIONS,
+        )
 
 
 class NearestFacts(Protocol):
@@ -215,13 +243,15 @@ class Hippo:
         first: Retriever,
         *,
         digest: str,
+        phrases: Callable[[Mapping[int, str]], NearestFacts],
     ) -> None:
         self._store, self._graph, self._facts = store, graph, facts
         self._nearest, self._first = nearest, first
+        self._open_phrases = phrases
         self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
-        self.tells = frozenset(("facts", "synonyms") if nearest.by_meaning else ("facts",))
+        self.tells = frozenset(("facts", "names", "synonyms") if nearest.by_meaning else ("facts", "names"))
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         near = await self._nearest.nearest(query, k)
@@ -229,6 +259,14 @@ class Hippo:
 
     def guided(self, facts: Sequence[Fact]) -> Retriever:
         return _Guided(self, tuple(facts))
+
+    def named(self, names: Sequence[str]) -> Retriever:
+        return _Named(self, tuple(names))
+
+    @cached_property
+    def _phrases(self) -> NearestFacts:
+        """What finds phrases, which only searches from names need."""
+        return self._open_phrases(self._graph.names)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         return await self.search_from(query, await self.facts_near(query, k=self._walk.facts), k=k, where=where)
@@ -246,6 +284,22 @@ class Hippo:
         if where:  # a walk may start from what does not fit, but should visit what fits
             ranked += await self._first.search(query, k=self._walk.passages, where=where)
         return await asyncio.to_thread(self._search, starts, ranked, k, where or {})
+
+    async def search_from_names(
+        self, query: str, names: Sequence[str], *, k: int, where: Mapping[str, str] | None = None
+    ) -> tuple[Passage, ...]:
+        """Return the k passages that state most of a walk from the phrases nearest to these names."""
+        if k <= 0:
+            return ()
+        linked = [self._graph.names[key] for name in names for key, _ in await self._phrases.nearest(name, 1)]
+        starts = {phrase: 1 / self._graph.spread_of(phrase) for phrase in linked if self._graph.spread_of(phrase)}
+        if not starts:
+            return await self._first.search(query, k=k, where=where)
+
+        def rank() -> tuple[Passage, ...]:
+            return self._best(self._graph.walk_phrases(starts, damping=self._walk.damping), {}, k, where or {})
+
+        return await asyncio.to_thread(rank)
 
     async def aclose(self) -> None:
         await self._nearest.aclose()
@@ -270,16 +324,21 @@ class Hippo:
         weight = self._walk.passage_weight
         texts = {key_of(hit.id): max(share, _MIN_SHARE) * weight for hit, share in zip(ranked, shares, strict=True)}
         visits = self._graph.walk(starts, texts, damping=self._walk.damping)
+        return self._best(visits, {key_of(passage.id): passage for passage in ranked}, k, where)
+
+    def _best(
+        self, visits: Mapping[int, float], own: Mapping[int, Passage], k: int, where: Mapping[str, str]
+    ) -> tuple[Passage, ...]:
+        """Return the k passages with the best scores that fit; `own` are those that were fetched already."""
         scores = {key: round(score, _DECIMALS) for key, score in visits.items()}
         order = sorted((key for key, score in scores.items() if score > 0), key=lambda key: -scores[key])
-        own = {key_of(passage.id): passage for passage in ranked}
         best: list[Passage] = []
         for start in range(0, len(order), _FETCH_AT_ONCE):
             # A passage that ties with the k-th may come before it by its id.
             if len(best) >= k and scores[order[start]] < best[k - 1].score:
                 break
             batch = order[start : start + _FETCH_AT_ONCE]
-            passages = own | self._store.fetch([key for key in batch if key not in own])
+            passages = {**own, **self._store.fetch([key for key in batch if key not in own])}
             for key in batch:
                 if key in passages and fits(passages[key], where):
                     stages = (*own[key].stages, (self.kind, scores[key])) if key in own else ((self.kind, scores[key]),)
@@ -301,6 +360,23 @@ class _Guided:
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         return await self._hippo.search_from(query, self._facts, k=k, where=where)
+
+    async def aclose(self) -> None:
+        return None
+
+
+class _Named:
+    """A retriever whose searches start from given names."""
+
+    kind = "hippo"
+
+    def __init__(self, hippo: Hippo, names: tuple[str, ...]) -> None:
+        self._hippo, self._names = hippo, names
+        self.identity = f"{hippo.identity}:names:{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}"
+        self.remote = hippo.remote
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return await self._hippo.search_from_names(query, self._names, k=k, where=where)
 
     async def aclose(self) -> None:
         return None
@@ -341,16 +417,21 @@ def open_hippo(index: Index, first: Retriever) -> Hippo:
         for key, _, fact in rows:
             facts.setdefault(key, fact)
         graph = PhraseGraph(rows, store.synonyms())
-        nearest = _nearest(store, index, facts)
+        nearest, phrases = _nearest(store, index, facts)
     stated = hashlib.sha256(b"".join(b"%d %d\n" % (key, passage) for key, passage, _ in rows)).hexdigest()[:16]
-    return Hippo(index.texts, graph, facts, nearest, first, digest=f"{index.identity}:{stated}")
+    digest = f"{index.identity}:{stated}"
+    return Hippo(index.texts, graph, facts, nearest, first, digest=digest, phrases=phrases)
 
 
-def _nearest(store: FactStore, index: Index, facts: dict[int, Fact]) -> NearestFacts:
+def _nearest(
+    store: FactStore, index: Index, facts: dict[int, Fact]
+) -> tuple[NearestFacts, Callable[[Mapping[int, str]], NearestFacts]]:
+    """Return what finds facts, which is to be closed, and how to open what finds phrases in the same way."""
     spec = store.about("encoder")
     if not spec:
         texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, fact in facts.items()}
-        return ByWords(texts, index.manifest.settings.language)
+        language = index.manifest.settings.language
+        return ByWords(texts, language), lambda names: ByWords(names, language)
     encoder = open_encoder(spec)
     if store.about("encoder identity") != encoder.identity:
         raise CorpusError(
@@ -361,4 +442,5 @@ def _nearest(store: FactStore, index: Index, facts: dict[int, Fact]) -> NearestF
         vectors = Vectors(store.folder / "facts")
     except CorpusError as error:
         raise facts_damaged(index.folder, error.cause.rstrip(".")) from error
-    return ByVectors(vectors, encoder, facts)
+    phrases = store.folder / "phrases"
+    return ByVectors(vectors, encoder, facts), lambda names: ByVectors(Vectors(phrases), encoder, names)

@@ -65,6 +65,15 @@ class RanksSentences(Protocol):
         ...
 
 
+@runtime_checkable
+class NameGuided(Protocol):
+    """A retriever that can start from names of things."""
+
+    def named(self, names: Sequence[str]) -> Retriever:
+        """Return the same retriever with every search starting from these names; without any, its first ranking."""
+        ...
+
+
 def signals_of(retriever: Retriever | None) -> frozenset[str]:
     """Return the signals a retriever offers beside passages."""
     # An isinstance check of FactGuided takes far longer, and every search asks.

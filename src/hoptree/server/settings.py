@@ -83,7 +83,7 @@ def _parse_number(text: str) -> float | None:
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
 _IN_PROCESS = ("local/", "hf/")
 """Models that are loaded by the process that calls them."""
-_FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "method", "retriever")
+_FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "prompts", "method", "retriever")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,10 @@ class Settings:
 
     `models` are specs, or models that are open, by the names clients see; the first is the default one, and so is the
     first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
-    make. `options` are set for all questions of a method, and clients cannot change them. `hosts` are further names
-    under which the server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for
-    questions that a stop cut off. `workers` are processes that answer; with none the server's own does.
+    make. `options` are set for all questions of a method, and clients cannot change them; `prompts` are texts that
+    stand in for ours by file name. `hosts` are further names under which the server is reached, `origins` the web pages
+    elsewhere that may ask it. `journal` is the file for questions that a stop cut off. `workers` are processes that
+    answer; with none the server's own does.
     """
 
     models: Mapping[str, str | Model]
@@ -103,6 +104,7 @@ class Settings:
     rerankers: Mapping[str, str] = field(default_factory=dict)
     base_urls: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     corpora_folder: Path | None = None
     runs: Path | None = None
     keys: tuple[Key, ...] = ()

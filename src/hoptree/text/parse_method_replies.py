@@ -376,3 +376,22 @@ def split_final(text: str) -> tuple[str, str]:
     *_, label = (None, *_FINAL_LABEL.finditer(text))
     before, final = (text[: label.start()], text[label.end() :]) if label else (text, "")
     return before.rstrip(), final if clean_answer(final) else ""
+
+
+_CORRECT_QUERY = re.compile(r"(?<!in)correct query\s*:", re.IGNORECASE)
+_WRONG_QUERY = re.compile(r"incorrect query\b", re.IGNORECASE)
+_QUERY_TERM = re.compile(r"\b(wdt?|p|ps)\s?:\s?(?:/([^/\n]{1,200})/|([A-Za-z][\w-]{0,199}))")
+
+
+def read_graph_query(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the things and the relations that a SPARQL query names: `wd:/Carmen/ wdt:/composer/ ?answer`.
+
+    Of a reply with wrong queries beside the right one, that one is read.
+    """
+    text = _WRONG_QUERY.split(_CORRECT_QUERY.split(text[:MAX_REPLY_CHARS])[-1])[0]
+    terms: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for kind, named, bare in _QUERY_TERM.findall(text):
+        name = " ".join((named or bare.replace("_", " ")).split())
+        if name:
+            terms[kind == "wd"][name] = None
+    return tuple(terms[True]), tuple(terms[False])

@@ -21,6 +21,7 @@ _LEAD = re.compile(
     r"answer\s{1,9}is\b[\s:]*+",
     re.IGNORECASE,
 )
+_LEAST = 1e-9  # of a token that is not among the likeliest
 _MAX_VALUE = 1e6
 """Larger than any entropy or attention."""
 _MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares is still a number
@@ -89,7 +90,7 @@ def valid_value(value: float | None) -> float | None:
 
 def token_probability(token: Token) -> float:
     """Return the probability of a token; 0 for NaN."""
-    return 0.0 if math.isnan(token.logprob) else math.exp(min(0.0, token.logprob))
+    return _probability(token.logprob)
 
 
 _WORD = re.compile(r"\w+")
@@ -190,3 +191,74 @@ def _centred(states: Sequence[Sequence[float]]) -> Any:
     numpy = import_optional("numpy", "The spread of states", "dense")
     rows = numpy.asarray(known, dtype=numpy.float64)
     return rows - rows.mean(axis=1, keepdims=True) if known else None
+
+
+def distributions(tokens: Sequence[Token], *, ended: bool) -> list[dict[str, float]]:
+    """Return the distribution over the next token at each place of a reply: texts with probabilities, its own first.
+
+    The end of a reply is the text ""; where a model does not give its probability, a reply that `ended` is certain of
+    it. A token that is only a part of a character has no place of its own.
+    """
+    places: list[dict[str, float]] = []
+    for number, token in enumerate(tokens, 1):
+        if token.text or (ended and number == len(tokens)):
+            rivals: dict[str, float] = {}
+            for text, logprob in token.top:
+                rivals[text] = rivals.get(text, 0.0) + _probability(logprob)
+            places.append({token.text: _probability(token.logprob)} | rivals)
+    if ended and not (places and next(iter(places[-1])) == ""):
+        places.append({"": 1.0})
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class MixedTokens:
+    """The likeliest tokens of several replies together, and the log-likelihood of these by each."""
+
+    tokens: tuple[str, ...]
+    logs: tuple[float, ...]
+    ended: bool
+
+
+def mix_distributions(
+    paths: Sequence[Sequence[dict[str, float]]], weights: Sequence[float], *, continues: bool
+) -> MixedTokens:
+    """Follow replies by the likeliest token of their weighted distributions, up to where one of them says another.
+
+    Where they cannot be asked to go on from there (`continues`), those that say the token are followed further, and
+    only tokens that some reply says can be chosen.
+    """
+    tokens: list[str] = []
+    logs, voters = [0.0] * len(paths), list(range(len(paths)))
+    while voters and all(len(paths[one]) > len(tokens) for one in voters):
+        places = {one: paths[one][len(tokens)] for one in voters}
+        totals: dict[str, float] = {}
+        for one, place in places.items():
+            for token in place if continues else list(place)[:1]:
+                totals[token] = totals.get(token, 0.0) + weights[one] * place[token]
+        chosen = max(totals, key=lambda token: totals[token])
+        logs = [log + math.log(max(places.get(one, {}).get(chosen, 0.0), _LEAST)) for one, log in enumerate(logs)]
+        if not chosen:
+            return MixedTokens(tuple(tokens), tuple(logs), ended=True)
+        tokens.append(chosen)
+        voters = [one for one, place in places.items() if next(iter(place)) == chosen]
+        if continues and len(voters) < len(paths):
+            break
+    return MixedTokens(tuple(tokens), tuple(logs), ended=False)
+
+
+def _probability(logprob: float) -> float:
+    return 0.0 if math.isnan(logprob) else math.exp(min(0.0, logprob))
+
+
+def softmax(scores: Sequence[float], temperature: float = 1.0) -> list[float]:
+    """Return shares of 1 by the exponentials of scores."""
+    best = max(scores, default=0.0)
+    weights = [math.exp((score - best) / temperature) for score in scores]
+    return [weight / sum(weights) for weight in weights]
+
+
+def divergence(shares: Sequence[float], others: Sequence[float]) -> float:
+    """Return the Kullback-Leibler divergence of shares from others, in nats; a share of 0 there counts as 1e-9."""
+    pairs = zip(shares, others, strict=True)
+    return sum(share * math.log(share / max(other, _LEAST)) for share, other in pairs if share > 0)

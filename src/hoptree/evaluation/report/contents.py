@@ -246,7 +246,7 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
         "Retriever": retriever if rests_on.get("corpus") else "none",
         "Graph": str(rests_on.get("graph") or "none"),
         "Fidelity": str(run.about.get("fidelity", "")),
-        "Prompts": str(rests_on.get("prompts", "")),
+        "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
         "Data digest": str(rests_on.get("data", ""))[:12],
         "Version": str(rests_on.get("version", "")),
         "Changed under way": _changes(run),

@@ -11,6 +11,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.ircot import ircot
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.route import ask_for_label, choose_strategy, list_strategies, load_strategies, record_choice
 from hoptree.text.parse_labels import likeliest_label, read_choice
 
@@ -30,6 +31,7 @@ _LABEL_TOKENS = 4
     query="The question itself, or the last sentence of the reasoning",
     roles=("answer", "route"),
     trained=True,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def adaptive_rag(
     question: Question,

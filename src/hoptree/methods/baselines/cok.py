@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
@@ -14,14 +16,24 @@ from hoptree.graph.facts import Fact
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import add_conclusion, think
 from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples
+from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, adds_text, draw_examples
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.link import choose_facts
-from hoptree.methods.steps.mentions import EvidenceKinds, MentionLinker, graph_names, require_sources
-from hoptree.text.parse import read_conclusion, states_fact
-from hoptree.text.parse_method_replies import read_corrected, read_rationales
+from hoptree.methods.steps.mentions import EvidenceKinds, require_sources
+from hoptree.methods.steps.relations import Edge, edges_in
+from hoptree.text.parse import question_key, read_conclusion, states_fact
+from hoptree.text.parse_method_replies import read_corrected, read_graph_query, read_rationales
+from hoptree.text.uncertainty import agreement as overlap
 
-_RATIONALE_TOKENS = 128
+_RATIONALE_TOKENS, _DOMAIN_TOKENS, _QUERY_TOKENS = 128, 32, 256
+_FACTUAL = "factual"
+
+
+@decision("domains")
+class DomainsChosen(Decision):
+    """The domains of knowledge that a question belongs to."""
+
+    value: list[str]
+    raw: str
 
 
 @decision("mended")
@@ -45,9 +57,10 @@ class RationaleMended(Decision):
     dynamic=True,
     strategy="Chains of thought that disagree",
     query="Each rationale, after those before it were mended",
-    roles=("link", "answer"),
-    differs="knowledge is what the corpus and the graph at hand have, where the paper chooses among domains and has a "
-    "trained model write queries for them",
+    roles=("route", "query", "answer"),
+    trained=True,
+    reworded=True,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def cok(
     question: Question,
@@ -57,6 +70,8 @@ async def cok(
     voters: int = 5,
     agreement: float = 0.5,
     temperature: float = 0.7,
+    domains: str = "factual, medical, physical, biology",
+    checkpoint: bool = False,
     evidence: EvidenceKinds = "hybrid",
     k: int = 3,
     rationales: int = 6,
@@ -67,14 +82,15 @@ async def cok(
     """Mend a chain of thought by what is looked up for each of its rationales, unless several chains agree.
 
     Of `samples` chains the first `voters` with an answer vote; if a share of `agreement` agrees, theirs is the answer.
-    As in the released code, that is a share of the chains with an answer that could be read: where only one of ten has
-    one, it agrees with itself. Else the chain of most of them is mended: a rationale is looked up and corrected, and
-    what follows it is written anew from the corrected text, `rationales` of them at most; one that only calculates or
-    concludes stays as it is. The answer is concluded from what results. `evidence` is where to look: `k` passages are
-    kept, and facts of as many relations of as many entities. The paper has the model choose among domains of knowledge
-    and a trained model write SPARQL queries; here the corpus and the graph are the one domain, and the graph is asked
-    for facts of the entities in a rationale. The released code takes exactly two rationales; here each sentence, or
-    each of First, Second and so on, is one.
+    As in the released code, that is a share of the chains whose answer could be read. Else the chain of most of them is
+    mended: a rationale is looked up and corrected, and what follows it is written anew from the corrected text,
+    `rationales` of them at most; one that only calculates or concludes stays as it is. The answer is concluded from
+    what results. Before that the model chooses among `domains` (role `route`): factual is the graph and the whole
+    corpus, another one the passages with it as their metadata `domain`, or all where there are none. `evidence` is
+    where to look: `k` passages by the rationale, and facts of the graph by a query that the role `query` writes for it.
+    Its things are found by their names, and facts of the relation with most words of the one sought. With
+    `checkpoint` that role is the paper's generator of SPARQL, asked in its form but other words. Each sentence, or each
+    of First, Second and so on, is a rationale.
     """
     require_sources(ctx, evidence)
     asked = question.text
@@ -86,7 +102,8 @@ async def cok(
         return voted
     generator = Generator(ctx, asked, draw_examples(shots, draw))
     text, ahead = "", read_rationales(next((chain.raw for chain in (voted, *chains) if chain.raw), ""))
-    box = EvidenceBox()
+    box, chosen = EvidenceBox(), await _choose_domains(ctx, asked, domains)
+    look_up = partial(_look_up, ctx, domains=chosen, kinds=evidence, keep=k, trained=checkpoint)
     for number in range(rationales):
         if number:
             ahead = read_rationales((await generator.write(text, step="go_on", max_tokens=max_tokens)).text)
@@ -94,7 +111,7 @@ async def cok(
             text, ahead = f"{text} {ahead[0]}".strip(), ahead[1:]
         if not ahead or not adds_text(ahead[0], text):
             break
-        sources = await _look_up(ctx, ahead[0], evidence, keep=k)
+        sources = await look_up(ahead[0])
         text = f"{text} {await _mend(ctx, asked, ahead[0], sources)}".strip()
         box = box.over(sources)
     if text:
@@ -103,25 +120,54 @@ async def cok(
         answer = read_conclusion(text, asked)
         note_reply(ctx, "conclude", "" if answer.known else "no answer")
     else:  # nothing to mend: the question itself is looked up
-        box = await _look_up(ctx, asked, evidence, keep=k)
+        box = await look_up(asked)
         (answer,) = await think(ctx, asked, passages=box.passages, shots=shots, draw=draw, max_tokens=max_tokens)
     if not answer.known:
         return replace(voted, source="fallback")
     return replace(answer, support=supporting_ids(answer.text, box.passages))
 
 
-async def _look_up(ctx: Context, statement: str, kinds: EvidenceKinds, *, keep: int) -> EvidenceBox:
-    """Return what is found for a statement: passages, and facts of as many relations of as many entities."""
+async def _choose_domains(ctx: Context, question: str, domains: str) -> list[str]:
+    """Return the domains that the model chooses for a question; the factual one where it names none."""
+    offered = [name.strip().casefold() for name in domains.split(",") if name.strip()]
+    if len(offered) < 2:
+        return offered or [_FACTUAL]
+    prompt = prompt_for(ctx.method, "domains").fill(domains=", ".join(offered), question=question)
+    reply = (await ctx.generate("domains", prompt, role="route", max_tokens=_DOMAIN_TOKENS, part=True)).text
+    chosen = [name for name in offered if question_key(name) in question_key(reply).split()]
+    note_reply(ctx, "domains", "" if chosen else "no domain")
+    ctx.emit(DomainsChosen(value=chosen or [_FACTUAL], raw=reply))
+    return chosen or [_FACTUAL]
+
+
+async def _look_up(
+    ctx: Context, statement: str, *, domains: Sequence[str], kinds: EvidenceKinds, keep: int, trained: bool
+) -> EvidenceBox:
+    """Return what the chosen domains have for a statement: passages, and facts of the graph."""
 
     async def passages() -> tuple[Passage, ...]:
-        return () if kinds == "graph" else await ctx.search(statement, k=keep)
+        if kinds == "graph":
+            return ()
+        others = [{"domain": name} for name in domains if name != _FACTUAL]
+        found = [passage for where in others for passage in await ctx.search(statement, k=keep, where=where)]
+        more = await ctx.search(statement, k=keep) if _FACTUAL in domains or not found else ()
+        return tuple({passage.id: passage for passage in (*found, *more)}.values())
 
     async def facts() -> tuple[Fact, ...]:
-        if kinds == "text":
+        if kinds == "text" or (_FACTUAL not in domains and kinds != "graph"):
             return ()
-        entities = await MentionLinker(graph_names(ctx)).link(ctx, statement, keep=keep)
-        around = await together(ctx.facts(entity) for entity in entities)
-        return await choose_facts(ctx, statement, around, keep=keep)
+        prompt = prompt_for(ctx.method, "trained_query" if trained else "query").fill(rationale=statement)
+        reply = (await ctx.generate("query", prompt, role="query", max_tokens=_QUERY_TOKENS, part=True)).text
+        names, relations = read_graph_query(reply)
+        note_reply(ctx, "query", "" if names else "no thing")
+        entities = [entity for name in names for entity in await ctx.entities(name, limit=1)]
+        edges = edges_in(await together(ctx.facts(entity) for entity in entities))
+        best = list[Edge]()
+        for sought in relations:
+            fits = {edge: overlap(edge.relation, sought) for edge in edges}
+            best += [edge for edge in edges if fits[edge] == max(fits.values()) > 0][:keep]
+        ctx.decide("graph_query", list(names), relations=list(relations), found=[edge.line for edge in best], raw=reply)
+        return tuple(dict.fromkeys(fact for edge in best for fact in edge.facts[:keep]))
 
     return EvidenceBox(*await both(passages(), facts()))
 

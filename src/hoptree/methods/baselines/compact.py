@@ -46,6 +46,7 @@ class CompressionEnded(Decision):
     trained=True,
     reworded=True,
     bounds={"segment": (1, math.inf), "segments": (1, math.inf)},
+    shared_prompts=("read",),
 )
 async def compact(
     question: Question,
@@ -93,7 +94,8 @@ def _prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Co
 
 def _trained_prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Compression) -> Filled:
     """Ask a model that was trained for it, in the sections it knows; it is always shown titles."""
-    documents = "\n".join(show_texts(ctx, passages, titles=True))
+    texts = zip(passages, show_texts(ctx, passages, titles=True), strict=True)
+    documents = "\n".join(text.replace(f"{passage.title}: ", f"{passage.title} ", 1) for passage, text in texts)
     template = prompt_for(ctx.method, "trained_next" if before.summary else "trained")
     return template.fill(question=question, summary=before.summary, evaluation=before.evaluation, documents=documents)
 

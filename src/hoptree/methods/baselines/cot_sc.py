@@ -11,6 +11,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import majority
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
 @decision("share")
@@ -21,7 +22,13 @@ class ShareComputed(Decision):
     of: str
 
 
-@method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC", signals=("prefix",))
+@method(
+    "cot_sc",
+    title="Self-consistent chains of thought",
+    paper="CoT-SC",
+    signals=("prefix",),
+    shared_prompts=REASONING_PROMPTS,
+)
 async def cot_sc(
     question: Question,
     ctx: Context,

@@ -8,7 +8,7 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import direct_answer
 
 
-@method("direct", title="Direct QA")
+@method("direct", title="Direct QA", shared_prompts=("direct",))
 async def direct(question: Question, ctx: Context) -> Answer:
     """Ask the model the question as it is, without documents."""
     return await direct_answer(ctx, question.text)

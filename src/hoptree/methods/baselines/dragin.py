@@ -9,6 +9,7 @@ from hoptree.core.values import Answer, Passage, Question, Token
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import plain, prompt_for
 from hoptree.engine.registry import method
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, show_context, uncertainty_signal
@@ -30,6 +31,7 @@ from hoptree.text.word_classes import Tagger, open_tagger
     dynamic=True,
     strategy="Entropy and attention of words",
     query="The words that those in doubt attend to",
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def dragin(
     question: Question,

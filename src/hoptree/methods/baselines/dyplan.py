@@ -13,6 +13,7 @@ from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
 from hoptree.text.parse_method_replies import FINAL, read_final, split_final
@@ -39,13 +40,14 @@ class AnswerVerified(YesNoJudged):
     roles=("answer", "route"),
     trained=True,
     reworded=True,
+    shared_prompts=("direct", "follow_up", "read", *REASONING_PROMPTS),
 )
 async def dyplan(
     question: Question,
     ctx: Context,
     *,
     checkpoint: bool = False,
-    verify: bool = False,
+    verify: bool = True,
     k: int = 3,
     shots: int = 6,
     draw: int = 0,
@@ -53,12 +55,11 @@ async def dyplan(
 ) -> Answer:
     """Choose to answer directly, by a plan (Self-Ask without search), by reasoning, or by reasoning over documents.
 
-    With `verify` (DyPlan-verify) the model then says whether the answer is right, and if it does not say Yes, another
-    strategy is chosen and its answer taken. A name that is none of the strategies counts as the dearest of those left.
-    With `checkpoint` all of this is one conversation, as the paper trains a model for it, with its names (Direct, Plan,
-    CoT, RAG) and `Final answer: "…"`; no weights of it were found, and the instructions are in other words than
-    theirs. Their second round shows no documents; here it does. Where the second strategy finds no answer, the first
-    one's stays.
+    The model then says whether the answer is right, and if it does not say Yes, another strategy is chosen and its
+    answer taken: DyPlan-verify, which other papers compare with; `verify=off` is DyPlan. A name that is none of the
+    strategies counts as the dearest of those left. With `checkpoint` all of this is one conversation, as the paper
+    trains a model for it, with its names (Direct, Plan, CoT, RAG) and `Final answer: "…"`; no weights of it were found,
+    and the instructions are in other words. Where the second strategy finds no answer, the first one's stays.
     """
     ctx.require_corpus()
     form = _Conversation if checkpoint else _Prompts

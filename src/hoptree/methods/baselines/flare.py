@@ -11,6 +11,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, note_fidelity, show_context
@@ -49,6 +50,7 @@ class TokensJudged(Decision):
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
     bounds={"theta": (0, 1), "beta": (0, 1)},
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def flare(
     question: Question,

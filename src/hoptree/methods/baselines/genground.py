@@ -51,6 +51,7 @@ class AnswerRevised(Decision):
     strategy="Every sub-question",
     query="Sub-questions deduced one after another",
     roles=("decompose", "answer"),
+    shared_prompts=("direct", "read"),
 )
 async def genground(
     question: Question,
@@ -71,9 +72,7 @@ async def genground(
     """
     ctx.require_corpus()
     if batch < 2:
-        raise ConfigError(
-            "Of a batch of one passage nothing is ever left out, so reading would not end.", "Set batch to 2 or more."
-        )
+        raise ConfigError("Of a batch of one passage nothing is left out: no end.", "Set batch to 2 or more.")
     turns = FollowUps(ctx, question.text)
     answer = Answer("", status="unknown")
     for _ in range(max_turns):

@@ -1,4 +1,4 @@
-"""HippoRAG 2: facts that the model recognises lead to passages, through a graph of all facts."""
+"""HippoRAG: facts that the model recognises, or names, lead to passages through a graph of all facts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply
 from hoptree.methods.steps.continuation import note_fidelity
+from hoptree.methods.steps.mentions import extract_mentions
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers
 
@@ -25,7 +26,7 @@ _NEXT_QUESTION = re.compile(r"\n\W{0,4}(?:question|facts)\s{0,4}:", re.IGNORECAS
 
 @decision("searched_by")
 class SearchedBy(Decision):
-    """Whether a search started from facts or from passages; `kept` of the `near` facts were recognised."""
+    """Whether a search started from facts, names or passages; `kept` of the `near` facts were recognised."""
 
     value: str
     query: str
@@ -49,10 +50,19 @@ class FactsRecognised(Decision):
     needs=("corpus",),
     signals=SIGNALS,
     query="Facts nearest to the question",
-    roles=("answer", "recognise"),
+    roles=("answer", "recognise", "link"),
+    bounds={"version": (1, 2)},
+    shared_prompts=("mentions", "read", "recognise"),
 )
 async def hipporag(
-    question: Question, ctx: Context, *, k: int = 5, facts: int = 5, recognise: bool = True, titles: bool = False
+    question: Question,
+    ctx: Context,
+    *,
+    version: int = 2,
+    k: int = 5,
+    facts: int = 5,
+    recognise: bool = True,
+    titles: bool = False,
 ) -> Answer:
     """Find facts near the question, keep those that help, walk from them over the graph of facts, and read.
 
@@ -60,13 +70,15 @@ async def hipporag(
     hippo`, which is the default here. The retriever has the rest of the method: personalised PageRank from the phrases
     of the facts, and the passages it leads to. Any other corpus is searched as it is, with a warning: then this is
     `oner`. The model keeps what helps of the `facts` nearest ones, all of them with `recognise=off` or if its reply
-    cannot be read. Where it keeps none, passages are ranked by their own text. `k` are read. Unlike the released code,
-    a fact's nearness is measured by that of the nearest one, not by the span from there to the farthest of all; two
-    phrases are tied once for each passage that relates them, not twice; and phrases with different numbers in them are
-    no synonyms.
+    cannot be read. Where it keeps none, passages are ranked by their own text. `k` are read. With `version=1`
+    (HippoRAG) the model lists the names in the question (role `link`), each is linked to the nearest phrase, and the
+    walk goes from these over phrases alone; passages count by how much they state of what it visits. In `version=2`,
+    unlike the released code, a fact's nearness is measured by that of the nearest one, not by the span from there to
+    the farthest of all; two phrases are tied once for each passage that relates them, not twice; and phrases with
+    different numbers in them are no synonyms.
     """
     require_facts(ctx)
-    passages = await recall(ctx, question.text, k=k, facts=facts, recognised=recognise)
+    passages = await recall(ctx, question.text, k=k, facts=facts, recognised=recognise, version=version)
     return await answer_from(ctx, question.text, passages, titles=titles)
 
 
@@ -83,11 +95,17 @@ def require_facts(ctx: Context) -> None:
         )
 
 
-async def recall(ctx: Context, query: str, *, k: int, facts: int, recognised: bool) -> tuple[Passage, ...]:
-    """Return the k passages that the facts nearest to a query lead to, only those that the model keeps.
+async def recall(
+    ctx: Context, query: str, *, k: int, facts: int, recognised: bool, version: int
+) -> tuple[Passage, ...]:
+    """Return the k passages that the names in a query, or the facts nearest to it that the model keeps, lead to.
 
     A corpus without facts, or a query for which none is kept, is searched by the texts of passages.
     """
+    if version == 1 and "names" in ctx.corpus_tells:
+        names = await extract_mentions(ctx, query)
+        ctx.emit(SearchedBy(value="names" if names else "passages", query=query, near=len(names), kept=len(names)))
+        return await ctx.search(query, k=k, names=names)
     if "facts" not in ctx.corpus_tells:
         ctx.emit(SearchedBy(value="passages", query=query, near=0, kept=0))
         return await ctx.search(query, k=k)

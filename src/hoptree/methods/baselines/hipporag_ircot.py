@@ -13,6 +13,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.retrieval.rerank import normalise_scores
 
 
@@ -32,12 +33,15 @@ class PassagesRead(Decision):
     iterative=True,
     strategy="After every thought",
     query="Facts nearest to the last thought",
-    roles=("answer", "recognise"),
+    roles=("answer", "recognise", "link"),
+    bounds={"version": (1, 2)},
+    shared_prompts=("mentions", "recognise", *REASONING_PROMPTS),
 )
 async def hipporag_ircot(
     question: Question,
     ctx: Context,
     *,
+    version: int = 2,
     k: int = 5,
     facts: int = 5,
     recognise: bool = True,
@@ -51,13 +55,14 @@ async def hipporag_ircot(
 
     Every search gives `found` passages with scores from 0 to 1; a passage has the best of its scores. The `k` best are
     in view of the next thought and are read in the end. The reasoning ends with an answer, with nothing new, or after
-    `max_steps` thoughts (2 to 4 in the released settings). `facts`, `recognise` and the corpus are those of `hipporag`.
+    `max_steps` thoughts (2 to 4 in the released settings). `version`, `facts`, `recognise` and the corpus are those of
+    `hipporag`: TreeQA compares with version 1.
     `shots` worked examples with documents fit any data set, where the released code has templates for some; another
     `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` keeps what came first instead.
     """
     require_facts(ctx)
     best = BestFound(k)
-    search = partial(recall, ctx, k=max(found, k), facts=facts, recognised=recognise)
+    search = partial(recall, ctx, k=max(found, k), facts=facts, recognised=recognise, version=version)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "titles": titles}
     reasoning = await reason_and_search(ctx, question.text, best, search, max_sentences=max_steps, **shown)
     ctx.emit(PassagesRead(value=best.read))

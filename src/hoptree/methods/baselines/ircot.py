@@ -12,6 +12,7 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten
 from hoptree.engine.registry import method
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import cut_at_answer, think
 from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples_with_documents, show_context
@@ -33,6 +34,7 @@ Search = Callable[[str], Awaitable[Iterable[Passage]]]
     iterative=True,
     strategy="After every sentence",
     query="The last sentence of the reasoning",
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def ircot(
     question: Question,

@@ -9,6 +9,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import answer_key
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
 @decision("round")
@@ -38,6 +39,7 @@ class EndedEarly(Decision):
     strategy="A fixed number of rounds",
     query="The question and the whole text of the round before",
     beyond={"early_stop": "an answer that comes again saves the rounds that are left"},
+    shared_prompts=REASONING_PROMPTS,
 )
 async def iter_retgen(
     question: Question,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant
 from hoptree.methods.steps.answer import combine_answers, direct_answer
 from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -18,18 +21,24 @@ from hoptree.text.question_tree import Node
     title="Least-to-most prompting",
     paper="Least-to-most",
     signals=("prefix",),
+    beyond={"max_sub_questions": "small models list more than it takes, and each is a call"},
+    bounds={"max_sub_questions": (1, math.inf)},
     roles=("decompose", "answer"),
+    shared_prompts=("direct", *REASONING_PROMPTS),
 )
-async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:
+async def least_to_most(
+    question: Question, ctx: Context, *, max_sub_questions: int | None = None, shots: int = 6, draw: int = 0
+) -> Answer:
     """List simpler questions, answer them from memory in turn, and the question itself last.
 
-    The first four of those listed are asked, each with all questions before it and their answers in view. A question
-    that is not split is answered step by step, with `shots` worked examples; another `draw` than 0 shows others.
+    All that are listed are asked, unless `max_sub_questions` caps them, each with all questions before it and their
+    answers in view. A question that is not split is answered step by step, with `shots` worked examples; another `draw`
+    than 0 shows others.
     """
     root = plant(ctx, question.text)
     ctx.begin_node(root, question.text)
     listed = await split_question(ctx, question.text, node=root)
-    parts = grow(ctx, root, drop_asked(ctx, listed, {question_key(question.text)}, most=MAX_SUB_QUESTIONS, node=root))
+    parts = grow(ctx, root, drop_asked(ctx, listed, {question_key(question.text)}, most=max_sub_questions, node=root))
     if not parts:
         (answer,) = await think(ctx, question.text, shots=shots, draw=draw)
         ctx.end_node(root, answer, why="no simpler question; answered step by step")

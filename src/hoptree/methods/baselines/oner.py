@@ -16,6 +16,7 @@ from hoptree.methods.steps.choose import surest as surest_of
     needs=("corpus",),
     query="The question itself",
     beyond={"surest": "several readings, of which the surest counts, are more than one"},
+    shared_prompts=("read", "read_asked_first"),
 )
 async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = False, surest: bool = False) -> Answer:
     """Retrieve once with the question itself, then read.

@@ -1,18 +1,28 @@
-"""REPLUG: every document is read alone, and counts by its retrieval score."""
+"""REPLUG: every document is read alone, and their next-token distributions are mixed by retrieval score."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, decision
+from hoptree.engine.events import OMIT, Decision, decision
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import answer_each
+from hoptree.engine.schedule import together
+from hoptree.methods.steps.answer import answer_each, note_answer, supporting_ids
 from hoptree.methods.steps.choose import answer_key
+from hoptree.methods.steps.continuation import note_fidelity
+from hoptree.models.model import MAX_TOP_LOGPROBS
 from hoptree.retrieval.rerank import normalise_scores
+from hoptree.text.parse_dialogue import read_answer
+from hoptree.text.uncertainty import distributions, divergence, mix_distributions, softmax
+
+_ANSWER_TOKENS, _WIDE_TOP, _LSR_TEMPERATURE = 64, 200, 0.1
 
 
 @decision("heaviest")
@@ -24,44 +34,98 @@ class HeaviestChosen(Decision):
     weights: list[float]
 
 
+@decision("mixed")
+class TokensMixed(Decision):
+    """What was written, the weights of all documents, and how likely each alone makes it.
+
+    `lsr` is the divergence that LSR trains a retriever to lessen: of its shares from those `preferred` by the model.
+    """
+
+    value: str
+    weights: list[float]
+    likelihoods: list[float]
+    lsr: float | None = field(default=None, metadata=OMIT)
+    preferred: list[float] = field(default_factory=list, metadata=OMIT)
+
+
 @method(
     "replug",
     title="Answers of documents read alone",
     paper="REPLUG",
     needs=("corpus", "logprobs"),
+    signals=("entropy", "prefix"),
     query="The question itself",
-    differs="documents weigh by the scores of whatever search there is, where the paper has cosines, and their "
-    "probabilities are not mixed token by token",
+    beyond={"mixture=answers": "it takes one call a document, as the released script does for endpoints"},
+    shared_prompts=("read",),
 )
 async def replug(
-    question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False
+    question: Question,
+    ctx: Context,
+    *,
+    mixture: Literal["tokens", "answers"] = "tokens",
+    k: int = 10,
+    temperature: float = 1.0,
+    lsr: bool = False,
+    titles: bool = False,
 ) -> Answer:
-    """Read each of the k documents alone, and give the answer with the most weight.
+    """Read each of the k documents alone, and write token by token what all of them together make likeliest.
 
-    A document weighs the softmax of its retrieval score. Its answer counts that times the geometric mean of its tokens'
-    probabilities, and answers that say the same are added up; the released script, for models behind an endpoint, adds
-    up only what is spelled the same. The paper's other form, which mixes the documents' probabilities token by token,
-    is not done, nor is the retriever trained. A document in which the model finds no answer does not vote. Scores that
-    lie more than 1 apart, as cosines never do in practice, are scaled to between 0 and 1: with those of BM25 as they
-    are, the first document would decide alone. All are divided by `temperature`.
+    A document weighs the softmax of its retrieval score by `temperature`. Scores that lie more than 1 apart, as cosines
+    never do in practice, are scaled to between 0 and 1, and the answer is `approx`. So it is where a model does not
+    give its whole distribution (`entropy`): its 20 likeliest tokens count, and where it cannot continue a text, a
+    document counts as long as its own reply is what was written. With `mixture=answers` each document's answer counts
+    its weight times the geometric mean of its tokens' probabilities, and answers that say the same are added up. `lsr`
+    records what LSR trains a retriever by: how its shares of the documents diverge from how likely each makes the
+    answer, both at temperature 0.1. The paper has that of right answers; the training itself is not here.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
     if temperature <= 0:
         raise ConfigError(f"Scores cannot be divided by {temperature}.", "Set temperature above 0.")
     passages = await ctx.search(question.text, k=k)
-    answers = await answer_each(ctx, question.text, passages, titles=titles)
-    return _heaviest(ctx, answers, _weights(passages, temperature))
-
-
-def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
-    """Return the softmax of the retrieval scores, which sums to 1."""
     scores = [passage.score for passage in passages]
-    best = max(scores, default=0.0)
-    if best - min(scores, default=0.0) > 1:
-        scores, best = normalise_scores(scores), 1.0
-    weights = [math.exp((score - best) / temperature) for score in scores]
-    return [weight / sum(weights) for weight in weights]
+    if max(scores, default=0.0) - min(scores, default=0.0) > 1:
+        scores = normalise_scores(scores)
+        note_fidelity(ctx, ["cosines"])
+    weights = softmax(scores, temperature)
+    mixed = await _mix(ctx, question.text, passages, weights, titles) if passages and mixture == "tokens" else None
+    if mixed is None:
+        return _heaviest(ctx, await answer_each(ctx, question.text, passages, titles=titles), weights)
+    text, likelihoods = mixed
+    preferred = softmax(likelihoods, _LSR_TEMPERATURE)
+    differs = divergence(softmax(scores, _LSR_TEMPERATURE), preferred) if lsr else None
+    shown = [[round(value, 6) for value in values] for values in (weights, likelihoods, preferred if lsr else ())]
+    ctx.emit(TokensMixed(value=text, weights=shown[0], likelihoods=shown[1], lsr=differs, preferred=shown[2]))
+    answer = read_answer(text)
+    note_answer(ctx, "read", text.strip(), answer.text)
+    return replace(answer, source="external", support=supporting_ids(answer.text, passages))
+
+
+async def _mix(
+    ctx: Context, question: str, passages: Sequence[Passage], weights: Sequence[float], titles: bool
+) -> tuple[str, list[float]] | None:
+    """Return the text that is likeliest by all documents, and how likely it is by each; None without probabilities.
+
+    Each is asked for its whole reply, and again from the place where one of them would go on otherwise.
+    """
+    shown = [show_passages(ctx, [passage], titles=titles) for passage in passages]
+    prompts = [prompt_for(ctx.method, "read").fill(documents=documents, question=question) for documents in shown]
+    gives = ctx.model_for("answer").capabilities
+    top, continues = _WIDE_TOP if "entropy" in gives else MAX_TOP_LOGPROBS, "prefix" in gives
+    text, logs, left = "", [0.0] * len(prompts), _ANSWER_TOKENS
+    while left > 0:
+        asked: dict[str, Any] = {"prefix": text, "max_tokens": left, "top_logprobs": top, "signals": frozenset({"end"})}
+        replies = await together(ctx.generate("read", prompt, part=True, **asked) for prompt in prompts)
+        choices = [reply.choices[0] for reply in replies]
+        if any(choice.text and not choice.tokens for choice in choices):
+            return None
+        paths = [distributions(choice.tokens, ended=choice.finish == "stop") for choice in choices]
+        mixed = mix_distributions(paths, weights, continues=continues)
+        logs = [log + more for log, more in zip(logs, mixed.logs, strict=True)]
+        text, left = text + "".join(mixed.tokens), left - len(mixed.tokens)
+        if mixed.ended or not continues or not mixed.tokens:
+            break
+    return text, [math.exp(log) for log in logs]
 
 
 def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float]) -> Answer:

@@ -13,6 +13,7 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.engine.sentence_view import number
+from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
 from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, join_conclusion
 from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples, note_fidelity, show_context
@@ -49,6 +50,7 @@ class AnswersCompared(Decision):
     strategy="Spread of the model's states over samples",
     query="The sure words of the step in doubt",
     bounds={"samples": (2, math.inf), "max_docs": (1, math.inf)},  # one sample has nothing to be apart from
+    shared_prompts=continuation.REASONING_PROMPTS,
 )
 async def seakr(
     question: Question,
@@ -71,8 +73,7 @@ async def seakr(
     searched for by its content words that question or last step have, or that are sure but for `doubt`. It is written
     again with each of the `k` passages that are new, and the one that leaves the least U stays in view. The answer is
     the surer of those from the steps and from the passages. A model that does not give its states has its samples
-    turned into vectors by `encoder`. `theta` wants tuning for each model, encoder and number of samples; a warning says
-    if U is above it even if all samples agree, as SmolLM2's is above the authors' -6.
+    turned into vectors by `encoder`. `theta` wants tuning for each model; a warning says if U is always above it.
     """
     ctx.require_corpus()
     ctx.require("logprobs")

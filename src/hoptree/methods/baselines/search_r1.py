@@ -68,9 +68,8 @@ async def search_r1(
     text that goes on by itself after a search, with information nobody gave, is cut there. Without `checkpoint`, any
     model is shown two examples and asked in the same loop, in turns of a chat that end with the question, and made to
     answer in the last one; a search that it repeats is not made again. That is ReAct more than Search-R1. With
-    `checkpoint`, all is one text, in which the model thinks in its tags and sees titles; it is asked in other words
-    than its training's, and may end without an answer. Always greedy, as the paper evaluates; the released
-    demonstration samples.
+    `checkpoint`, all is one text in the form of its training, tags, titles and line breaks, but asked for in other
+    words than there; it may end without an answer. Always greedy, as the paper evaluates.
     """
     ctx.require_corpus()
     rollout = _Rollout(ctx, question.text, trained=checkpoint, max_tokens=max_tokens)
@@ -84,7 +83,7 @@ async def search_r1(
         if last or action.kind == "answer":
             rollout.keep(action.within(reply), "")
             break
-        result = f"{'My' if checkpoint else 'The'} {_INVALID}"
+        result, apart = (f"My {_INVALID}", "\n") if checkpoint else (f"The {_INVALID}", "\n\n")
         if action.kind == "search" and not checkpoint and question_key(action.text) in searched:
             ctx.emit(SearchRepeated(value=action.text, turn=turn))
             result = _REPEATED
@@ -92,10 +91,10 @@ async def search_r1(
             searched.add(question_key(action.text))
             passages = await ctx.search(action.text, k=k)
             read |= {passage.id: passage for passage in passages}
-            result = _show_information(ctx, passages, titles=titles or checkpoint, tokens=information)
+            apart, result = "\n\n", _show_information(ctx, passages, titles=titles or checkpoint, tokens=information)
         if not checkpoint:
             result += (f"\n\n{_NO_MORE}" if turn + 1 == turns else "") + f"\n\nQuestion: {question.text}"
-        rollout.keep(action.within(reply), result)
+        rollout.keep(action.within(reply), result, apart)
     ctx.emit(ChainWritten(text=rollout.text))
     answer = read_answer(action.text if action.kind == "answer" else "")
     support = supporting_ids(answer.text, list(read.values())) if answer.known else ()
@@ -110,15 +109,16 @@ class _Rollout:
         self._prompt = prompt_for(ctx.method, "trained" if trained else "rollout").fill(question=question)
         self._prefix = "prefix" in ctx.model_for("answer").capabilities
         self._one_text, self._turns = trained and self._prefix, list[Message]()
+        self._written = ""
 
     @property
     def text(self) -> str:
-        return "\n\n".join(turn.content for turn in self._turns if turn.content)
+        return self._written.strip()
 
     async def write(self, lead: str) -> str:
         """Return what the model writes next, which becomes part of the text with `keep`; it begins with `lead`."""
         lead = lead if self._prefix else ""
-        prefix = f"{self.text}\n\n{lead}" if self._one_text and self.text else lead
+        prefix = f"{self._written}{lead}" if self._one_text else lead
         turns = () if self._one_text else self._turns
         prompt = Filled((*self._prompt.messages, *turns), self._prompt.template)
         raw = await self._ctx.generate("act", prompt, max_tokens=self._max_tokens, prefix=prefix, stop=_STOP, part=True)
@@ -126,10 +126,11 @@ class _Rollout:
         thoughts = f"<think>{choice.reasoning}</think>\n" if self._thoughts and choice.reasoning else ""
         return lead + thoughts + choice.text.strip()
 
-    def keep(self, reply: str, result: str) -> None:
-        """Add a reply and what the model is told about it."""
+    def keep(self, reply: str, result: str, apart: str = "") -> None:
+        """Add a reply and what the model is told about it, `apart` from each other as in its training."""
         reply = plain(reply).strip() or ("" if self._one_text else "…")  # chat templates take no empty turns
         self._turns += [Message("assistant", reply), Message("user", plain(result).strip())]
+        self._written += f"{reply}{apart}{plain(result).strip()}{apart}"
 
 
 def _show_information(ctx: Context, passages: tuple[Passage, ...], *, titles: bool, tokens: int) -> str:

@@ -42,6 +42,7 @@ LABELS = re.compile(
     iterative=True,
     strategy="Every follow-up question",
     query="Follow-up questions",
+    shared_prompts=("direct", "follow_up", "read"),
 )
 async def self_ask(
     question: Question,

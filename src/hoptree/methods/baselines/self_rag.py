@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hoptree.core.values import Answer, Passage, Question
@@ -13,13 +14,15 @@ from hoptree.engine.prompts import prompt_for, show_passages, show_texts
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_each, direct_answer, note_reply
-from hoptree.methods.steps.continuation import note_fidelity
+from hoptree.methods.steps.continuation import adds_text, note_fidelity
 from hoptree.methods.steps.route import ask_shares
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text import parse_labels
+from hoptree.text.parse_dialogue import read_answer
 from hoptree.text.parse_labels import Critique
 
 _LABELS = {"relevant": ("yes", "no"), "supported": ("full", "part", "no"), "useful": ("1", "2", "3", "4", "5")}
+_NOTHING, _UNJUDGED = Answer(""), Critique()
 
 
 @decision("retrieve")
@@ -50,7 +53,9 @@ class AnswersCriticised(Decision):
     strategy="The model's judgement of the question",
     query="The question itself",
     roles=("answer", "judge"),
+    bounds={"segments": (1, math.inf), "beam": (1, math.inf)},
     trained=True,
+    shared_prompts=("direct", "read"),
 )
 async def self_rag(
     question: Question,
@@ -61,21 +66,23 @@ async def self_rag(
     w_rel: float = 1.0,
     w_sup: float = 1.0,
     w_use: float = 0.5,
+    segments: int = 1,
+    beam: int = 2,
     max_tokens: int = 100,
     titles: bool = False,
     checkpoint: bool = False,
 ) -> Answer:
     """Look up if that is needed, answer from each document alone, and give the answer that is judged best.
 
-    Documents are read if the probability that they are needed exceeds `threshold`, or where the model does not say. An
-    answer scores the geometric mean of its tokens' probabilities, and by `w_rel`, `w_sup` and `w_use` how relevant its
-    document is, how far that supports it, and how useful it is. Without `checkpoint`, the judgements are asked for one
-    by one (role `judge`), and their probabilities are those of the words; where a model gives none, the word counts.
-    With it, one model writes answers of up to `max_tokens` with reflection tokens. Probabilities are probabilities: the
-    released script puts their logarithms into the ratio of the first. One segment is written, as for short answers.
+    Documents are read if the probability that they are needed exceeds `threshold`, or where the model does not say. A
+    segment scores the geometric mean of its tokens' probabilities, and by `w_rel`, `w_sup` and `w_use` how relevant its
+    document is, how far that supports it, and how useful it is. Without `checkpoint`, the answer is one segment and the
+    judgements are asked for one by one (role `judge`); where a model gives no probabilities of the words, they count.
+    With it, one model writes up to `max_tokens` with reflection tokens. Short answers have one segment, as in the
+    paper; with more `segments` (7 there, for long ones) it goes on where it wants further documents, which are searched
+    for with the last segment, and the `beam` texts with the best mean score are kept.
 
-    Such a model was trained on one text of an instruction and a response, which no chat template may go around: serve
-    it at an endpoint with one that writes the message as it is, such as
+    Such a model was trained on one text, which no chat template may go around: serve it at an endpoint as
     vllm serve selfrag/selfrag_llama2_7b --chat-template "{{ bos_token + messages[0]['content'] }}".
     """
     ctx.require_corpus()
@@ -83,18 +90,39 @@ async def self_rag(
     needed = await model.needs_documents()
     retrieve = needed is None or needed > threshold
     ctx.emit(RetrievalJudged(value=retrieve, probability=needed, threshold=threshold))
-    passages = await ctx.search(question.text, k=k) if retrieve else ()
-    if not passages:
-        return await model.answer()
-    judged = await model.answer_each(passages)
-    scored = [(critique.score(w_rel, w_sup, w_use), answer, critique) for answer, critique in judged if answer.known]
-    if not scored:
-        return Answer("", judged[0][0].raw if judged else "", "unknown", "external")
-    _, best, _ = max(scored, key=lambda row: row[0])  # of equals that from the passage found first
-    rows = [[*answer.support, answer.text, score, asdict(critique)] for score, answer, critique in scored]
-    scores = {answer.text: round(score, 4) for score, answer, _ in sorted(scored, key=lambda row: row[0])}
-    ctx.emit(AnswersCriticised(value=best.text, scores=dict(reversed(scores.items())), judged=rows))
-    return best
+    beams = [_Text()]
+    for _ in range(segments if retrieve else 0):
+        grown = list[_Text]()
+        for text in (text for text in beams if text.more):
+            grown += await model.extend(text, await ctx.search(f"{question.text} {text.segment}".strip(), k=k))
+        beams = beams if beams[0].scores or not grown else grown[:1]  # what was read, where none has an answer
+        known = [text for text in grown if text.answer.known]
+        if not known:
+            break
+        known = [replace(text, scores=(*text.scores, text.critique.score(w_rel, w_sup, w_use))) for text in known]
+        ended = [text for text in beams if text.scores and not text.more]
+        beams = sorted([*ended, *known], key=lambda text: -text.score)[:beam]  # of equals, the passage found first
+        rows = [[text.answer.support[-1], text.segment, text.scores[-1], asdict(text.critique)] for text in known]
+        scores = {text.answer.text: round(text.score, 4) for text in sorted(known, key=lambda text: text.score)}
+        ctx.emit(AnswersCriticised(value=beams[0].answer.text, scores=dict(reversed(scores.items())), judged=rows))
+    return beams[0].answer if beams[0].answer is not _NOTHING else await model.answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What was written so far, `raw` as the model continues it, with the last segment and the scores of all."""
+
+    raw: str = ""
+    said: str = ""
+    segment: str = ""
+    answer: Answer = _NOTHING
+    critique: Critique = _UNJUDGED
+    scores: tuple[float, ...] = ()
+    more: bool = True
+
+    @property
+    def score(self) -> float:
+        return sum(self.scores) / len(self.scores)
 
 
 class _Prompted:
@@ -111,18 +139,20 @@ class _Prompted:
     async def answer(self) -> Answer:
         return await direct_answer(self._ctx, self._question)
 
-    async def answer_each(self, passages: Sequence[Passage]) -> list[tuple[Answer, Critique]]:
-        """Return the answer from each passage that has one, and the judgement of both."""
+    async def extend(self, text: _Text, passages: Sequence[Passage]) -> list[_Text]:
+        """Return what is written from each passage, with the judgement of both."""
         logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
         answers = await answer_each(self._ctx, self._question, passages, titles=self._titles, logprobs=logprobs)
-        pairs = [(answer, passage) for answer, passage in zip(answers, passages, strict=True) if answer.known]
-        return await together(self._criticise(answer, passage) for answer, passage in pairs)
+        return await together(map(self._criticise, answers, passages))
 
-    async def _criticise(self, answer: Answer, passage: Passage) -> tuple[Answer, Critique]:
-        """Ask for three judgements at once; what cannot be read counts 0."""
+    async def _criticise(self, answer: Answer, passage: Passage) -> _Text:
+        """Ask for three judgements at once; what cannot be read counts 0, and what has no answer is not judged."""
+        if not answer.known:
+            return _Text(answer=answer, more=False)
         values = {"documents": show_passages(self._ctx, [passage], titles=self._titles), "answer": answer.text}
         shares = await together(self._ask(step, labels, **values) for step, labels in _LABELS.items())
-        return answer, Critique.weighed(shares, list(_LABELS.values()), answer.confidence or 0.0)
+        critique = Critique.weighed(shares, list(_LABELS.values()), answer.confidence or 0.0)
+        return _Text("", answer.text, answer.text, answer, critique, more=False)
 
     async def _ask(self, step: str, labels: Sequence[str], **values: str) -> dict[str, float]:
         prompt = prompt_for(self._ctx.method, step).fill(shots=(), question=self._question, **values)
@@ -152,19 +182,26 @@ class _Trained(_Prompted):
         choice = await self._write("direct", parse_labels.NO_RETRIEVE)
         return parse_labels.read_reflected(choice.text, choice.tokens)
 
-    async def answer_each(self, passages: Sequence[Passage]) -> list[tuple[Answer, Critique]]:
-        return await together(map(self._answer_from, passages))
+    async def extend(self, text: _Text, passages: Sequence[Passage]) -> list[_Text]:
+        return await together(self._go_on(text, passage) for passage in passages)
 
-    async def _answer_from(self, passage: Passage) -> tuple[Answer, Critique]:
-        (text,) = show_texts(self._ctx, [passage], titles=True)
-        choice = await self._write("read", parse_labels.as_paragraph(passage.title, text))
+    async def _go_on(self, text: _Text, passage: Passage) -> _Text:
+        """Write a segment with a passage: up to where the model wants another one."""
+        (shown,) = show_texts(self._ctx, [passage], titles=True)
+        given = f"{text.raw}{parse_labels.as_paragraph(passage.title, shown)}"
+        choice = await self._write("read", given)
         critique, lacking = parse_labels.read_critique(choice.text, choice.tokens)
         # Support is not judged of what is irrelevant, nor utility of a text that was cut.
         note_reply(self._ctx, "read", "no relevance" if "relevance" in lacking else "")
-        answer = parse_labels.read_reflected(choice.text, choice.tokens)
-        answer = replace(answer, source="external", support=(passage.id,), confidence=critique.likely)
+        raw = parse_labels.before_paragraph(choice.text, choice.tokens)
+        head, more, _ = raw.partition(parse_labels.RETRIEVE)
+        segment = parse_labels.strip_tokens(head)
+        new = adds_text(segment, text.said)
+        said, support = f"{text.said} {segment if new else ''}".strip(), (*text.answer.support, passage.id)
+        answer = replace(read_answer(said), raw=choice.text, source="external", support=support)
+        answer = replace(answer, confidence=critique.likely)
         self._ctx.propose(answer, order=1)
-        return answer, critique
+        return _Text(f"{given}{head}", said, segment, answer, critique, text.scores, bool(more and new))
 
     async def _write(self, step: str, written: str) -> Choice:
         self._ctx.require("logprobs")

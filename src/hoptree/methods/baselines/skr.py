@@ -15,6 +15,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.labelled_questions import Labels, read_labels
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no
 from hoptree.retrieval.encoder import Encoder
@@ -57,6 +58,7 @@ def _digests(options: Mapping[str, Any]) -> dict[str, str]:
     trained=True,
     trained_by=("how", "knn"),
     uses=_digests,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def skr(
     question: Question,

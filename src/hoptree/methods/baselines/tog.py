@@ -9,6 +9,7 @@ from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     Hop,
@@ -36,6 +37,7 @@ from hoptree.methods.steps.graph_exploration import (
     roles=("link", "verify", "answer"),
     differs="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where the "
     "paper's runs have Freebase or Wikidata and take the entities from the data set",
+    shared_prompts=("entities", "mentions", "score_relations", *REASONING_PROMPTS),
 )
 async def tog(
     question: Question,

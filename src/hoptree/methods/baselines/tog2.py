@@ -15,6 +15,7 @@ from hoptree.graph.facts import Entity
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import agreement_gate
+from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import (
     ExplorationEnded,
@@ -51,8 +52,8 @@ _DECAY = 0.8
     query="The question and the last clue, on the pages of entities in a graph",
     beyond={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
     roles=("link", "verify", "answer"),
-    differs="the graph and the pages are those at hand, and entities are linked to it, where the paper's runs have "
-    "Wikidata and Wikipedia; pages and sentences are ranked by the search that there is",
+    differs="graph, pages and linker are those at hand, and rank by their search; the paper has Wikidata and Wikipedia",
+    shared_prompts=("entities", "mentions", "read", "score_relations", *REASONING_PROMPTS),
 )
 async def tog2(
     question: Question,
@@ -75,18 +76,17 @@ async def tog2(
     for all entities of a level, and the `width` entities kept whose pages say most for the question and the clue that
     the model gave last; it judges facts and the best `sentences` of the pages read. At a dead end, or at the `depth`,
     `fall_back` reads what was collected, and takes the answer of most chains where that holds none; or it asks the
-    model alone, as the released code does, which throws that away and never renews its clue. Pages are scored by the
-    search of the corpus, the paper's dense model where that is one, and sentences by BM25.
+    model alone, as the released code does. Pages are scored by the search of the corpus, and sentences by BM25.
     """
     ctx.require_graph()
     ctx.require_corpus()
-    asked, root, nothing = question.text, begin_exploration(ctx, question.text), EvidenceBox()
+    asked, root = question.text, begin_exploration(ctx, question.text)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
     chains = await think(ctx, asked, samples=samples, temperature=temperature, **shown)
     voted, agreed = agreement_gate(ctx, chains, least=agreement)
     if agreed:
         ctx.emit(ExplorationEnded(value="agreement", level=0))
-        return end_exploration(ctx, root, voted, nothing)
+        return end_exploration(ctx, root, voted, EvidenceBox())
     entities = await find_topics(ctx, asked, keep=_TOPICS)
     pages = await _find_pages(ctx, asked, entities)
     box = EvidenceBox(tuple(passage for page in pages.values() for passage in page))
@@ -120,11 +120,11 @@ async def tog2(
     answer = verdict.as_answer if verdict.enough else Answer("", status="unknown")
     if not answer.known and fall_back == "model":
         (answer,) = await think(ctx, asked, **shown)
-        return end_exploration(ctx, root, answer, nothing)
+        return end_exploration(ctx, root, answer, EvidenceBox())
     if not answer.known and seen:
         answer = await synthesise(ctx, asked, seen.shown(ctx))
     if not answer.known:
-        return end_exploration(ctx, root, replace(voted, source="fallback"), nothing)
+        return end_exploration(ctx, root, replace(voted, source="fallback"), EvidenceBox())
     return end_exploration(ctx, root, answer, seen)
 
 

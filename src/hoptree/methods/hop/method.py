@@ -136,6 +136,7 @@ class _HopExplanation(Explanation):
     uses=run_inputs,
     figures=effort_figures,
     bounds={"abstain": (0.0, 1.0)},
+    shared_prompts=("bank.jsonl", "bear_out", "confident", "decompose", "read", "read_or_not_found"),
 )
 async def hop(
     question: Question,

@@ -13,7 +13,7 @@ from hoptree.methods.mind.entities import EntityFilter, Filter, FilterSetting
 from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps.chain_of_thought import conclude
-from hoptree.methods.steps.continuation import Generator, draw_examples, uncertainty_signal
+from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, draw_examples, uncertainty_signal
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.text.names import NameTagger
@@ -72,6 +72,7 @@ def _check(
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
+    shared_prompts=("read", "read_asked_first", *REASONING_PROMPTS),
 )
 async def mind(
     question: Question,

@@ -6,8 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
+from functools import lru_cache
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
@@ -15,13 +14,15 @@ from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, show_texts
+from hoptree.engine.prompts import Filled, demonstrations, number_lines, plain, prompt_for, show_texts
 from hoptree.engine.schedule import together
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
 from hoptree.text.uncertainty import token_entropy
 
+REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")
+"""The shared files of methods that reason step by step after worked examples."""
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
 
@@ -260,10 +261,13 @@ class WorkedExample:
     context: str = ""
 
 
-@cache
 def load_worked_examples() -> tuple[WorkedExample, ...]:
     """Load all examples, in the order of the file."""
-    text = (files("hoptree") / "prompts" / "shared" / "worked.jsonl").read_text(encoding="utf-8")
+    return _read_worked_examples(demonstrations("worked.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
     return tuple(
         WorkedExample(
             row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])

@@ -8,15 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
+from functools import lru_cache
 from itertools import pairwise
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import Filled, demonstrations, prompt_for
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
@@ -48,10 +47,13 @@ class Demonstration:
     plan: str
 
 
-@cache
 def load_bank() -> tuple[Demonstration, ...]:
     """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
-    text = (files("hoptree") / "prompts" / "shared" / "bank.jsonl").read_text(encoding="utf-8")
+    return _read_bank(demonstrations("bank.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_bank(text: str) -> tuple[Demonstration, ...]:
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
         for row in map(json.loads, text.splitlines())

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
+from functools import lru_cache
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import Filled
+from hoptree.engine.prompts import Filled, demonstrations
 from hoptree.methods.steps.answer import note_reply
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text.parse_labels import label_shares, read_choice
@@ -43,10 +42,13 @@ class Strategy:
     when: str
 
 
-@cache
 def load_strategies(method: str) -> tuple[Strategy, ...]:
     """Load the strategies that a method chooses from, the cheapest first."""
-    text = (files("hoptree") / "prompts" / method / "ways.jsonl").read_text(encoding="utf-8")
+    return _read_strategies(demonstrations("ways.jsonl", method))
+
+
+@lru_cache(maxsize=32)
+def _read_strategies(text: str) -> tuple[Strategy, ...]:
     return tuple(Strategy(row["name"], row["when"]) for row in map(json.loads, text.splitlines()))
 
 

@@ -64,6 +64,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
         "robust": "it goes beyond the paper where that is known to fail",
     },
     uses=_uses,
+    shared_prompts=("direct", "entities", "mentions", "read", "read_asked_first", "relations"),
 )
 async def treeqa(
     question: Question,
