@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from hoptree.cli.console import counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson, read_named
+from hoptree.cli.progress import rate_bar
 from hoptree.core.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from hoptree.evaluation.datasets.examples import Example
-    from hoptree.evaluation.datasets.releases import PublicSet, Release
+from hoptree.evaluation.datasets import fetch
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.fetch import read_record
+from hoptree.evaluation.datasets.reading import read_examples, write_ids
+from hoptree.evaluation.datasets.reading import sample as draw
+from hoptree.evaluation.datasets.releases import PublicSet, Release, find_set, needed_by, paper_sample, public_sets
+from hoptree.evaluation.plan import experiments_folder
 
 _LARGE_BYTES = 1e9
 
@@ -48,10 +51,6 @@ def list_sets(
     as_json: AsJson = False,
 ) -> None:
     """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
-    from hoptree.evaluation.datasets.fetch import read_record
-    from hoptree.evaluation.datasets.releases import find_set, needed_by, public_sets
-    from hoptree.evaluation.plan import experiments_folder
-
     experiments = experiments or experiments_folder()
     needs = needed_by(experiments)
     rows = []
@@ -149,9 +148,6 @@ def get(
     hoptree data get iirc --data DATA --from iirc_train_dev.tgz --from context_articles.tar.gz
     hoptree data get nq --split dev_open --data DATA --url https://mirror.example/NQ-open.dev.jsonl
     """
-    from hoptree.evaluation.datasets import fetch
-    from hoptree.evaluation.datasets.releases import find_set
-
     public = find_set(name)
     release = public.release(split)
     if not sources:
@@ -187,8 +183,6 @@ def _announce(public: PublicSet, release: Release, url: str) -> None:
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Draw a bar over the bytes of each stage."""
-    from hoptree.cli.progress import rate_bar
-
     with rate_bar(quiet, "MB") as advance:
         yield lambda stage, done, total: advance(stage, done, total or None, done // 1_000_000)
 
@@ -217,9 +211,6 @@ def sample(
     hoptree data sample hotpotqa --data DATA --count 500 --seed 1 --out hotpotqa.txt
     hoptree data sample dev.jsonl --of "2 hops=100" --of "3 hops=50" --seed 1 --out ids.txt
     """
-    from hoptree.evaluation.datasets.reading import read_examples, write_ids
-    from hoptree.evaluation.datasets.releases import find_set, paper_sample
-
     if sum((bool(count), bool(of), bool(paper))) != 1:
         raise ConfigError("How many questions to draw is not clear.", "Give one of --count, --of and --paper.")
     path = Path(source)
@@ -249,8 +240,6 @@ def _read_strata(texts: list[str]) -> dict[str, int]:
 
 def _draw(examples: tuple[Example, ...], strata: Mapping[str, int], seed: int, path: Path) -> tuple[Example, ...]:
     """Draw so many of each type, in the order of one sample over all."""
-    from hoptree.evaluation.datasets.reading import sample as draw
-
     chosen = set()
     for kind, number in strata.items():
         fitting = [example for example in examples if kind in ("", example.type, f"{example.hops} hops")]

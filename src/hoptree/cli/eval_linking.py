@@ -183,14 +183,8 @@ def _table(title: str, rows: Mapping[str, Mapping[str, Mapping[str, float]]], ov
         return
     echo(f"{title}, {over}")
     depths = [depth.replace("recall", "R") for depth in next(iter(rows.values()))]
-    cells = [
-        [
-            way,
-            *(
-                f"{percent(figure['recall'])} ({percent(figure['low'])} to {percent(figure['high'])})"
-                for figure in row.values()
-            ),
-        ]
-        for way, row in rows.items()
-    ]
+    cells = []
+    for way, row in rows.items():
+        figures = [tuple(percent(figure[name]) for name in ("recall", "low", "high")) for figure in row.values()]
+        cells.append([way, *(f"{recall} ({low} to {high})" for recall, low, high in figures)])
     print_table(["", *depths], cells, left=("",))

@@ -132,16 +132,6 @@ async def measure(
     return cost, {kind: Warned(**warned) for kind, warned in summary["warned"].items()}
 
 
-def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the means over questions that did not fail, and their calls by step."""
-    steps = Counter(step for question, step in calls if question in usages)
-    means = {name: sum(usage[key] for usage in usages.values()) / len(usages) for name, key in _FIGURES.items()}
-    return {
-        **{name: round(value, 2) for name, value in means.items()},
-        "steps": {step: round(count / len(usages), 2) for step, count in steps.items()},
-    }
-
-
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
     """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
     known = {method.name: method for method in methods}
@@ -188,8 +178,12 @@ def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], meth
     )
     model = short_name(str(run["experiment"].get("model")))
     same = run["rests_on"].get("prompts") == prompts_digest(method.name)
+    steps = Counter(step for _, step in calls)
     try:
-        means = _means(answered, calls)
+        means = {
+            name: round(sum(usage[key] for usage in answered.values()) / len(answered), 2)
+            for name, key in _FIGURES.items()
+        }
     except KeyError as error:
         cause = f"The run in {folder} lacks the figure {error}."
         raise InputError(cause, "Run it again into another folder.") from error
@@ -202,6 +196,7 @@ def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], meth
         failed=sum(bool(row.error) for row in rows),
         stopped=sum(bool(row.stopped_by) for row in rows if not row.error),
         **means,
+        steps={step: round(count / len(answered), 2) for step, count in steps.items()},
     )
 
 

@@ -102,7 +102,13 @@ def compare(
     if by not in ("", "type", "hops"):
         raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
     headers = [read_run(path) for path in runs]
-    _check_same_data(runs, [header["rests_on"]["data"] for header in headers])
+    digests = [header["rests_on"]["data"] for header in headers]
+    if len(set(digests)) > 1:  # ids alone do not tell, since many sets count their questions from 0
+        listed = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
+        raise InputError(
+            f"The runs are over different data ({listed}).",
+            "Compare runs over the same file of questions, with the same accepted answers.",
+        )
     names = _names(runs, [header["name"] for header in headers])
     rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
     groups = {row.id: str(getattr(row, by) or "none") for of_run in rows.values() for row in of_run} if by else {}
@@ -134,16 +140,6 @@ def _names(paths: list[Path], names: list[str]) -> list[str]:
     if len(set(folders)) < len(folders):
         raise InputError("A run cannot be compared with itself.", "Give each folder once.")
     return folders
-
-
-def _check_same_data(runs: list[Path], digests: list[str]) -> None:
-    """Refuse runs over different data; ids alone do not tell, since many sets count their questions from 0."""
-    if len(set(digests)) > 1:
-        listed = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
-        raise InputError(
-            f"The runs are over different data ({listed}).",
-            "Compare runs over the same file of questions, with the same accepted answers.",
-        )
 
 
 def _check_same_judge(runs: list[Path], name: str) -> None:

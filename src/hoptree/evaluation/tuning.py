@@ -81,8 +81,18 @@ class Tuning:
             data = replace(data, examples=sample(data.examples, len(data.examples), experiment.seed or 0))
         chosen = {example.id for example in data.examples}
         others = tuple(example.id for example in everything.examples if example.id not in chosen)
-        _check_metric(metric, data, experiment)
-        _check_trials(trials, experiment)
+        method = find_method(experiment.method)
+        searchable = experiment.corpus is not None and "corpus" in method.needs
+        failed = [failed_row(example, HoptreeError("not asked"), searchable=searchable) for example in data.examples]
+        known = sorted({name for row in failed for name in row.scores})
+        if metric not in known:
+            raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
+        for trial in trials:  # each would fail when its turn comes
+            try:
+                check_options(method, {**experiment.options, **trial.values})
+            except HoptreeError as error:
+                error.cause = f"{trial.name}: {error.cause}"
+                raise
         return cls(experiment, trials, data, others, metric, search)
 
     @property
@@ -245,26 +255,6 @@ def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
     if not chosen:
         raise InputError(f"There is no question in {rows}.", f"The file has 1-{len(data.examples)}.")
     return replace(data, examples=chosen)
-
-
-def _check_metric(metric: str, data: DataSet, experiment: Experiment) -> None:
-    """Refuse a score that no question could get, before any is asked."""
-    searchable = experiment.corpus is not None and "corpus" in find_method(experiment.method).needs
-    failed = [failed_row(example, HoptreeError("not asked"), searchable=searchable) for example in data.examples]
-    known = sorted({name for row in failed for name in row.scores})
-    if metric not in known:
-        raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
-
-
-def _check_trials(trials: Sequence[Trial], experiment: Experiment) -> None:
-    """Refuse a trial that would fail when its turn comes."""
-    method = find_method(experiment.method)
-    for trial in trials:
-        try:
-            check_options(method, {**experiment.options, **trial.values})
-        except HoptreeError as error:
-            error.cause = f"{trial.name}: {error.cause}"
-            raise
 
 
 def _rows_of(folder: Path) -> list[Row]:

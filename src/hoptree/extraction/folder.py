@@ -150,7 +150,9 @@ class ExtractionFolder:
         `current` returns the keys of the corpus's passages: if the corpus changed, others are removed from the log.
         """
         try:
-            if self.path.exists() and not self._is_extraction():
+            # What a killed one leaves before it is an extraction does no harm.
+            leftovers = self.path.is_dir() and all(path.name in _LEFTOVERS for path in self.path.iterdir())
+            if self.path.exists() and not leftovers and not (self.path / RESTS_ON).exists():
                 raise InputError(f"{self.path} exists and holds no extraction.", "Choose a new folder for --out.")
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
@@ -181,12 +183,6 @@ class ExtractionFolder:
         except BaseException:
             self.close()
             raise
-
-    def _is_extraction(self) -> bool:
-        """Tell whether the folder holds an extraction, or nothing but the leftovers of a killed one."""
-        if not self.path.is_dir():
-            return False
-        return (self.path / RESTS_ON).exists() or all(path.name in _LEFTOVERS for path in self.path.iterdir())
 
     def _known(self) -> dict[str, Any]:
         """Return what the folder rests on; {} if it is new."""

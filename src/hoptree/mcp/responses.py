@@ -87,7 +87,9 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
         query = statement.text
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             box = (await sources.retrieve(query, node)).over(box)
-            verdict = _grounded(await validate(ctx, asked, answer, box, attempt=attempt, node=node))
+            verdict = await validate(ctx, asked, answer, box, attempt=attempt, node=node)
+            if verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
+                verdict = Verdict(reason="it is said to rest on what is not there")
             if verdict.label != "unknown" or attempt == _MAX_ATTEMPTS:
                 break
             query = await new_clue(ctx, asked, answer, box, node=node)
@@ -104,13 +106,6 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
     if not question and read_yes_no(verdict.correction) is not None:
         verdict = replace(verdict, correction="")  # "no" does not correct a statement
     return CheckedClaim(result, verdict, box.passages)
-
-
-def _grounded(verdict: Verdict) -> Verdict:
-    """Turn a verdict that cites only what does not exist into unknown."""
-    if verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
-        return Verdict(reason="it is said to rest on what is not there")
-    return verdict
 
 
 def _engine_running(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import mean, stdev
@@ -153,7 +153,11 @@ def draws_table(group: DataGroup) -> Table | None:
     yes_no = has_score(group.runs, YES_NO)
     measures = {name: measure for name, measure in _DRAW_MEASURES.items() if yes_no or name != TITLES[YES_NO]}
     rows = []
-    for runs in _draws(group.runs):
+    alike: dict[str, dict[str, Run]] = {}  # runs that differ in their draw alone, one for each draw
+    for run in group.runs:
+        if (draw := run.options.get(DRAW)) is not None:
+            alike.setdefault(settings_without(run, DRAW), {}).setdefault(json.dumps(draw), run)
+    for runs in (list(by_draw.values()) for by_draw in alike.values() if len(by_draw) > 1):
         name = shared_name(runs) or runs[0].method
         if not all(run.finished for run in runs):
             name += " (not finished)"
@@ -163,15 +167,6 @@ def draws_table(group: DataGroup) -> Table | None:
         rows.append(row_of_runs(name, runs, cells))
     columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
     return make_table(f"{group.name}: over demonstration draws", columns, rows, *NOTES["draws"])
-
-
-def _draws(runs: Iterable[Run]) -> list[list[Run]]:
-    """Return the runs that differ in their draw alone: those with two draws or more, one run each."""
-    alike: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        if (draw := run.options.get(DRAW)) is not None:
-            alike.setdefault(settings_without(run, DRAW), {}).setdefault(json.dumps(draw), run)
-    return [list(by_draw.values()) for by_draw in alike.values() if len(by_draw) > 1]
 
 
 def _mean_and_deviation(figures: Sequence[Number | None]) -> tuple[Number | None, Number | None]:
