@@ -23,13 +23,7 @@ from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, SentenceView
 from hoptree.engine.trace import ModelCalled, Retried
 
-_SOURCE_STYLE = {
-    "internal": "cyan",
-    "external": "green",
-    "synthesis": "magenta",
-    "fallback": "yellow",
-    "none": "red",
-}
+_SOURCE_STYLE = {"internal": "cyan", "external": "green", "synthesis": "magenta", "fallback": "yellow", "none": "red"}
 _SOURCE_WORDS = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
