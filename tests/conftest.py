@@ -30,6 +30,7 @@ MEMORY = Path("/dev/shm")
 ROOM = 2**30
 
 PAGE = "tests/server/page/"
+NO_WEIGHTS = str(Path(__file__).parent / "no_weights")
 
 # Files whose few tests take long, the longest first.
 LONG = (
@@ -73,6 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
     if config.option.basetemp is None and has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    # Processes that tests start find no trained weights either.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (NO_WEIGHTS, os.environ.get("PYTHONPATH"))))
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -1,0 +1,1 @@
+"""An empty package in the place of hoptree-weights, for processes that tests start."""
