@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.held import PATIENCE
 
@@ -374,7 +374,6 @@ def test_a_proxy_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "pw" not in str(refused.value)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=200),

@@ -12,7 +12,7 @@ from itertools import product
 from statistics import fmean, stdev
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.paired_scores import flipped, named
 
@@ -82,7 +82,6 @@ def test_a_chance_too_small_for_a_float_is_not_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from((-1.0, -0.5, -0.4, -0.1, 0.0, 0.1, 0.4, 0.5, 1.0)), min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
 def test_all_tosses_gone_through_one_by_one_agree(differences: list[float]) -> None:
     assert of_differences(differences).p_value == pytest.approx(by_hand(differences), abs=1e-9)
 
@@ -207,7 +206,6 @@ PAIRS = st.dictionaries(st.text(max_size=3), st.tuples(SCORES, SCORES), min_size
 
 
 @given(PAIRS)
-@settings(max_examples=50, deadline=None)
 def test_runs_that_change_places_change_signs(pairs: Pairs) -> None:
     a, b = ({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
     one, other = compare_pair(a, b, samples=200), compare_pair(b, a, samples=200)
@@ -221,7 +219,6 @@ def test_runs_that_change_places_change_signs(pairs: Pairs) -> None:
 
 
 @given(PAIRS, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
 def test_the_order_of_questions_does_not_matter(pairs: Pairs, shuffler: random.Random) -> None:
     keys = list(pairs)
     shuffler.shuffle(keys)

@@ -24,6 +24,7 @@ from tests.methods.treeqa_asked import (
     verdict,
 )
 from tests.methods.treeqa_fickle import APOLLO, Fickle, Foreseeable, asked, final_tree, settled
+from tests.thorough import HALF
 from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
@@ -42,7 +43,7 @@ from hoptree.text.question_tree import Node
 SHARES = [(0.0, 0.0), (0.2, 0.2), (0.6, 0.1), (0.1, 0.8), (1.0, 0.0)]
 
 
-@settings(derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HALF, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 10**6),
     haste=st.integers(0, 10**6),
@@ -74,7 +75,7 @@ def test_what_was_given_up_is_looked_up_again_as_a_whole() -> None:
     assert trees[0] == trees[1]
 
 
-@settings(derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HALF, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 10**6),
     haste=st.integers(0, 10**6),
@@ -100,7 +101,7 @@ def test_what_is_foreseen_changes_nothing(
     assert len(validated) <= caps[1]
 
 
-@settings(derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HALF, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 10**6),
     haste=st.integers(0, 10**6),
@@ -127,7 +128,7 @@ def test_speculative_gives_the_same_tree_as_serial_beyond_the_paper(
     assert all(e["fixes"] <= caps[0] and e["validations"] <= caps[1] for e in first)
 
 
-@settings(derandomize=True, max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HALF, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), haste=st.integers(0, 10**6), share=st.sampled_from(SHARES))
 def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
     seed: int, haste: int, share: tuple[float, float]
@@ -142,7 +143,7 @@ def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
         assert final_tree(level) == final_tree(serial)
 
 
-@settings(derandomize=True, max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HALF, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), traversal=st.sampled_from(["serial", "level", "speculative"]))
 def test_the_caps_hold_whatever_is_refuted(seed: int, traversal: str) -> None:
     result, events = asyncio.run(asked(Fickle(seed, seed, (0.9, 0.05)), traversal=traversal))

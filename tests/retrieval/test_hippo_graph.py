@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Fact
@@ -119,7 +119,6 @@ names = st.sampled_from(["ann", "bob", "cid", "dan", "eve", "fay"])
 facts = st.lists(st.builds(row, st.integers(1, 4), names, st.just("knows"), names), min_size=1, max_size=9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     facts,
     st.lists(st.tuples(names, names, st.floats(0.8, 1.0)), max_size=3),

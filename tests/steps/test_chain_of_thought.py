@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.continuation_asked import Scripted
 from tests.traced import as_dicts
@@ -70,7 +70,6 @@ def test_what_says_nothing_keeps_what_was_thought() -> None:
 @given(
     st.text(max_size=80) | st.lists(st.sampled_from(["So the ", "answer is", ": ", "{", "X.", "\n", "no"])).map("".join)
 )
-@settings(deadline=None, max_examples=60)
 def test_any_text_is_read(said: str) -> None:
     (answer,), _ = thought(Rule(said))
     assert answer.known is bool(answer.text)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.steps.broken_texts import LONG, READERS
+from tests.thorough import THOROUGH
 
 from hoptree.core.errors import CorpusError, ModelError, TraceError
 from hoptree.core.values import Passage
@@ -28,7 +29,7 @@ from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.linked import BM25
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 
-COUNT = 10_000
+COUNT = 10_000 if THOROUGH else 3_000
 FILES = COUNT // 20
 """How many of them are written to files too, which takes its time."""
 

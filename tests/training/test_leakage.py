@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.errors import InputError
@@ -232,7 +232,6 @@ def test_rows_of_train_in_a_file_named_for_evaluation_do_not_count_where_none_is
     assert [one.example.id for one in admit(questions, Excluded(), only_train=True).questions] == ["t"]
 
 
-@settings(max_examples=60)
 @given(st.lists(st.sets(st.sampled_from("bcdefghijk"), min_size=1), min_size=1, max_size=6), st.data())
 def test_the_quick_search_finds_what_comparing_all_would(others: list[set[str]], data: st.DataObject) -> None:
     mine = data.draw(st.sets(st.sampled_from("bcdefghijk"), min_size=1))
