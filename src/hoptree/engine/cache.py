@@ -7,7 +7,6 @@ import asyncio
 import base64
 import json
 import os
-import sqlite3
 import time
 from array import array
 from collections.abc import Callable, Iterable
@@ -82,14 +81,17 @@ class Cache:
     """
 
     def __init__(self, path: Path) -> None:
+        import sqlite3  # which commands without a cache do not need
+
         self.path = path
+        self._error = sqlite3.Error
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(_SCHEMA)
-        except (sqlite3.Error, OSError) as error:
+        except (self._error, OSError) as error:
             raise CacheError(
                 f"The cache at {path} cannot be used: {error}.",
                 "Set HOPTREE_CACHE to another file, or move this one away.",
@@ -105,7 +107,7 @@ class Cache:
         """What stands in the file under a key."""
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
+        except self._error as error:
             raise self._unusable(error) from error
         return None if row is None else str(row[0])
 

@@ -8,7 +8,6 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +22,6 @@ from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.own_prompts import OwnPrompts, open_prompts
 from hoptree.engine.prompts import using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener, Trace, TraceFile
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
@@ -33,6 +31,7 @@ from hoptree.text.parse import looks_unanswered
 
 if TYPE_CHECKING:
     from hoptree.engine.cache import Store
+    from hoptree.engine.result import Result
     from hoptree.engine.telemetry import SpanListener
     from hoptree.graph.facts import KnowledgeGraph
 
@@ -145,7 +144,10 @@ class Engine:
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
-        return read_result(*await self.trace(question, listeners=listeners))
+        events, failure = await self.trace(question, listeners=listeners)
+        from hoptree.engine.result import read_result  # while a model was at work, not before it was asked
+
+        return read_result(events, failure)
 
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
@@ -292,6 +294,8 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(asynchronous(*args, **kwargs))
+        from concurrent.futures import ThreadPoolExecutor
+
         # A notebook has a loop running already: the question gets one of its own beside it.
         with ThreadPoolExecutor(1) as beside:
             return beside.submit(lambda: asyncio.run(asynchronous(*args, **kwargs))).result()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import json
 import math
 import re
@@ -194,8 +193,23 @@ def _year(year: int) -> str:
     return f"{-year} BC" if year < 0 else str(year)
 
 
-_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
-_MONTHS |= {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+"""In English, whatever the locale."""
+_MONTHS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
+_MONTHS |= {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _ERA = r"(?:\s*(?P<era>b\.?\s?c\.?(?:\s?e\.?)?|a\.?d\.?|c\.?e\.?)(?![a-z]))?"
 _Y = r"(?P<year>\d{3,4})(?!\d|[.,]\d|%)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import importlib
 import re
 from bisect import bisect_left
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import lazy_re
-from hoptree.text.quantities import date_spans
+from hoptree.text.quantities import MONTHS, date_spans
 from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
 
@@ -198,7 +197,7 @@ def begins_sentence(text: str, start: int) -> bool:
     return not before or before[-1] in _ENDS
 
 
-_MONTH, _DAY = "|".join(calendar.month_name[1:]), "|".join(calendar.day_name)
+_MONTH, _DAY = "|".join(MONTHS), "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 _ONLY = lazy_re(rf"(?:{_MONTH}|(?:{_DAY})s?)(?:\s+(?:{_MONTH}))?")
 _BEFORE = lazy_re(
     r"(?:\d(?:st|nd|rd|th)?|\b(?:in|on|from|to|since|until|till|during|each|every|last|next|this|early|late|mid))"

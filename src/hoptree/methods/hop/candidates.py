@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Quote, Weights, answer_signals, find_quote, is_unfit, rounded
-from hoptree.text.comparison import same
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
@@ -242,6 +241,8 @@ def mean_the_same(answer: str, other: str) -> bool:
 
     The longer name is of another thing where it says so (New London), or where the shorter one is a country (Mexico).
     """
+    from hoptree.text.comparison import same  # not before there is a second answer
+
     if same(answer, other):
         return True
     if "," in answer + other or any(map(str.isdigit, answer + other)):

@@ -22,7 +22,6 @@ from hoptree.methods.hop.reading import Items, ListReader, intersect, read_passa
 from hoptree.methods.steps.conditions import may_list, named_spans
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
@@ -153,6 +152,8 @@ def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | Non
     """Return a branch for each thing that a question compares, or asks for in common; None where it does neither."""
     chains: tuple[tuple[str, ...], ...] = ()
     if operator in COMPARED:
+        from hoptree.text.comparison_plans import plan_comparison  # most questions compare nothing
+
         chains = plan_comparison(question) or ()
     elif operator in LISTS:
         chains = tuple((branch,) for branch in split_by_words(question).asked)

@@ -14,8 +14,6 @@ from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
-from hoptree.text.comparison import conclude
-from hoptree.text.comparison_plans import select_facts
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.names import fold
 from hoptree.text.parse import read_yes_no
@@ -97,6 +95,8 @@ def compare_branches(
     answered = [
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
     ]
+    from hoptree.text.comparison_plans import select_facts  # most questions compare nothing
+
     facts = select_facts(comparison, question, answered) if apart else {}
     return _decide(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
@@ -113,6 +113,8 @@ def compare_pairs(
         named = _named(asked, comparison.operands)
         if len(named) == 1 and answer.known:
             answered.append((named[0], asked, answer.text))
+    from hoptree.text.comparison_plans import select_facts
+
     facts = select_facts(comparison, question, answered)
     return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
@@ -126,6 +128,8 @@ def _decide(
     node: Node | None = None,
 ) -> Answer | None:
     """Return the answer that facts about the things compared give, resting on what `answers` rest on."""
+    from hoptree.text.comparison import conclude
+
     conclusion = conclude(comparison, facts)
     why = conclusion.why if conclusion else ""
     decision = Compared(value=conclusion is not None, kind_of=comparison.kind, facts=dict(facts), why=why)

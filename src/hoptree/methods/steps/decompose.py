@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
@@ -21,8 +22,10 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import name_spans
 from hoptree.text.parse import question_key, read_questions
-from hoptree.text.parse_dialogue import DialogueTurn
 from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
+
+if TYPE_CHECKING:
+    from hoptree.text.parse_dialogue import DialogueTurn
 
 MAX_SUB_QUESTIONS = 4
 """Sub-questions of one question where a method or a training set caps them."""
