@@ -31,6 +31,7 @@ from hoptree.engine.explain import SHOWN_KINDS, describe_decision
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import GenerationView
 
+_Event = TypeVar("_Event", bound="Event")
 _Decision = TypeVar("_Decision", bound="Decision")
 FORMAT = 2
 """The version of the form on disk. Format 1 had no number; its objects are read as well."""
@@ -42,7 +43,16 @@ OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def typed_event(cls: type[_Event]) -> type[_Event]:
+    """Make a class of events a frozen dataclass with slots and keywords only.
+
+    What `dataclass` would compile to compare and show each of a hundred classes, `Event` does for all of them.
+    """
+    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+@typed_event
 class Event:
     """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
 
@@ -57,6 +67,19 @@ class Event:
             _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
             _EVENTS[cls.event] = cls
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def __repr__(self) -> str:
+        shown = (f"{part.name}={getattr(self, part.name)!r}" for part in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in dataclasses.fields(self) if part.compare)
 
     def stamp(self, run: str, seconds: float) -> None:
         """Say which question the event belongs to and when it happened; done once, by the trace."""
@@ -99,7 +122,7 @@ def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
     return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Started(Event):
     """A question was asked. `fidelity` is how close to its paper the method is with these options and this model.
 
@@ -123,7 +146,7 @@ class Started(Event):
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Finished(Event):
     """The question has its answer, or failed. `stopped_by` names the budget limit that ended it early."""
 
@@ -138,7 +161,7 @@ class Finished(Event):
     error_message: str = field(default="", metadata=OMIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class OfNode(Event):
     """Something done for a node of the plan, or for the question itself where `node` is None."""
 
@@ -151,7 +174,7 @@ class OfNode(Event):
         object.__setattr__(self, "depth", depth)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Planned(Event):
     """Nodes of a plan: a new plan, or nodes hung `under` one. `rebuilt` nodes replace all that was under it."""
 
@@ -162,7 +185,7 @@ class Planned(Event):
     issues: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class PlanRepaired(Event):
     """Something was wrong with a plan, and was repaired or left out."""
 
@@ -172,7 +195,7 @@ class PlanRepaired(Event):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class NodeStarted(Event):
     """A node of the plan is being worked on; `resolved` is its question with references filled in."""
 
@@ -182,7 +205,7 @@ class NodeStarted(Event):
     resolved: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class NodeSettled(Event):
     """What a node of the plan came to.
 
@@ -224,7 +247,7 @@ class NodeSettled(Event):
         return Event.as_dict(self) | self.details
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Warned(Event):
     """Something the reader of the answer should know."""
 
@@ -233,7 +256,7 @@ class Warned(Event):
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class ChainWritten(Event):
     """A reasoning chain as text."""
 
@@ -241,7 +264,7 @@ class ChainWritten(Event):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class ReplyParsed(Event):
     """A step could read a reply, with `repairs`, or could not, for `error`."""
 
@@ -252,7 +275,7 @@ class ReplyParsed(Event):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class TextQuarantined(Event):
     """Sentences that address a model were left out of a prompt."""
 
@@ -261,7 +284,7 @@ class TextQuarantined(Event):
     sentences: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class PassageTruncated(Event):
     """Only `kept` of a passage's words were shown."""
 
@@ -282,7 +305,7 @@ class Draft:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Decision(OfNode):
     """A branch that a method took. Subclasses name their `kind` and the grounds as fields.
 
@@ -333,7 +356,7 @@ def decision(kind: str) -> Callable[[type[_Decision]], type[_Decision]]:
 
     def register(cls: type[_Decision]) -> type[_Decision]:
         cls.kind = kind
-        return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        return typed_event(cls)
 
     return register
 
@@ -346,7 +369,7 @@ class FactsNear(Decision):
     query: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class OtherDecision(Decision):
     """A decision of a kind that no loaded module defines: of another package's method, or of an older version."""
 
@@ -365,7 +388,7 @@ def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
     return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class OtherEvent(Event):
     """An event of a kind that no loaded module defines."""
 

@@ -6,19 +6,30 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.events import OMIT, Decision, Event, OfNode, Planned, ReplyParsed, Started, make_event, parse_event
+from hoptree.engine.events import (
+    OMIT,
+    Decision,
+    Event,
+    OfNode,
+    Planned,
+    ReplyParsed,
+    Started,
+    make_event,
+    parse_event,
+    typed_event,
+)
 from hoptree.engine.registry import load_method
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import GenerationView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class WorldCall(OfNode):
     """A call of a model, a search or a graph. `seconds` is the work on it, `issued` when it was asked for."""
 
@@ -27,7 +38,7 @@ class WorldCall(OfNode):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class ModelCalled(WorldCall):
     """A model replied. `price` is what the tokens would cost without any cache, `cost` what they did cost."""
 
@@ -50,7 +61,7 @@ class ModelCalled(WorldCall):
         return self.cost if self.price is None else self.price
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Retrieved(WorldCall):
     """A search found `passages`: objects with id, title, text and score."""
 
@@ -65,7 +76,7 @@ class Retrieved(WorldCall):
         view.find(self.query, self.passages)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class TitlesFound(WorldCall):
     """The titles of the best passages for a name were looked up; no passage was read."""
 
@@ -75,7 +86,7 @@ class TitlesFound(WorldCall):
     titles: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class FactsFound(WorldCall):
     """The knowledge graph gave the facts around an entity."""
 
@@ -87,7 +98,7 @@ class FactsFound(WorldCall):
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class EntitiesFound(WorldCall):
     """The knowledge graph gave the entities that a name, or a text, may mean: pairs of id and label."""
 
@@ -98,7 +109,7 @@ class EntitiesFound(WorldCall):
     scores: list[float] | None = field(default=None, metadata=OMIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Retried(Event):
     """An attempt failed and is made again after `wait` seconds."""
 

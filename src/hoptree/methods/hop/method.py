@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, ChainWritten, Decision
+from hoptree.engine.events import OMIT, ChainWritten, Decision, typed_event
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing, Way
@@ -48,7 +48,7 @@ _USUAL_SHARE = 0.86
 """The share of the mean tokens of a move that half of them keep within."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class OperatorFound(Decision):
     """How the facts of the question are put together, by its words."""
 
@@ -56,7 +56,7 @@ class OperatorFound(Decision):
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Weighed(Decision):
     """How likely the best answer is right, and why; nothing of it is set while there is no answer."""
 
@@ -67,7 +67,7 @@ class Weighed(Decision):
     why_not: str | None = field(default=None, metadata=OMIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class Standings(Weighed):
     """How every answer stands after a move, and what the worth of the next one is told from."""
 
@@ -78,7 +78,7 @@ class Standings(Weighed):
     state: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class MoveSkipped(Decision):
     """A move that was not worth its tokens, or that the budget left no room for."""
 
@@ -87,7 +87,7 @@ class MoveSkipped(Decision):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class AnswerChosen(Weighed):
     """The likeliest answer at the end."""
 
@@ -95,7 +95,7 @@ class AnswerChosen(Weighed):
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class NothingToSplit(Decision):
     """A plan of one part is the question once more."""
 

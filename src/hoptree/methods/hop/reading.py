@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, PassageTruncated
+from hoptree.engine.events import Decision, PassageTruncated, typed_event
 from hoptree.engine.prompts import MAX_WORDS, is_readable_id, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import Operator, mean_the_same
@@ -202,7 +202,7 @@ _MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class ListsCombined(Decision):
     """The names that code kept of the lists of several questions, and how."""
 

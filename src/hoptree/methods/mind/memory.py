@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, typed_event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.methods.steps.answer import note_reply
@@ -28,7 +28,7 @@ Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class FactRead(Event):
     """A fact was read in a passage; `op` is its outcome, or "not stated" where no passage states it."""
 

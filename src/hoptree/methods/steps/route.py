@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, decision
+from hoptree.engine.events import Decision, decision, typed_event
 from hoptree.engine.prompts import Filled, demonstrations
 from hoptree.methods.steps.answer import note_reply
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
@@ -88,7 +88,7 @@ async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[s
     return shares
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class YesNoJudged(Decision):
     """What a model says to a question of yes or no; `read` is False if it says neither."""
 

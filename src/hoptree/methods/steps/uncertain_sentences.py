@@ -10,7 +10,7 @@ from typing import Any
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision, decision
+from hoptree.engine.events import OMIT, Decision, decision, typed_event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.schedule import both
 from hoptree.engine.sentence_view import SentenceView, number
@@ -36,7 +36,7 @@ _SAMPLES = 5
 _TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_event
 class SentenceJudged(Decision):
     """Whether a sentence, or a step, is in doubt."""
 
