@@ -169,11 +169,9 @@ def measure_startup() -> Iterable[Figure]:
     bare = least(lambda: processor_seconds(["-c", "pass"]))
     shown = least(lambda: processor_seconds(["-m", "hoptree", "--help"]))
     asked = least(time_to_first_request)
-    without_ranker = least(lambda: time_to_first_request("--retriever", "linked"))
     yield Figure("bare interpreter, milliseconds", 1000 * bare)
     yield Figure("`hoptree --help`, times a bare interpreter", shown / bare, 8)
     yield Figure("`hoptree ask` to its first request, times a bare interpreter", asked / bare, 15)
-    yield Figure("  without the trained ranker, which loads numpy", without_ranker / bare)
 
 
 def least(measure: Callable[[], float]) -> float:
@@ -197,7 +195,7 @@ def processor_seconds(arguments: list[str], until: threading.Event | None = None
     return used.ru_utime + used.ru_stime
 
 
-def time_to_first_request(*options: str) -> float:
+def time_to_first_request() -> float:
     """Start `hoptree ask` against an endpoint of this process; return its processor time until it gets there."""
     reached = threading.Event()
 
@@ -211,7 +209,7 @@ def time_to_first_request(*options: str) -> float:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    asked = ["ask", QUESTION, "--corpus", "sample", "-m", "openai/none", "--base-url", address, "--no-cache", *options]
+    asked = ["ask", QUESTION, "--corpus", "sample", "-m", "openai/none", "--base-url", address, "--no-cache"]
     try:
         return processor_seconds(["-m", "hoptree", *asked], until=reached)
     finally:
