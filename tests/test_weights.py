@@ -82,7 +82,7 @@ def test_the_base_install_goes_without_it() -> None:
     extras = project["optional-dependencies"].items()
     assert [extra for extra, names in extras if "hoptree-weights>=0.1,<0.2" in names] == ["local"]
     own = tomllib.loads((WEIGHTS / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert own["name"] == "hoptree-weights" and "dependencies" not in own
+    assert own["name"] == "hoptree-weights" and own["dependencies"] == ["numpy>=1.26"], "the ranker scores with it"
 
 
 def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
@@ -169,6 +169,7 @@ def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> 
     assert [step for step in dict.fromkeys(steps) if not step.startswith("index")] == [
         "align build",
         "align train",
+        "align ranker",
         f"weights/pack.py {tmp_path / 'work' / 'adapter'}",
     ]
     for call in (call[1:] for call in given if call[0].endswith("hoptree")):
@@ -179,9 +180,8 @@ def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> 
         if hasattr(found, "list_commands"):  # `hoptree index FILE` builds
             found = found.get_command(None, "build")
         found.make_context("hoptree", words)  # raises where an option is not known or lacks its value
-    builds = [call for call in given if call[1:3] == ["align", "build"]]
-    assert [call[3] for call in builds] == ["hop"]
-    for call in builds:
+    assert [call[3] for call in given if call[1:3] == ["align", "build"]] == ["hop"]
+    for call in (call for call in given if call[1:3] in (["align", "build"], ["align", "ranker"])):
         excluded = {call[place + 1] for place, word in enumerate(call) if word == "--exclude"}
         assert {"DATA/not_for_training.json", "DATA/hotpotqa/dev.jsonl:300", "DATA/bamboogle/dev.jsonl"} <= excluded
         assert {
