@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -236,8 +237,19 @@ def test_damaged_weights_are_named_and_search_goes_on_without(
     assert retriever.kind == "linked" and "kite" in ids(retriever)
     (record,) = caplog.records
     assert "pip install --force-reinstall hoptree-weights" in record.getMessage()
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="search with --retriever linked"):
         open_retriever(folder, "ranked")
+
+
+def test_the_ranker_of_an_index_goes_before_the_installed_one(
+    folder: Path, installed: Callable[[str], Path], tmp_path: Path
+) -> None:
+    installed(json.dumps(weights(mentioned=1.0)))
+    index = tmp_path / "own.idx"
+    shutil.copytree(folder, index)
+    (index / ranker.FILE).write_text(json.dumps(weights(mentioned=2.0)), encoding="utf-8")
+    own = read_ranker(index / ranker.FILE).digest
+    assert own in open_retriever(index, "ranked").identity and own not in open_retriever(folder, "ranked").identity
 
 
 def test_a_package_without_a_ranker_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

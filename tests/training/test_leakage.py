@@ -287,7 +287,7 @@ def test_any_split_does_not_take_a_file_that_is_called_after_a_split_of_evaluati
     measured = write(tmp_path / "some.jsonl", {"id": "m", "dataset": "films", "question": "Who sang Alpha?"})
     question = Example("1", "Where was Beta made?", ("x",), dataset="films")
     asked_for = TrainingQuestion(question, str(tmp_path / name), "train")
-    with pytest.raises(InputError, match=r"is by its name what is measured on.*--allow-evaluation-questions"):
+    with pytest.raises(InputError, match=r"is by its name what is measured on.*--exclude .*:300"):
         admit([asked_for], Excluded([measured]), any_split=True)
     other = TrainingQuestion(Example("2", "Who sang Alpha?", dataset="films"), str(tmp_path / name))
     parted = Excluded((), {"the other half": [other]})

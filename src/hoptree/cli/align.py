@@ -367,9 +367,11 @@ def ranker(
     Questions of --exclude, those with nearly their words and those that share a step with them are left out. Repeat the
     command if it was cut off: it goes on with what is kept in OUT.part.
 
+    An index uses the ranker.json in its own folder, and else that of hoptree-weights.
+
     \b
-    hoptree align ranker --data nq/dev.jsonl --exclude nq/dev.jsonl:300 --corpus nq.idx --out ranker.json
-    python benchmarks/recall.py DATA --ranker ranker.json
+    hoptree align ranker --data nq/dev.jsonl --exclude nq/dev.jsonl:300 --corpus nq.idx --out nq.idx/ranker.json
+    hoptree eval retrieval --data nq/dev.jsonl --limit 300 --corpus nq.idx --retriever linked --retriever ranked
     """
     from hoptree.training.fit_ranker import RankerSpec, fit_ranker
 

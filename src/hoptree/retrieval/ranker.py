@@ -133,10 +133,20 @@ def read_installed() -> Ranker | None:
     weights = find_weights()
     if weights is None or FILE not in weights.files or importlib.util.find_spec("numpy") is None:
         return None
-    return read_ranker(weights.file(FILE))
+    try:
+        path = weights.file(FILE)
+    except ConfigError as error:
+        raise ConfigError(error.cause, _REMEDY) from error
+    return read_ranker(path)
 
 
 installed_ranker = cache(read_installed)
+
+
+def find_ranker(index: Index) -> Ranker | None:
+    """Return the ranker in an index's own folder, or the installed one; None if there is neither."""
+    own = index.folder / FILE
+    return read_ranker(own) if own.is_file() else installed_ranker()
 
 
 class CandidateFinder:

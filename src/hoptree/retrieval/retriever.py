@@ -237,19 +237,19 @@ def _default_kind(index: Index, facts: bool) -> str:
         return "bm25"
     if index.manifest.passages < _MIN_RANKED:
         return "linked"
-    from hoptree.retrieval.ranker import installed_ranker
+    from hoptree.retrieval.ranker import find_ranker
 
     try:
-        return "ranked" if installed_ranker() else "linked"
+        return "ranked" if find_ranker(index) else "linked"
     except ConfigError as error:
         _LOG.warning("%s", error)
         return "linked"
 
 
 def _ranked(index: Index) -> Retriever:
-    from hoptree.retrieval.ranker import Ranked, installed_ranker
+    from hoptree.retrieval.ranker import Ranked, find_ranker
 
-    ranker = installed_ranker()
+    ranker = find_ranker(index)
     if ranker is None:
         raise MissingModel("There is no trained ranker here.", "Install it: pip install hoptree-weights numpy")
     return Ranked(index, ranker)

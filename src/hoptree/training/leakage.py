@@ -280,9 +280,8 @@ def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded) -
     for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
         if is_named_for_evaluation_alone(Path(file)) and not excluded.halves(file):
             raise InputError(
-                f"{file} is by its name what is measured on, and --any-split does not take it.",
-                "Give a file of other questions, or --half first to train on one half and measure on the other; "
-                f"{ALLOW_OPTION} takes it, and says so in the file.",
+                f"{file} is by its name what is measured on.",
+                f"Give a file of other questions, or say which of its own you measure on: --exclude {file}:300.",
             )
         if dataset not in excluded.datasets and file not in known:
             raise InputError(
