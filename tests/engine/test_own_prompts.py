@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
+from typer.testing import CliRunner
 
+from hoptree.cli.main import app
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.own_prompts import files_of, open_prompts, write_prompts
-from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, using_prompts
+from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, read_prompt, using_prompts
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
 from hoptree.methods.steps.continuation import load_worked_examples
@@ -131,11 +133,28 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("oner__read", "Answer {question}", "lacks the variable {documents}."),
         ("oner__read", "", "lacks the variable {documents}"),
         ("oner__read", READ + "--- assistant\nYes: ", "does not end with the user's"),
-        ("oner__read", "Hello\n" + READ, "does not begin with a section"),
+        ("oner__read", READ + "--- assistant", "has an empty section"),
+        ("oner__read", "Hello\n" + READ, "does not begin with one. Write --- system, --- user and --- assistant"),
+        ("oner__read", "Hello\n--- user\n{documents} {question}", "has text before its first section"),
+        ("oner__read", READ.replace("--- system", "--- System"), "unknown section '--- System'. Write --- system,"),
+        ("oner__read", READ.replace("--- system", "--- system "), "unknown section '--- system '. Write --- system,"),
+        ("oner__read", "--- User\n{documents} {question}", "has the unknown section '--- User'."),
+        ("oner__read", READ.replace("--- system", "---system"), "has the unknown section '---system'."),
+        ("oner__read", READ + "--- example\nx", "has the unknown section '--- example'."),
+        ("oner__read", READ + "{question1}", "the unknown variable {question1}. It takes {documents}, {question}. Did"),
+        ("oner__read", READ + "{question1}", "Did you mean {question}?"),
+        ("oner__read", READ.replace("{question}", "{QUESTION}"), "Did you mean {question}?"),
+        ("oner__read", READ.replace("{documents}", "{Documents}"), "Did you mean {documents}?"),
+        ("oner__read", READ + "{ctx2}", "has the unknown variable {ctx2}. It takes {documents}, {question}."),
+        ("taik__read", READ, "taik has no method's name. Did you mean taikc?"),
+        ("TAIKC__read", READ, "Did you mean taikc?"),
+        ("quite_another__read", READ, "has no method's name. Write ours as a start"),
         ("oner__read", "--- system\n--- user\n{documents} {question}", "has an empty section"),
         ("taikc__bank_jsonl", "{}\n", "A line is an object with kind (text), question (text), plan (object)."),
         ("taikc__bank_jsonl", "{\n", "is no JSON"),
+        ("taikc__bank_jsonl", "\n\n{\n", "Line 3 of"),
         ("taikc__bank_jsonl", "", "has no line"),
+        ("taikc__bank_jsonl", "\n \n", "has no line"),
         ("cot__worked_jsonl", '{"question": "", "documents": ["x"], "answer": ""}', "is no demonstration"),
         ("dyplan__ways_jsonl", '{"name": "Guess", "when": "always."}', "Direct, Plan, Reason, Retrieval."),
     ],
@@ -144,6 +163,73 @@ def test_what_does_not_fit_is_refused_in_a_sentence(name: str, text: str, told: 
     with pytest.raises(HoptreeError) as caught:
         open_prompts(folder(tmp_path, **{name: text}))
     assert told in str(caught.value) and caught.value.exit_code == 2 and "\n" not in str(caught.value)
+
+
+def test_braces_of_json_and_lines_of_dashes_are_text(tmp_path: Path) -> None:
+    shown = '{"query1": "who?"} {"a": {"b": 1}} { Context } {a, b} {1} {}\n---\n| --- | --- |\n'
+    mine = open_prompts(folder(tmp_path, oner__read=READ + shown))
+    assert '{"query1": "who?"}' in ask("oner", mine)[1][0] and "\n---\n" in ask("oner", mine)[1][0]
+
+
+@pytest.mark.parametrize("name", [name for name in packaged_names() if name.endswith(".txt")])
+def test_every_prompt_of_ours_may_be_reworded(name: str, tmp_path: Path) -> None:
+    ours = packaged_text(name) or ""
+    mine = folder(tmp_path, **{name.removesuffix(".txt").replace("/", "__"): ours + "Be brief.\n"})
+    assert set(open_prompts(mine).texts) == {name}
+
+
+def test_text_before_the_first_section_is_never_dropped() -> None:
+    with pytest.raises(HoptreeError, match="oner/read has text before its first section"):
+        read_prompt("oner/read", "--- System\nBe brief.\n--- user\n{question}")
+    assert [part.role for part in read_prompt("oner/read", "\n\n--- user\n{question}").sections] == ["user"]
+
+
+def test_a_folder_one_too_deep_is_told_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_prompts(find_method("taikc"), tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    for given, right in (("mine/taikc", "mine"), (tmp_path / "mine" / "taikc", tmp_path / "mine")):
+        with pytest.raises(HoptreeError) as caught:
+            open_prompts(given)
+        assert str(caught.value).endswith(f"Give the folder that holds taikc/: --prompts {right}")
+        assert caught.value.exit_code == 2
+    monkeypatch.chdir(tmp_path / "mine" / "taikc")
+    with pytest.raises(HoptreeError) as caught:
+        open_prompts(".")
+    assert str(caught.value).endswith(f"--prompts {(tmp_path / 'mine').resolve()}")
+
+
+def test_lines_of_demonstrations_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    shots = [
+        {"kind": "bridge", "question": f"Where\u2028was\x85{name}?", "plan": {"query1": {"question": "Who?"}}}
+        for name in "AB"
+    ]
+    lines = "\n\n".join(json.dumps(shot, ensure_ascii=False) for shot in shots) + "\n\n"
+    mine = open_prompts(folder(tmp_path, taikc__bank_jsonl=lines))
+    with using_prompts(mine.texts, "taikc"):
+        assert [row.question for row in load_bank()] == [shot["question"] for shot in shots]
+    ways = (packaged_text("dyplan/ways.jsonl") or "").replace(".", "\u2028.") + "\n\n"
+    worked = json.dumps({"question": "Q\u2028?", "documents": [], "answer": "X."}, ensure_ascii=False) + "\n\n"
+    mine = open_prompts(folder(tmp_path, dyplan__ways_jsonl=ways, shared__worked_jsonl=worked))
+    with using_prompts(mine.texts, "dyplan"):
+        assert len(load_strategies("dyplan")) == 4 and load_worked_examples()[0].question == "Q\u2028?"
+
+
+@pytest.mark.parametrize("command", [("methods", "show", "taikc"), ("methods", "list"), ("run",)])
+def test_prompts_that_change_nothing_are_told_in_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    of_another = folder(tmp_path / "other", oner__read=READ)
+    used = folder(tmp_path / "used", taikc__read=READ)
+    (empty := tmp_path / "empty").mkdir()
+    for prompts in (empty, of_another, used):
+        arguments = [*command, "--prompts", str(prompts)]
+        if command == ("run",):
+            arguments += ["--method", "taikc", "--model", "openai/none"]
+            arguments += ["--data", str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "run")]
+        told = CliRunner().invoke(app, arguments).stderr
+        warned = [line for line in told.splitlines() if line.endswith("changes nothing.")]
+        user = "a method" if command[-1] == "list" else "taikc"
+        sentence = f"hoptree: {prompts} has no prompt that {user} uses and that differs from ours"
+        changes = prompts == used or (prompts == of_another and command[-1] == "list")
+        assert warned == ([] if changes else [f"{sentence}: --prompts changes nothing."]), told
 
 
 def test_a_folder_that_is_not_there_and_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def demo(
         base_url=base_url,
         prompts=prompts,
     )
-    warn_unused_prompts(prompts, engine)
+    warn_unused_prompts(prompts, engine.prompts.of(engine.method), method)
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
     if code := run(work, stays=what_stays(cached=not no_cache)):
         raise typer.Exit(code)

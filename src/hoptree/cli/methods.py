@@ -24,7 +24,7 @@ from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppab
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import MethodFacts, cost_cells
-from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, warn_unused_prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
 from hoptree.core.files import atomic_write
@@ -87,6 +87,7 @@ def list_all(
         return
     models = _capabilities(model)
     facts = method_facts.gather(list_methods(), models, costs, prompts)
+    warn_unused_prompts(prompts, [name for fact in facts for name in fact.own_prompts])
     if as_json:
         print_json([fact.as_dict() for fact in facts])
     else:
@@ -103,6 +104,7 @@ def show(
 ) -> None:
     """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
     (facts,) = method_facts.gather((find_method(name),), _capabilities(model), costs, prompts)
+    warn_unused_prompts(prompts, facts.own_prompts, name)
     if as_json:
         print_json(facts.explained())
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -235,7 +235,7 @@ def open_engine(
         )
         warn_without_links(corpus, retriever)
         warn_without_graph(method, graph)
-        warn_unused_prompts(prompts_folder, engine)
+        warn_unused_prompts(prompts_folder, engine.prompts.of(engine.method), method)
         yield engine, writer
     finally:
         if writer:
@@ -252,10 +252,10 @@ def warn_without_graph(method: str, graph: str | None) -> None:
         warn(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
 
 
-def warn_unused_prompts(folder: Path | None, engine: Engine) -> None:
-    """Warn whoever gives prompts of their own of which the method uses none."""
-    if folder is not None and not engine.prompts.of(engine.method):
-        warn(f"{engine.method.name} uses no prompt of {folder} that differs from ours: it changes nothing.")
+def warn_unused_prompts(folder: Path | str | None, used: Collection[str], user: str = "a method") -> None:
+    """Warn whoever gives prompts of their own of which none is used."""
+    if folder is not None and not used:
+        warn(f"{folder} has no prompt that {user} uses and that differs from ours: --prompts changes nothing.")
 
 
 def warn_without_links(corpus: str | None, retriever: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,8 @@ from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.context import Budget
-from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.own_prompts import open_prompts
+from hoptree.engine.registry import DEFAULT_METHOD, load_method
 from hoptree.engine.schedule import together
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
@@ -189,6 +190,7 @@ def run(
     planned = _plan(experiment, data, corpus, name, settings_given)
     if only:
         planned = chosen(planned, only)
+    _warn_unused_prompts(planned)
     ways = RunOptions(
         anyway=anyway,
         retry_failed=retry_failed,
@@ -235,6 +237,19 @@ def _plan(
     single = Experiment(data=data, corpus=corpus, name=name, **settings)
     options.warn_without_graph(single.method, single.graph)
     return [Planned("", "", (), single)]
+
+
+def _warn_unused_prompts(planned: Sequence[Planned]) -> None:
+    """Warn of each folder of prompts that no run uses; a judge has prompts too."""
+    for folder in sorted({run.experiment.prompts for run in planned if run.experiment.prompts}):
+        runs = [run.experiment for run in planned if run.experiment.prompts == folder]
+        prompts, methods = open_prompts(folder), sorted({run.method for run in runs})
+        known = [method for method in map(load_method, methods) if method]
+        if len(known) < len(methods):
+            continue  # one that is not registered has prompts of others
+        used = [name for method in known for name in prompts.of(method)]
+        used += [name for name in prompts.texts if name == "evaluation/judge.txt" and any(run.judge for run in runs)]
+        options.warn_unused_prompts(folder, used, " or ".join(methods))
 
 
 async def run_all(

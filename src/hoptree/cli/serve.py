@@ -133,6 +133,8 @@ def serve(
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):
         raise InputError("Two models have the same name.", "Name them: --model NAME=SPEC")
+    own_prompts = open_prompts(prompts)
+    options.warn_unused_prompts(prompts, own_prompts.texts)
     server_settings = Settings(
         models=chosen,
         base_urls=_read_base_urls(base_urls, chosen),
@@ -140,7 +142,7 @@ def serve(
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
-        prompts=open_prompts(prompts).texts,
+        prompts=own_prompts.texts,
         corpora_folder=corpora_folder,
         runs=runs,
         keys=read_keys(keys) if keys else (),

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError, closest
-from hoptree.engine.prompts import packaged_names, packaged_text, read_prompt
-from hoptree.engine.registry import Method, load_method
+from hoptree.core.lazy import lazy_re
+from hoptree.engine.prompts import SECTIONS_HINT, packaged_names, packaged_text, read_prompt, read_rows, split_lines
+from hoptree.engine.registry import Method, list_methods, load_method
 
 _SHARED = "shared"
 _START = "Write ours as a start: hoptree methods prompts NAME --out FOLDER."
+_HEADER = lazy_re(r"^[ \t]*---[ \t]*\w.*$", re.MULTILINE)
+_KNOWN_HEADERS = ("--- system", "--- user", "--- assistant")
+_IDENTIFIER = lazy_re(r"\{([^\W\d]\w*)\}")  # wider than what is filled in, so that {Question} is no silent text
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +103,20 @@ def _listed(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _stands_for(folder: Path, name: str) -> str:
     """Return the text of the package that a file stands in for."""
+    if (text := _find_ours(name)) is not None:
+        return text
     owner, _, file = name.partition("/")
-    if (text := packaged_text(name) if name in packaged_names() else None) is not None:
-        return text
-    method = load_method(owner) if owner not in (_SHARED, "") and file else None
-    if method is not None and file in _shared_files(method) and (text := packaged_text(f"{_SHARED}/{file}")):
-        return text
+    method = load_method(owner) if file else None
+    owners = {known.partition("/")[0] for known in packaged_names()}
+    if not file and _find_ours(f"{(inner := folder.resolve()).name}/{name}") is not None:
+        holder = inner.parent if folder.name in ("", "..") else folder.parent
+        raise ConfigError(
+            f"{folder} holds the prompts of {inner.name} alone.",
+            f"Give the folder that holds {inner.name}/: --prompts {holder}",
+        )
+    if file and method is None and owner not in owners:
+        close = closest(owner.casefold(), [*(known.name for known in list_methods()), *sorted(owners)])
+        raise ConfigError(f"{folder / owner} has no method's name.", f"Did you mean {close}?" if close else _START)
     if method:
         used = [used.partition("/")[2] for used in files_of(method)]
         close = f"{owner}/{near}" if (near := closest(file, used)) else ""
@@ -114,30 +127,42 @@ def _stands_for(folder: Path, name: str) -> str:
     raise ConfigError(f"{folder / name} is no prompt and no file of demonstrations that is used.", remedy)
 
 
+def _find_ours(name: str) -> str | None:
+    """Return the text of the package for OWNER/FILE, that of the shared file where a method uses it."""
+    if name in packaged_names():
+        return packaged_text(name)
+    owner, _, file = name.partition("/")
+    method = load_method(owner) if owner not in (_SHARED, "") and file else None
+    return packaged_text(f"{_SHARED}/{file}") if method is not None and file in _shared_files(method) else None
+
+
 def _check_prompt(path: Path, text: str, ours: str) -> None:
     """Refuse a prompt that does not take the variables of ours, or has text outside its sections."""
-    prompt, takes = read_prompt(path.name, text), read_prompt(path.name, ours).variables
+    for line in _HEADER.findall(text):
+        if line not in _KNOWN_HEADERS:
+            raise ConfigError(
+                f"{path} has the unknown section '{line}'.", f"{SECTIONS_HINT} Nothing follows these words."
+            )
+    takes = read_prompt(path.name, ours).variables
+    prompt = read_prompt(str(path), f"{text}\n")  # with it a header at the end of the file is one
     form = f"It takes {', '.join(f'{{{name}}}' for name in sorted(takes)) or 'no variables'}."
-    if unknown := sorted(prompt.variables - takes):
-        close = closest(unknown[0], takes)
+    if unknown := sorted(set(_IDENTIFIER.findall(text)) - takes):
+        close = closest(unknown[0].casefold(), sorted(takes))
         hint = f" Did you mean {{{close}}}?" if close else " For braces in the text itself put a space: { word }."
         raise ConfigError(f"{path} has the unknown variable {{{unknown[0]}}}.", f"{form}{hint}")
     if missing := sorted(takes - prompt.variables):
         raise ConfigError(f"{path} lacks the variable {{{missing[0]}}}.", form)
     if not text.strip() or not all(section.content for section in prompt.sections):
         raise ConfigError(f"{path} has an empty section.", "Write its text, or take the section out.")
-    if prompt.sections[-1].role != "user" or (len(prompt.sections) > 1 and not text.lstrip().startswith("--- ")):
-        raise ConfigError(
-            f"{path} does not begin with a section or does not end with the user's.",
-            "Write --- system, --- user and --- assistant on lines of their own; the last one is --- user.",
-        )
+    if prompt.sections[-1].role != "user":
+        raise ConfigError(f"{path} does not end with the user's section.", SECTIONS_HINT)
 
 
 def _check_demonstrations(path: Path, text: str, ours: str) -> None:
     """Refuse lines that are not like ours: the same fields, of the same kinds, and the same names of strategies."""
-    model = [json.loads(line) for line in ours.splitlines()]
+    model = read_rows(ours)
     rows = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in split_lines(text):
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ short, and without sentences that give orders to the model.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import lazy_re
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
 _SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
+SECTIONS_HINT = "Write --- system, --- user and --- assistant on lines of their own; the last one is --- user."
 # What chat templates use to tell turns apart; in a text from outside it must not look like a turn.
 _CONTROL = lazy_re(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|\[(?=/?INST\])", re.IGNORECASE)
 
@@ -143,6 +145,19 @@ def demonstrations(name: str, method: str = "") -> str:
     raise ConfigError(f"There are no demonstrations {name}.", "They are files under hoptree/prompts.")
 
 
+def split_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a file of demonstrations with their numbers, without empty ones.
+
+    Only a line feed ends a line: JSON texts may hold the other characters at which `splitlines` splits.
+    """
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def read_rows(text: str) -> list[Any]:
+    """Return the rows of a file of demonstrations."""
+    return [json.loads(line) for _, line in split_lines(text)]
+
+
 def prompt_text(name: str) -> str | None:
     """Return the text of a file as under `hoptree/prompts`; None where there is no such file."""
     texts = _in_use.get().texts
@@ -180,6 +195,8 @@ def read_prompt(name: str, text: str) -> Prompt:
     parts = _SECTION.split(text)
     if len(parts) == 1:
         parts = ["", "user", text]
+    if parts[0].strip():
+        raise ConfigError(f"{name} has text before its first section and does not begin with one.", SECTIONS_HINT)
     sections = tuple(
         Message(role, content.strip())  # type: ignore[arg-type]
         for role, content in zip(parts[1::2], parts[2::2], strict=True)

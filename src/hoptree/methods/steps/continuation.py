@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, demonstrations, number_lines, plain, prompt_for, show_texts
+from hoptree.engine.prompts import Filled, demonstrations, number_lines, plain, prompt_for, read_rows, show_texts
 from hoptree.engine.schedule import together
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
@@ -272,7 +271,7 @@ def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
         WorkedExample(
             row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
         )
-        for row in map(json.loads, text.splitlines())
+        for row in read_rows(text)
     )
 
 

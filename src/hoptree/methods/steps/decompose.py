@@ -16,7 +16,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
-from hoptree.engine.prompts import Filled, demonstrations, prompt_for
+from hoptree.engine.prompts import Filled, demonstrations, prompt_for, read_rows
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
@@ -59,7 +59,7 @@ def load_bank() -> tuple[Demonstration, ...]:
 def _read_bank(text: str) -> tuple[Demonstration, ...]:
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
-        for row in map(json.loads, text.splitlines())
+        for row in read_rows(text)
     )
 
 

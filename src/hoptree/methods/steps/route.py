@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from functools import lru_cache
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision, typed_event
-from hoptree.engine.prompts import Filled, demonstrations
+from hoptree.engine.prompts import Filled, demonstrations, read_rows
 from hoptree.methods.steps.answer import note_reply
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text.parse_labels import label_shares, read_choice
@@ -49,7 +48,7 @@ def load_strategies(method: str) -> tuple[Strategy, ...]:
 
 @lru_cache(maxsize=32)
 def _read_strategies(text: str) -> tuple[Strategy, ...]:
-    return tuple(Strategy(row["name"], row["when"]) for row in map(json.loads, text.splitlines()))
+    return tuple(Strategy(row["name"], row["when"]) for row in read_rows(text))
 
 
 def list_strategies(strategies: Sequence[Strategy]) -> str:
