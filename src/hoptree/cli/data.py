@@ -125,7 +125,9 @@ def get(
         list[Path],
         Option("--from", metavar="PATH", help="Your download: a file, folder, .zip, .tar or .tgz; repeat for several."),
     ] = [],  # noqa: B006 - typer copies it
-    url: Annotated[str, Option(metavar="URL", help="Another address of the same file, such as a mirror.")] = "",
+    url: Annotated[
+        str, Option(metavar="URL", help="Another address of the same file; under its own name it must have its digest.")
+    ] = "",
     sha256: Annotated[str, Option(metavar="HEX", help="The digest that the file must have.")] = "",
     aliases: Annotated[
         Path | None, Option(help='Names for answers that are ids: rows with "id" or "Q_id", and "aliases".')
@@ -133,7 +135,7 @@ def get(
     skip_bad: Annotated[
         bool, Option("--skip-bad", help="Count bad rows and pass over them; else they refuse.")
     ] = False,
-    replace: Annotated[bool, Option("--replace", help="Write files anew that are there already.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Fetch and write files anew that are there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a public release into our layout: questions, and the passages that come with them.
@@ -150,9 +152,9 @@ def get(
     """
     public = find_set(name)
     release = public.release(split)
-    if not sources:
-        _announce(public, release, url)
     order = fetch.Order(sources, url, sha256, aliases, skip_bad, replace)
+    if not sources:
+        _announce(public, release, order)
     with _bar(as_json) as advance:
         made = fetch.get(public, release, data, order, advance)
     if as_json:
@@ -173,11 +175,10 @@ def get(
         echo(note)
 
 
-def _announce(public: PublicSet, release: Release, url: str) -> None:
+def _announce(public: PublicSet, release: Release, order: fetch.Order) -> None:
     """Say what is fetched before it is."""
-    for remote in release.remotes:
-        warn(f"{public.title} ({public.licence}): {remote.name}, {_size(remote.size)}, from {url or remote.url}")
-        url = ""
+    for known, remote in zip(release.remotes, fetch.remotes_of(release, order), strict=False):
+        warn(f"{public.title} ({public.licence}): {known.name}, {_size(known.size)}, from {remote.url}")
 
 
 @contextmanager
