@@ -73,7 +73,17 @@ def test_get_then_run_an_experiment_over_it(tmp_path: Path) -> None:
         (("sample", "h.json", "--out", "o", "--count", "3"), "h.json has 1 question, not 3."),
         (("sample", "h.json", "--out", "o", "--of", "bridge=x"), "--of bridge=x is not possible."),
         (("sample", "h.json", "--out", "o", "--of", "bridge=2"), "h.json has 1 question of bridge, not 2."),
-        (("sample", "hotpotqa", "--out", "o", "--paper", "taikc"), "There is no data/hotpotqa/dev.jsonl."),
+        (("sample", "h.json", "--out", "o", "--of", "brige=1"), "the type 'brige'. Did you mean bridge?"),
+        (("sample", "h.json", "--out", "o", "--of", "xyz=1"), "of the type 'xyz'. There are 2 hops, bridge."),
+        (("sample", "h.json", "--out", "o", "--of", "bridge=1", "--of", "2 hops=1"),
+         "h.json has 0 questions of 2 hops that no other --of takes, not 1."),
+        (("sample", "hotpotqa", "--out", "o", "--paper", "taikc"),
+         "There is no data/hotpotqa/dev.jsonl. Get it: hoptree data get hotpotqa --data data; or"),
+        (("sample", "hotpotqa", "--out", "o", "--count", "1", "--split", "train", "--data", "D"),
+         "There is no D/hotpotqa/train.jsonl. Get it: hoptree data get hotpotqa --split train --data D; or"),
+        (("sample", "hotpotqa", "--out", "o", "--count", "1", "--split", "nope"),
+         "hotpotqa has no split 'nope'. There are dev, train."),
+        (("sample", "wikipedia2018", "--out", "o", "--count", "1"), "wikipedia2018 holds documents, and no questions."),
         (("sample", "nosuch", "--out", "o", "--count", "1"), "There is no data set 'nosuch'."),
     ],
 )  # fmt: skip
@@ -157,3 +167,5 @@ def test_a_sample_is_the_same_for_the_same_seed_and_has_the_paper_s_mixture(tmp_
     assert len(read_examples(path, ids=tmp_path / "a.txt").examples) == 500
     mixed = data(tmp_path, "sample", path, "--of", "2 hops=30", "--out", "e.txt")
     assert mixed.returncode == 0 and len((tmp_path / "e.txt").read_text().split()) == 30
+    both = data(tmp_path, "sample", path, "--of", "comparison=30", "--of", "2 hops=30", "--out", "f.txt")
+    assert both.returncode == 0 and "60 ids of 700" in both.stdout, "a question that fits two counts once"

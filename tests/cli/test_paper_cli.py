@@ -145,9 +145,50 @@ def test_what_cannot_be_made_says_why_in_one_line(tmp_path: Path) -> None:
         ("taikc", "figure12"): "is made by another command. Give hoptree align train.",
         ("ra-isf", "table1", "--data", "D", "-m", "scripted/m.json"): "hoptree data get nq --data D;",
         ("taikc", "table8", "--data", "D", "-m", "scripted/m.json", "--only", "x"): "no run and no data set 'x'",
+        ("taikc", "table8", "--data", "D", "-m", "scripted/m.json", "--out", "m.json"): "m.json is a file. Give --out",
     }.items():
         done = paper(tmp_path, *arguments)
         assert done.returncode == 2 and cause in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_judge_that_cannot_be_opened_is_known_before_the_first_run(tmp_path: Path) -> None:
+    folder(tmp_path)
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "1")
+    for judge, cause in {"nope": "'nope' names no model.", "scripted/none.json": "none.json"}.items():
+        done = paper(tmp_path, *given, "--judge", judge)
+        assert done.returncode == 2 and cause in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_runs_over_another_corpus_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    folder(tmp_path)
+    write(tmp_path / "other.jsonl", [{"id": "x", "title": "Film N", "text": "Film N is by Ann Dee."}])
+    assert call("index", "other.jsonl", "--out", "X", folder=tmp_path, environment={}).returncode == 0
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "1", "--only", "Bamboogle")
+    first, other, again, less = (
+        paper(tmp_path, *given, "--json", *more)
+        for more in ((), ("--corpus", "X"), ("--corpus", "X"), ("--budget", "calls=9"))
+    )
+    folders = [json.loads(done.stdout)["folder"] for done in (first, other, again, less)]
+    assert folders[0] == "runs/taikc/table8/scripted-m.json-1" and folders[1] == folders[2]
+    assert len(set(folders)) == 3 and all(place.startswith(f"{folders[0]}-") for place in folders[1:])
+    mixed = paper(tmp_path, *given, "--corpus", "X", "--out", folders[0])
+    assert mixed.returncode == 2 and "rests on something else: corpus was" in mixed.stderr
+    assert mixed.stderr.endswith("Choose another --out.\n") and "--anyway" not in mixed.stderr
+
+
+def test_a_figure_says_which_table_is_missing_and_why(tmp_path: Path) -> None:
+    folder(tmp_path)
+    given = ("--data", "D", "--model", "scripted/m.json", "--limit", "2", "--only", "Bamboogle", "--only", "TAIKC")
+    for figure, sentence in {
+        "figure3": "The table 'F1 by type' is missing: the questions that were asked have no types, or all the same.",
+        "figure4": "TAIKC, Figure 4 has no table: its plots are in report.html.",
+        "figure6": "The table 'All 4 data sets' is missing: the runs are of 1 data set, or none is of all.",
+    }.items():
+        done = paper(tmp_path, "taikc", figure, *given)
+        assert done.returncode == 0 and sentence in done.stdout, (done.stdout, done.stderr)
+        written = tmp_path / "runs" / "taikc" / "table2" / "scripted-m.json-2" / f"{figure}.md"
+        assert sentence in written.read_text(encoding="utf-8")
 
 
 def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:

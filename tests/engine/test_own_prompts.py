@@ -15,7 +15,7 @@ from hoptree.cli.main import app
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
-from hoptree.engine.own_prompts import files_of, open_prompts, write_prompts
+from hoptree.engine.own_prompts import _check_demonstrations, files_of, open_prompts, write_prompts
 from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, read_prompt, using_prompts
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
@@ -254,3 +254,10 @@ def test_questions_at_once_keep_their_own_prompts(tmp_path: Path) -> None:
     results = asyncio.run(both())
     assert [bool(result.prompts) for result in results] == [True, False]
     assert sorted("My words" in text for _, text in model.requests) == [False, True]
+
+
+def test_a_list_that_is_empty_in_ours_may_hold_anything(tmp_path: Path) -> None:
+    ours = json.dumps({"question": "Q?", "documents": []})
+    _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": [{"title": "T"}]}), ours)
+    with pytest.raises(HoptreeError, match="is no demonstration"):
+        _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": "T"}), ours)

@@ -20,6 +20,7 @@ from hoptree.evaluation.paper_tables import (
     data_needed,
     differences,
     find_part,
+    gpu_models,
     paper_table,
     read_paper,
 )
@@ -129,6 +130,20 @@ def test_missing_data_name_the_commands_that_bring_them(tmp_path: Path) -> None:
     assert f"hoptree data get hotpotqa --data {tmp_path};" in refused.value.remedy
     assert "no release has bamboogle/corpus.jsonl" in refused.value.remedy
     assert command_for("hotpotqa/train.jsonl", Path("D")) == "hoptree data get hotpotqa --split train --data D"
+
+
+def test_files_beside_the_experiment_and_models_with_settings(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(
+        "data: {Own: {questions: ./own.jsonl}}\n"
+        "models: {A: {model: hf/big, base_url: ''}, B: hf/other, C: openai/far}\n"
+        "runs: {direct: {method: direct}}\n",
+        encoding="utf-8",
+    )
+    part = PaperPart("taikc", "table99", "ours", file=file)
+    assert gpu_models(part) == ["hf/big", "hf/other"]
+    with pytest.raises(InputError, match=r"Table 99 needs .*own\.jsonl in "):
+        check_data(part, read_plan(file, tmp_path / "D"), tmp_path / "D")
 
 
 def test_the_papers_figures_have_their_place() -> None:

@@ -11,7 +11,7 @@ from tests.evaluation.dataset_rows import MUSIQUE
 from tests.evaluation.release_files import Hub, hub, jsonl, made
 
 from hoptree.core.errors import InputError
-from hoptree.evaluation.datasets.fetch import Order, get
+from hoptree.evaluation.datasets.fetch import Order, get, remotes_of
 from hoptree.evaluation.datasets.releases import Remote, find_set
 
 
@@ -36,8 +36,15 @@ def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         assert [start for _, start in Hub.asked] == [None, "bytes=5000-", "bytes=10000-"]
         assert got.questions == 50
         assert [path.name for path in (tmp_path / "musique" / ".downloads").iterdir()] == ["m.jsonl"]
-        made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True)
-        assert len(Hub.asked) == 3  # it is there
+        kept = {"sha256": hashlib.sha256(MANY).hexdigest(), "replace": True}
+        made(tmp_path, "musique", url=f"{address}/m.jsonl", **kept)
+        assert len(Hub.asked) == 3  # it is there, and the one that is wanted
+        Hub.files = {"/m.jsonl": jsonl(MUSIQUE)}
+        assert made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True).questions == 1
+        assert Hub.asked[3:] == [("/m.jsonl", None)]
+        with pytest.raises(InputError, match=r"The SHA-256 of m\.jsonl is "):
+            made(tmp_path, "musique", url=f"{address}/m.jsonl", **kept)
+        assert len(Hub.asked) == 5 and (tmp_path / "musique" / "dev.jsonl").exists()
 
 
 def test_a_file_that_changed_meanwhile_is_fetched_anew(tmp_path: Path) -> None:
@@ -55,6 +62,31 @@ def test_a_download_with_another_digest_is_deleted(tmp_path: Path) -> None:
             made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256="0" * 64)
         assert not list((tmp_path / "musique" / ".downloads").iterdir())
         assert not (tmp_path / "musique" / "dev.jsonl").exists()
+
+
+def test_another_address_must_give_the_known_digest_unless_told_otherwise(tmp_path: Path) -> None:
+    name = "musique_ans_v1.0_dev.jsonl"
+    (known,) = find_set("musique").release("dev").remotes
+    digest = hashlib.sha256(MANY).hexdigest()
+    with hub({f"/{name}": MANY, "/m.jsonl": MANY}) as address:
+        with pytest.raises(InputError, match=f"is {digest}, not {known.sha256}.* give --sha256 {digest}"):
+            made(tmp_path, "musique", url=f"{address}/{name}")
+        assert not (tmp_path / "musique" / "dev.jsonl").exists()
+        got = made(tmp_path, "musique", url=f"{address}/{name}", sha256=digest)
+        assert f"{name} is not the known release, SHA-256 {known.sha256}." in got.notes
+        got = made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True)
+        assert "Hoptree knows no digest of m.jsonl, and checked none: give --sha256." in got.notes
+
+
+def test_an_address_stands_in_for_the_file_of_its_name() -> None:
+    release = find_set("hotpotqa").release("dev")
+    first, second = release.remotes[0], Remote("b.zip", "http://a/b.zip", 7, "1" * 64)
+    both = replace(release, remotes=(first, second))
+    assert remotes_of(both, Order(url="http://c/b.zip")) == (first, replace(second, url="http://c/b.zip"))
+    other = Order(url="http://c/b.zip", sha256="A" * 64)
+    assert remotes_of(both, other) == (first, Remote("b.zip", "http://c/b.zip", 0, "a" * 64))
+    assert remotes_of(both, Order(url="http://c/x")) == (Remote("x", "http://c/x"), second)
+    assert remotes_of(both, Order()) == both.remotes
 
 
 def test_what_cannot_be_fetched_is_told(tmp_path: Path) -> None:

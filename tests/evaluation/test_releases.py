@@ -141,6 +141,16 @@ def test_copies_in_our_form_and_in_flashrag_s_are_read_too(tmp_path: Path) -> No
     assert read_examples(tmp_path / "bamboogle" / "dev.jsonl").examples[0].id == "test_0"
 
 
+def test_what_is_kept_as_it_is_must_have_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "hotpot.json"
+    path.write_bytes(array(HOTPOT))
+    with pytest.raises(InputError, match=r"hotpot.json is not psgs_w100.tsv.gz or psgs_w100.tsv\. Give the release's"):
+        made(tmp_path, "wikipedia2018", sources=[path])
+    assert not list((tmp_path / "wikipedia2018").glob("hotpot*"))
+    with pytest.raises(ConfigError, match=r"http://x/h.json is no address of psgs_w100.tsv.gz or psgs_w100.tsv\."):
+        made(tmp_path, "wikipedia2018", url="http://x/h.json")
+
+
 def test_another_data_set_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "musique.jsonl"
     path.write_bytes(jsonl(MUSIQUE))

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from hoptree.cli.console import counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson, read_named
 from hoptree.cli.progress import rate_bar
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.evaluation.datasets import fetch
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.fetch import read_record
@@ -125,7 +125,9 @@ def get(
         list[Path],
         Option("--from", metavar="PATH", help="Your download: a file, folder, .zip, .tar or .tgz; repeat for several."),
     ] = [],  # noqa: B006 - typer copies it
-    url: Annotated[str, Option(metavar="URL", help="Another address of the same file, such as a mirror.")] = "",
+    url: Annotated[
+        str, Option(metavar="URL", help="Another address of the same file; under its own name it must have its digest.")
+    ] = "",
     sha256: Annotated[str, Option(metavar="HEX", help="The digest that the file must have.")] = "",
     aliases: Annotated[
         Path | None, Option(help='Names for answers that are ids: rows with "id" or "Q_id", and "aliases".')
@@ -133,7 +135,7 @@ def get(
     skip_bad: Annotated[
         bool, Option("--skip-bad", help="Count bad rows and pass over them; else they refuse.")
     ] = False,
-    replace: Annotated[bool, Option("--replace", help="Write files anew that are there already.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Fetch and write files anew that are there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a public release into our layout: questions, and the passages that come with them.
@@ -150,9 +152,9 @@ def get(
     """
     public = find_set(name)
     release = public.release(split)
-    if not sources:
-        _announce(public, release, url)
     order = fetch.Order(sources, url, sha256, aliases, skip_bad, replace)
+    if not sources:
+        _announce(public, release, order)
     with _bar(as_json) as advance:
         made = fetch.get(public, release, data, order, advance)
     if as_json:
@@ -173,11 +175,10 @@ def get(
         echo(note)
 
 
-def _announce(public: PublicSet, release: Release, url: str) -> None:
+def _announce(public: PublicSet, release: Release, order: fetch.Order) -> None:
     """Say what is fetched before it is."""
-    for remote in release.remotes:
-        warn(f"{public.title} ({public.licence}): {remote.name}, {_size(remote.size)}, from {url or remote.url}")
-        url = ""
+    for known, remote in zip(release.remotes, fetch.remotes_of(release, order), strict=False):
+        warn(f"{public.title} ({public.licence}): {known.name}, {_size(known.size)}, from {remote.url}")
 
 
 @contextmanager
@@ -213,9 +214,7 @@ def sample(
     """
     if sum((bool(count), bool(of), bool(paper))) != 1:
         raise ConfigError("How many questions to draw is not clear.", "Give one of --count, --of and --paper.")
-    path = Path(source)
-    if not path.is_file():
-        path = data / source / f"{split or find_set(source).release('').split}.jsonl"
+    path = Path(source) if Path(source).is_file() else _questions(source, split, data)
     strata = paper_sample(paper, source) if paper else _read_strata(of) if of else {"": count}
     examples = read_examples(path).examples
     drawn = _draw(examples, strata, seed, path)
@@ -229,6 +228,20 @@ def sample(
     echo(f"seed {seed}, SHA-256 of the ids {digest}")
 
 
+def _questions(name: str, split: str, data: Path) -> Path:
+    """Return the file of a data set's questions; one that is missing is an error that says what brings it."""
+    path = data / name / f"{split or find_set(name).release('').split}.jsonl"
+    if path.is_file():
+        return path
+    release = find_set(name).release(split)
+    if not release.form:
+        raise InputError(f"{name} holds documents, and no questions.", "hoptree data list names the data sets.")
+    named = f" --split {split}" if split else ""
+    raise InputError(
+        f"There is no {path}.", f"Get it: hoptree data get {name}{named} --data {data}; or give another --data."
+    )
+
+
 def _read_strata(texts: list[str]) -> dict[str, int]:
     strata = {}
     for kind, number in read_named(texts, "--of", "TYPE=N").items():
@@ -239,15 +252,33 @@ def _read_strata(texts: list[str]) -> dict[str, int]:
 
 
 def _draw(examples: tuple[Example, ...], strata: Mapping[str, int], seed: int, path: Path) -> tuple[Example, ...]:
-    """Draw so many of each type, in the order of one sample over all."""
-    chosen = set()
+    """Draw so many of each type, in the order of one sample over all.
+
+    A question that fits two types is drawn for the first of them alone.
+    """
+    chosen: set[str] = set()
+    kinds = sorted({kind for example in examples for kind in _kinds(example)})
     for kind, number in strata.items():
-        fitting = [example for example in examples if kind in ("", example.type, f"{example.hops} hops")]
-        if len(fitting) < number:
-            there = ", ".join(sorted({example.type for example in examples if example.type}))
+        if kind and kind not in kinds:
+            close = closest(kind, kinds)
+            there = f"There are {', '.join(kinds)}." if kinds else "Its questions have none: give --count."
             raise InputError(
-                f"{path} has {counted(len(fitting), 'question')}{f' of {kind}' if kind else ''}, not {number:,}.",
-                f"Ask for fewer{f' (types: {there})' if kind and there else ''}, or get the whole data set.",
+                f"{path} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
+            )
+        of_kind = [example for example in examples if not kind or kind in _kinds(example)]
+        fitting = [example for example in of_kind if example.id not in chosen]
+        if len(fitting) < number:
+            which = f" of {kind}" if kind else ""
+            which += " that no other --of takes" if len(fitting) < len(of_kind) else ""
+            there = f" (types: {', '.join(kinds)})" if kind else ""
+            raise InputError(
+                f"{path} has {counted(len(fitting), 'question')}{which}, not {number:,}.",
+                f"Ask for fewer{there}, or get the whole data set.",
             )
         chosen |= {example.id for example in draw(fitting, number, seed)}
     return tuple(example for example in draw(examples, len(examples), seed) if example.id in chosen)
+
+
+def _kinds(example: Example) -> list[str]:
+    """Return what --of may name a question by."""
+    return [*([example.type] if example.type else []), *([f"{example.hops} hops"] if example.hops else [])]

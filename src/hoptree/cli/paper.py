@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -33,11 +34,12 @@ from hoptree.evaluation.paper_tables import (
 )
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
-from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.measures import DataGroup, read_groups
 from hoptree.evaluation.report.page import make_page, write_text
-from hoptree.evaluation.report.tables import as_markdown
+from hoptree.evaluation.report.tables import Table, as_markdown
 from hoptree.evaluation.running import JudgeProgress, RunOptions, judge_run
 from hoptree.models import open_model
+from hoptree.models.model import Model
 
 _LIST = "list"
 
@@ -89,27 +91,44 @@ def paper(
         raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
     settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
+    folder = out or _default_folder(part, model, limit, [corpus or "", graph or "", budget])
+    if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
+        raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
     planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
-    folder = out or _default_folder(part, model, limit)
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
     work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
-    run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    try:
+        run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    except InputError as error:
+        if "--anyway" in error.remedy:  # rows of one table that rest on different things cannot be compared
+            error.remedy = "Choose another --out."
+        raise
     _show(part, planned, folder, judges, as_json=as_json)
 
 
-def _default_folder(part: PaperPart, model: str, limit: int | None) -> Path:
-    """Return a folder that figures of one file share, and runs of other questions or models do not."""
+def _default_folder(part: PaperPart, model: str, limit: int | None, others: Sequence[str]) -> Path:
+    """Return a folder that figures of one file share, and runs of other questions or models do not.
+
+    `others` are what else was chosen; if anything was, its digest is in the name.
+    """
     assert part.file is not None
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
-    return Path("runs") / part.paper / part.file.stem / f"{plain or 'own-models'}{f'-{limit}' if limit else ''}"
+    digest = hashlib.sha256("\n".join(others).encode("utf-8", "replace")).hexdigest()[:8] if any(others) else ""
+    name = "-".join(filter(None, (plain or "own-models", str(limit or ""), digest)))
+    return Path("runs") / part.paper / part.file.stem / name
 
 
 async def _make(
     planned: list[Planned], out: Path, ways: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness, and judge; no two models are in memory at once."""
+    """Make all runs, or measurements of boundary awareness, and judge; no two models are in memory at once.
+
+    A judge that cannot be opened is known before the first run.
+    """
+    for spec in judges:
+        await _open_judge(spec, base_url).aclose()
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
         if judges:
             planned = [replace(run, experiment=replace(run.experiment, judge=judges[0])) for run in planned]
@@ -118,12 +137,15 @@ async def _make(
         return
     await run_all(planned, out, ways, at_once=1, quiet=quiet)
     for spec in judges:
-        at = base_url if spec.startswith("openai/") else ""
-        async with aclosing(open_model(spec, base_url=at)) as judge:
+        async with aclosing(_open_judge(spec, base_url)) as judge:
             for run in planned:
                 with shown(quiet) as bar:
                     progress = partial(_show_judge, bar)
                     await judge_run(out / run.folder, judge, cache=ways.cache, on_progress=progress)
+
+
+def _open_judge(spec: str, base_url: str) -> Model:
+    return open_model(spec, base_url=base_url if spec.startswith("openai/") else "")
 
 
 def _show_judge(bar: Show, now: JudgeProgress) -> None:
@@ -134,15 +156,22 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
     """Print the table, or for a figure its tables of the report; write it beside the runs."""
     tables = [paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
+    missing: list[str] = []
     if part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
+        missing = _missing(part, tables, groups)
         written.append(out / "report.html")
         write_text(written[-1], make_page(groups))
-    text = as_markdown(tables) + (f"\nThe paper's text: {part.says}.\n" if part.says and not part.rows else "")
+    said = [f"The paper's text: {part.says}."] if part.says and not part.rows else []
+    text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*said, *missing))
     write_text(written[0], text)
     if as_json:
-        made = {"tables": [table.as_dict() for table in tables], "files": [str(path) for path in written]}
+        made = {
+            "tables": [table.as_dict() for table in tables],
+            "missing": missing,
+            "files": [str(path) for path in written],
+        }
         print_json({"paper": part.paper, "name": part.name, "folder": str(out), **made})
         return
     echo(clean(text))
@@ -150,6 +179,23 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
         echo(f"wrote {path}")
     for command in part.then:
         echo(f"then: {command.replace('OUT', str(out))}")
+
+
+def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGroup]) -> list[str]:
+    """Return a sentence for each table of a figure that these runs do not give, with the reason."""
+    if not part.report and not tables:
+        return [f"{part.title} has no table: its plots are in report.html."]
+    reasons = {
+        "by type": "the questions that were asked have no types, or all the same",
+        "by hops": "the questions that were asked have no number of hops, or all the same",
+        "data sets": f"the runs are of {counted(len(groups), 'data set')}, or none is of all",
+    }
+    sentences = []
+    for title in part.report:
+        if not any(title in table.title for table in tables):
+            reason = next((why for end, why in reasons.items() if title.endswith(end)), "the runs have nothing for it")
+            sentences.append(f"The table '{title}' is missing: {reason}. Ask more: fewer --only, a higher --limit.")
+    return sentences
 
 
 def _list(only: str, data: Path, *, as_json: bool) -> None:

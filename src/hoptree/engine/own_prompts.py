@@ -183,7 +183,7 @@ def _alike(value: Any, ours: Any) -> bool:
     for name, part in ours.items():
         if not isinstance(value[name], type(part)):
             return False
-        if isinstance(part, list) and not all(_alike(item, part[0]) for item in value[name]):
+        if isinstance(part, list) and part and not all(_alike(item, part[0]) for item in value[name]):
             return False
     return True
 

@@ -166,8 +166,9 @@ def differences(part: PaperPart) -> list[str]:
 def gpu_models(part: PaperPart) -> list[str]:
     """Return the models of the file that are loaded into this machine, for which it needs a GPU."""
     plan = part.plan()
-    roles = [settings.get("roles") or {} for settings in (plan.get("runs") or {}).values()]
-    specs = [*(plan.get("models") or {}).values(), *(spec for models in roles for spec in models.values())]
+    roles = [(settings or {}).get("roles") or {} for settings in (plan.get("runs") or {}).values()]
+    named = [spec.get("model") if isinstance(spec, dict) else spec for spec in (plan.get("models") or {}).values()]
+    specs = [*named, *(spec for models in roles for spec in models.values())]
     return list(dict.fromkeys(str(spec) for spec in specs if str(spec).startswith("hf/")))
 
 
@@ -194,7 +195,11 @@ def command_for(file: str, data: Path) -> str:
 def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     """Refuse to begin while a file is missing, and say what brings it."""
     paths = dict.fromkeys(path for run in planned for path in (run.experiment.data, *run.corpora))
-    missing = [path.relative_to(data).as_posix() for path in paths if not path.exists()]
+    missing = [
+        (path.relative_to(data) if path.is_relative_to(data) else path).as_posix()
+        for path in paths
+        if not path.exists()
+    ]
     if not missing:
         return
     commands = {file: command_for(file, data) for file in missing}

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -36,6 +36,7 @@ _SHA256_DIGITS = 64
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 2**30
 """An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
+_ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
 _DOWNLOAD_AGAIN = "Download it again."
 
 OnStage = Callable[[str, int, int], None]
@@ -73,8 +74,9 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
         with FolderLock(folder, InputError):
             for leftover in folder.glob(f"{_SCRATCH}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            remotes = () if order.sources else _remotes(release, order)
-            sources = [*order.sources, *(fetch(remote, folder, public, on_stage) for remote in remotes)]
+            remotes = () if order.sources else remotes_of(release, order)
+            fetched = (fetch(remote, folder, public, on_stage, again=order.replace) for remote in remotes)
+            sources = [*order.sources, *fetched]
             digests = {source.name: _digest(source, on_stage) for source in sources if source.is_file()}
             _verify(order, remotes, digests, folder)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
@@ -89,6 +91,9 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
                     converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
+            unchecked = ", ".join(remote.name for remote in remotes if not remote.sha256)
+            if unchecked:
+                converted.notes.append(f"Hoptree knows no digest of {unchecked}, and checked none: give --sha256.")
             converted.files, converted.sha256 = [str(file) for file in files if file.exists()], digests
             counts = {name: getattr(converted, name) for name in ("questions", "passages", "unanswered", "skipped")}
             record = {"from": digests, "url": order.url, **counts, "version": __version__}
@@ -105,6 +110,11 @@ def _check(release: Release, order: Order) -> None:
     if order.aliases and not (release.form in FORMS and FORMS[release.form].aliased):
         known = ", ".join(name for name, form in FORMS.items() if form.aliased)
         raise ConfigError(f"{release.split} takes no aliases: its answers are names.", f"They go with {known}.")
+    if order.url and not release.form and not _fits(_name_at(order.url), (*release.rows, *_ARCHIVES)):
+        raise ConfigError(
+            f"{order.url} is no address of {' or '.join(release.rows)}.",
+            "Give one that ends in that name, or download it yourself and give --from FILE.",
+        )
     for source in order.sources:
         if not source.exists():
             raise InputError(f"There is no {source}.", "Give a file, a folder or an archive of the release.")
@@ -114,17 +124,34 @@ def _check(release: Release, order: Order) -> None:
         raise InputError(f"{release.rows[0]} has no public address. {release.note}", "Give it with --from FILE.")
 
 
-def _remotes(release: Release, order: Order) -> tuple[Remote, ...]:
+def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
+    """Return what is fetched, with the size and the digest that it must have where they are known.
+
+    The file at `order.url` stands in for the one of its name, or for the first; `order.sha256` is that file's digest.
+    """
+    name = _name_at(order.url) or release.rows[0] if order.url else ""
+    place = next((number for number, remote in enumerate(release.remotes) if remote.name == name), 0)
+    known = release.remotes[place] if release.remotes else None
     if not order.url:
-        return release.remotes
-    name = PurePosixPath(urlsplit(order.url).path).name or release.rows[0]
-    return (Remote(name, order.url), *release.remotes[1:])
+        first = known
+    else:
+        first = replace(known, url=order.url) if known and known.name == name else Remote(name, order.url)
+    if first and order.sha256 and order.sha256.lower() != first.sha256:
+        first = replace(first, sha256=order.sha256.lower(), size=0)
+    return (*release.remotes[:place], *((first,) if first else ()), *release.remotes[place + 1 :])
 
 
-def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage) -> Path:
-    """Return a file of a release, fetched if it is not there; it gets its name when it is complete."""
+def _name_at(url: str) -> str:
+    return PurePosixPath(urlsplit(url).path).name
+
+
+def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *, again: bool = False) -> Path:
+    """Return a file of a release, fetched if it is not there; it gets its name when it is complete.
+
+    With `again`, one that is there is kept only if it has the digest of the remote.
+    """
     target = folder / _DOWNLOADS / remote.name
-    if target.is_file():
+    if target.is_file() and (not again or (remote.sha256 and _digest(target, on_stage) == remote.sha256)):
         return target
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -167,19 +194,21 @@ def _digest(path: Path, on_stage: OnStage) -> str:
 def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], folder: Path) -> None:
     """Refuse a file without the digest that it must have; one that was fetched is deleted."""
     expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
-    if order.sha256:
+    if order.sha256 and order.sources:
         expected[next(iter(digests))] = order.sha256.lower()
     for name, sha256 in expected.items():
         if digests[name] != sha256:
             if not order.sources:
                 (folder / _DOWNLOADS / name).unlink(missing_ok=True)
-            raise InputError(f"The SHA-256 of {name} is {digests[name]}, not {sha256}.", _DOWNLOAD_AGAIN)
+            other = "" if order.sha256 else f" If you trust it as it is, give --sha256 {digests[name]}."
+            raise InputError(f"The SHA-256 of {name} is {digests[name]}, not {sha256}.", f"{_DOWNLOAD_AGAIN}{other}")
 
 
 def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
     """Return the files of a release by their part in it; those in archives are unpacked to `scratch`.
 
-    A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it.
+    A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it. What
+    is kept as it is must have its own name.
     """
     wanted = {"rows": release.rows, "aliases": (release.aliases,), "passages": (release.passages,)}
     inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
@@ -187,7 +216,11 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
     plain = [source for source in sources if source.is_file() and source not in archives]
     found: dict[str, Path] = {}
     _match(wanted, [*plain, *inside], found)
-    if "rows" not in found and (others := [source for source in plain if source not in found.values()]):
+    if (
+        release.form
+        and "rows" not in found
+        and (others := [source for source in plain if source not in found.values()])
+    ):
         found["rows"] = others[0]
     _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], found)
     remote_names = {remote.name for remote in release.remotes}
@@ -196,9 +229,12 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
     for archive in archives:
         names += _unpack(archive, wanted, scratch, found, on_stage)
     if "rows" not in found:
-        given, held = ", ".join(source.name for source in sources), ", ".join(sorted(set(names))[:5]) or "nothing"
+        given, wanted_names = ", ".join(source.name for source in sources), " or ".join(release.rows)
+        held = ", ".join(sorted(set(names))[:5]) or "nothing"
         raise InputError(
-            f"{' or '.join(release.rows)} is not in {given}, which holds {held}.",
+            f"{given} is not {wanted_names}."
+            if len(plain) == len(sources)
+            else f"{wanted_names} is not in {given}, which holds {held}.",
             "Give the release's own file, folder or archive.",
         )
     return found
@@ -225,7 +261,7 @@ def _is_archive(path: Path) -> bool:
             head = stream.read(512)
     except Damaged:
         head = b""
-    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz")) or head[257:262] == b"ustar"
+    return _fits(path.name, _ARCHIVES) or head[257:262] == b"ustar"
 
 
 def _unpack(
