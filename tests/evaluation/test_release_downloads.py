@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.evaluation.dataset_rows import MUSIQUE
@@ -36,14 +37,14 @@ def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         assert [start for _, start in Hub.asked] == [None, "bytes=5000-", "bytes=10000-"]
         assert got.questions == 50
         assert [path.name for path in (tmp_path / "musique" / ".downloads").iterdir()] == ["m.jsonl"]
-        kept = {"sha256": hashlib.sha256(MANY).hexdigest(), "replace": True}
-        made(tmp_path, "musique", url=f"{address}/m.jsonl", **kept)
+        wanted: dict[str, Any] = {"sha256": hashlib.sha256(MANY).hexdigest(), "replace": True}
+        made(tmp_path, "musique", url=f"{address}/m.jsonl", **wanted)
         assert len(Hub.asked) == 3  # it is there, and the one that is wanted
         Hub.files = {"/m.jsonl": jsonl(MUSIQUE)}
         assert made(tmp_path, "musique", url=f"{address}/m.jsonl", replace=True).questions == 1
         assert Hub.asked[3:] == [("/m.jsonl", None)]
         with pytest.raises(InputError, match=r"The SHA-256 of m\.jsonl is "):
-            made(tmp_path, "musique", url=f"{address}/m.jsonl", **kept)
+            made(tmp_path, "musique", url=f"{address}/m.jsonl", **wanted)
         assert len(Hub.asked) == 5 and (tmp_path / "musique" / "dev.jsonl").exists()
 
 
