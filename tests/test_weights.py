@@ -28,15 +28,12 @@ WEIGHTS = ROOT / "weights"
 FOLDER = WEIGHTS / "src" / WEIGHTS_PACKAGE
 TRAINED = ("trained_read", "trained_plan", "trained_replan")
 
-there = pytest.mark.skipif(not (FOLDER / WEIGHTS_MANIFEST).is_file(), reason="weights/ holds no trained weights")
-
 
 def manifest() -> dict[str, Any]:
     value: dict[str, Any] = json.loads((FOLDER / WEIGHTS_MANIFEST).read_text(encoding="utf-8"))
     return value
 
 
-@there
 def test_every_file_is_in_the_manifest_with_its_digest() -> None:
     files = {
         file.name: file for file in FOLDER.iterdir() if file.suffix not in (".py", "") and file.name != WEIGHTS_MANIFEST
@@ -49,7 +46,6 @@ def test_every_file_is_in_the_manifest_with_its_digest() -> None:
     assert (FOLDER / ADAPTER).stat().st_size <= 40_000_000
 
 
-@there
 def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> None:
     adapter, said = read_adapter(FOLDER / ADAPTER), manifest()
     assert dict(adapter.bases) == said["bases"] and sorted(adapter.templates) == said["templates"]
@@ -58,7 +54,6 @@ def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> 
     assert not said["training"]["evaluation_questions"]
 
 
-@there
 def test_the_chooser_of_hop_was_fitted_to_runs_with_this_adapter_and_without_any() -> None:
     models = [run["model"] for run in frozen_chooser().made_from["runs"]]
     digests = (manifest()["training"]["adapter"], manifest()["files"][ADAPTER]["sha256"])  # of the folder, of the file
@@ -66,7 +61,6 @@ def test_the_chooser_of_hop_was_fitted_to_runs_with_this_adapter_and_without_any
     assert len(ours) >= 6 and len([model for model in models if "adapter=" not in model]) >= 6
 
 
-@there
 def test_the_card_names_what_is_there() -> None:
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
     said = manifest()

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeGuard, runtime_checkable
@@ -155,7 +156,7 @@ def is_loadable(model: object) -> TypeGuard[LoadableModel]:
     return hasattr(model, "load")
 
 
-class SharedEngine:
+class SharedEngine(ABC):
     """Loaded weights that models with equal settings share; closed with the last of them."""
 
     _open: ClassVar[dict[Any, Any]] = {}
@@ -168,7 +169,9 @@ class SharedEngine:
     @classmethod
     def shared(cls, settings: Any) -> Self:
         with cls._open_lock:
-            engine: Self = cls._open.setdefault(settings, cls(settings))
+            if settings not in cls._open:
+                cls._open[settings] = cls(settings)
+            engine: Self = cls._open[settings]
             engine._users += 1
             return engine
 
@@ -180,8 +183,9 @@ class SharedEngine:
             self._open.pop(self._settings, None)
         await asyncio.to_thread(self.close)
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Free the weights; nobody uses them any more."""
 
 
 def first_line(error: Exception) -> str:

@@ -300,7 +300,6 @@ def _unpack(
         EOFError,
         Damaged,
         RuntimeError,
-        NotImplementedError,
     ) as error:
         cause = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{archive.name} is cut short or damaged: {cause}.", _DOWNLOAD_AGAIN) from error
