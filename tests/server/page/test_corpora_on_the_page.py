@@ -63,6 +63,21 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     watched.until("![...document.querySelectorAll('.who option')].some((one) => one.value === 'letters')")
 
 
+def test_a_page_that_is_come_back_to_holds_nothing_old_to_click_on(watched: Watched) -> None:
+    page = watched.open("#/corpora/sample")
+    page.wait_for_selector("form.search")
+    page.get_by_role("link", name="Ask it something").click()
+    page.wait_for_selector(".who select")
+    held: list[Route] = []
+    page.route("**/v1/corpora", lambda route: held.append(route))
+    page.go_back()
+    watched.until("location.hash.startsWith('#/corpora') && !document.querySelector('form.search')")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    page.wait_for_selector("form.search")
+
+
 def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page = watched.open("#/corpora")
     page.wait_for_selector("form.files")

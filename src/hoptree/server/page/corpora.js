@@ -19,6 +19,7 @@ export class CorporaPage {
   }
 
   async show(query, path) {
+    if (this.path !== path) this.body.replaceChildren(); // what stood here belongs to another address: nobody is to click on it
     [this.query, this.path] = [query, path];
     const [name] = path;
     document.title = name ? `${name} – Corpora – Hoptree` : "Corpora – Hoptree";
