@@ -1,8 +1,9 @@
-"""An OpenAI-compatible endpoint with a fixed number of slots, each busy for 20 to 200 ms with one reply.
+"""An OpenAI-compatible endpoint with a fixed number of slots, each busy for 50 to 150 ms with one reply.
 
-How long a reply takes is drawn by the request itself, so that the same work takes the same time however it is sent. It
-answers the questions of `throughput.py`, and those alone. Requests beyond its slots wait in line. `GET /figures` says
-what it has done since the last time it was asked.
+It plays a model that every method can work with: what it says follows from the step that asks (`X-Hoptree-Step`) and
+from the request itself, so that the same work is the same however it is sent. Where a method goes on as long as the
+model does, two of three replies go on. Requests beyond its slots wait in line. `GET /figures` says what it has done
+since the last time it was asked.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
-__all__ = ["Figures", "reply_to", "seconds_for"]
+__all__ = ["Figures", "draw_from", "reply_to"]
 
-QUICKEST, SLOWEST = 0.02, 0.2
+QUICKEST, SLOWEST = 0.05, 0.15
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _STEP = re.compile(rb"\r\nx-hoptree-step: *\w+/(\w+)", re.IGNORECASE)
-_ASKED = re.compile(r"makers of (.+?) and (.+?) \(case (\d+)\)")
-_PART = re.compile(r"case (\d+), part (\w)")
+_QUESTION = re.compile(r"Question: *(.+)")
+_NAME = re.compile(r"[A-Z][\w']+(?: [A-Z][\w']+)*")
+_ENDS = 1 / 3
+"""How often a reply ends what the model could have gone on with."""
 
 
 @dataclass(slots=True)
@@ -47,35 +51,59 @@ class Figures:
     cpu: float = 0.0
 
 
-def seconds_for(body: bytes) -> float:
-    """How long a request is worked on."""
-    share = int.from_bytes(hashlib.blake2b(body, digest_size=4).digest()) / 2**32
-    return QUICKEST + share * (SLOWEST - QUICKEST)
+def draw_from(body: bytes) -> float:
+    """Return a number from 0 to 1 that follows from the request."""
+    return int.from_bytes(hashlib.blake2b(body, digest_size=4).digest()) / 2**32
 
 
-def reply_to(step: str, text: str) -> str:
-    """What the model says: part a of every case must be looked up, part b is known."""
-    if step in ("decompose", "final"):
-        first, second, case = _ASKED.findall(text)[-1]
-        return json.dumps(_plan(first, second, case)) if step == "decompose" else f"Ada Stone {case}"
-    case, part = _PART.findall(text)[-1]
-    name, year = (f"Ada Stone {case}", "1918") if part == "a" else (f"Ben Reed {case}", "1934")
-    if step == "summarise":
-        return f"The work in case {case}, part {part}, was made by {name}, who was born in {year}."
-    if step == "confident" and part == "a":
-        return "RAG_REQUIRED"
-    return year if "In which year" in text.rpartition("Question: ")[2] else name
+def reply_to(step: str, text: str, draw: float) -> str:
+    """Return what the model says at a step; `text` is the last message."""
+    asked = _QUESTION.findall(text)
+    names = _NAME.findall((asked[-1] if asked else text).partition(" ")[2]) or ["it"]
+    first, last = names[0], names[-1]
+    words = text.split()
+    place = int(draw * max(1, len(words) - 8))
+    fact = f"{' '.join(words[place : place + 8])} was made by Ada Stone in {1800 + int(200 * draw)}."
+    match step:
+        case "decompose":
+            return json.dumps(_plan(first, last))
+        case "build":
+            parts = [{"sub_question": f"Who made {name}?", "hypothesis_answer": "Ada Stone"} for name in (first, last)]
+            return json.dumps({"input_question": "", "logic_tree": {"children": parts}, "answer": "Ada Stone"})
+        case "validate" | "validate_only":
+            ref = {"wikipedia": ["T1"], "Wikidata": []}
+            told = {"reason": fact, "correct_answer": "Ada Stone", "isTrue": True, "fact_sufficient": True}
+            return json.dumps({**told, "ref": ref})
+        case "confident":
+            return "RAG_REQUIRED" if draw > 0.5 else "Ada Stone"
+        case "draft" | "sentence" | "go_on":
+            return "So the answer is: Ada Stone." if draw < _ENDS else fact
+        case "think":
+            return f"{fact} So the answer is: Ada Stone."
+        case "follow_up":
+            return "So the final answer is: Ada Stone" if draw < _ENDS else f"Follow up: Who made {fact[:40]}?"
+        case "summarise":
+            return fact
+        case "read" if "NOT FOUND" in text and draw < _ENDS:
+            return "NOT FOUND"
+        case _:
+            return "Ada Stone"
 
 
-def _plan(first: str, second: str, case: str) -> dict[str, object]:
-    def chain(title: str, part: str, number: int) -> dict[str, object]:
-        born = {"question": f"In which year was #query{number} born, in case {case}, part {part}?"}
-        return {
-            "question": f"Who made {title} in case {case}, part {part}?",
-            "children": {f"query{number + 1}": born},
-        }
+def _plan(first: str, last: str) -> dict[str, object]:
+    def chain(name: str, number: int) -> dict[str, object]:
+        born = {"question": f"In which year was #query{number} born?"}
+        return {"question": f"Who made {name}?", "children": {f"query{number + 1}": born}}
 
-    return {"query1": chain(first, "a", 1), "query3": chain(second, "b", 3)}
+    return {"query1": chain(first, 1), "query3": chain(last, 3)}
+
+
+def _token_probabilities(said: str) -> dict[str, Any]:
+    """Every fifth word of a reply is one that the model is in doubt about."""
+    words = re.findall(r"\s*\S+", said)
+    return {
+        "content": [{"token": word, "logprob": -1.0 if place % 5 == 4 else -0.01} for place, word in enumerate(words)]
+    }
 
 
 class Slots:
@@ -157,11 +185,19 @@ class Connection(asyncio.Protocol):
             self._write(asdict(done))
             return
         step = _STEP.search(head)
-        text = json.loads(body)["messages"][-1]["content"]
-        said = reply_to(step[1].decode() if step else "", text)
-        choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+        request = json.loads(body)
+        text, draw = request["messages"][-1]["content"], draw_from(body)
+        said = reply_to(step[1].decode() if step else "", text, draw)
+        choice: dict[str, Any] = {
+            "index": 0,
+            "message": {"role": "assistant", "content": said},
+            "finish_reason": "stop",
+        }
+        if request.get("logprobs"):
+            choice["logprobs"] = _token_probabilities(said)
         usage = {"prompt_tokens": len(text) // 4, "completion_tokens": len(said) // 4}
-        self._slots.take(seconds_for(body), lambda: self._write({"choices": [choice], "usage": usage}))
+        seconds = QUICKEST + draw * (SLOWEST - QUICKEST)
+        self._slots.take(seconds, lambda: self._write({"choices": [choice], "usage": usage}))
 
     def _write(self, value: object) -> None:
         body = json.dumps(value).encode()

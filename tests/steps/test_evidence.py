@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import MAX_WORDS, _without_orders, prompt_for, show_passages
+from hoptree.engine.prompts import (
+    _ADDRESSES_MODEL,
+    MAX_WORDS,
+    _as_read,
+    _order_finder,
+    _without_orders,
+    prompt_for,
+    show_passages,
+)
 from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
 
@@ -180,3 +190,34 @@ def test_orders_in_invisible_or_styled_letters_are_left_out_too(order: str) -> N
 def test_text_that_only_has_such_letters_stays_as_it_is() -> None:
     text = "Ｔｏｋｙｏ is in Ja\u00adpan. 𝐁𝐨𝐥𝐝 claims are rare."
     assert _without_orders(text) == (text, ())
+
+
+ORDER_PIECES = (
+    *("ignore", "Disregard", "FORGET", "please", "now", "all", "the", "your", "previous", "instructions", "prompts"),
+    *("answer", "Reply", "say", "write", "with", "only", "exactly", ":", "nothing", "but", "word", "you", "must"),
+    *("should", "are", "to", "will", "system", "prompt", "as", "an", "ai", "large", "language", "model", "assistant"),
+    *(
+        "rag",
+        "_",
+        "-",
+        "\\",
+        "required",
+        "told",
+        "everything",
+        ",",
+        ".",
+        "\u200b",
+        "ı",
+        "İ",
+        "ſ",
+        "ｉｇｎｏｒｅ",
+        "\u00a0",
+    ),
+)
+
+
+@given(st.lists(st.sampled_from(ORDER_PIECES), max_size=9), st.sampled_from(("", " ", "  ", "\n")))
+def test_the_quick_search_for_words_of_orders_passes_over_no_order(pieces: list[str], between: str) -> None:
+    text = " ".join(between.join(pieces).split())
+    if _ADDRESSES_MODEL.search(_as_read(text)):
+        assert _order_finder().find_matches_as_indexes(" ".join(_as_read(text).lower().split()))

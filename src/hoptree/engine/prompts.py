@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from hoptree.engine.events import PassageTruncated, TextQuarantined
 from hoptree.models.model import FOLLOW_UP, Message
 
 if TYPE_CHECKING:
+    import ahocorasick_rs
+
     from hoptree.engine.context import Context
 
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
@@ -36,6 +38,16 @@ _CONTROL = lazy_re(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|e
 
 Shot = tuple[Mapping[str, str], str]
 """A worked example: the values of the last turn, and the reply."""
+Filler = Callable[[Message, tuple[tuple[str, str], ...]], Message]
+
+
+def _filled(part: Message, items: tuple[tuple[str, str], ...]) -> Message:
+    values = dict(items)
+    return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
+
+
+_filled_again = lru_cache(maxsize=256)(_filled)
+"""Fills in worked examples, which are the same for every question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +86,14 @@ class Prompt:
         *before, last = self.sections
         turns = [self._turn(part, values) for part in before]
         for given, reply in shots:
-            turns += (self._turn(last, given), Message("assistant", reply))
+            turns += (self._turn(last, given, _filled_again), Message("assistant", reply))
         turns.append(self._turn(last, values))
         return Filled(tuple(turns), self.template, _opening(before if shots else self.sections))
 
-    def _turn(self, part: Message, values: Mapping[str, str]) -> Message:
+    def _turn(self, part: Message, values: Mapping[str, str], fill: Filler = _filled) -> Message:
         if not self.variables <= values.keys():
             raise ConfigError(f"Prompt {self.name} takes {sorted(self.variables)}, not {sorted(values)}.")
-        if "{" not in part.content:
-            return part
-        return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
+        return fill(part, tuple(values.items())) if "{" in part.content else part
 
 
 def _opening(sections: Sequence[Message]) -> tuple[Message, ...]:
@@ -137,7 +147,7 @@ def prompt_for(method: str, step: str) -> Prompt:
     raise ConfigError(f"{method} has no prompt for its step '{step}'.", "Prompts are files under hoptree/prompts.")
 
 
-def demonstrations(name: str, method: str = "") -> str:
+def read_demonstrations(name: str, method: str = "") -> str:
     """Return the text of a file of demonstrations, of the method at work if it has its own, or of all methods."""
     for folder in (method or _in_use.get().method, "shared"):
         if (text := prompt_text(f"{folder}/{name}")) is not None:
@@ -226,9 +236,17 @@ _ADDRESSES_MODEL = lazy_re(
     re.IGNORECASE,
 )
 _LOOKALIKES = str.maketrans(
-    "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZ"
+    "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖıİ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZiI"
 )
-"""Cyrillic and Greek letters that look like Latin ones, with which an order may be disguised."""
+"""Cyrillic, Greek and Turkish letters that look like Latin ones, with which an order may be disguised."""
+_SAYING = ("answer", "output", "respond", "reply", "print", "say", "write")
+_ORDER_WORDS = (
+    *("required", "ignore", "disregard", "forget", "system prompt", "you must ", "you are to ", "you will "),
+    *(f"{ai} {name}" for ai in ("ai", "language") for name in ("assistant", "model")),
+    *(f"{verb} {word}" for verb in _SAYING for word in ("only", "with", "just", "exactly", "nothing", "the ", ":")),
+    *(f"{verb}{word}" for verb in _SAYING for word in ("only", "with", "exactly", ":")),
+)
+"""Whatever `_ADDRESSES_MODEL` matches holds one of these, in small letters and with single spaces."""
 _NON_WORDS = lazy_re(r"[\W_]+")
 
 
@@ -289,6 +307,8 @@ def is_readable_id(text: str) -> bool:
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text without its sentences that address a model, and those; cached, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
+    if not _order_finder().find_matches_as_indexes(" ".join(_as_read(text).lower().split())):
+        return text, ()
     sentences = _SENTENCE.split(text)
     orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
     if not orders:
@@ -296,9 +316,19 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     return " ".join(sentence for sentence in sentences if sentence not in orders), orders
 
 
+@cache
+def _order_finder() -> ahocorasick_rs.AhoCorasick:
+    """Return a finder of the words of orders, ten times as fast as the pattern on text that has none."""
+    import ahocorasick_rs
+
+    return ahocorasick_rs.AhoCorasick(_ORDER_WORDS)
+
+
 def _as_read(text: str) -> str:
     """Return the text as a model reads it: no invisible characters, plain letters for wide or styled ones."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", text).translate(_LOOKALIKES)
+    if plain.isprintable():
+        return plain
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

@@ -69,6 +69,10 @@ class Row:
     trace: str = ""
     rests_on: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a line of the file has them."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Row:
         """Return the row of a line of the file, without fields that this version does not know."""
@@ -140,7 +144,7 @@ class RunFolder:
     async def add(self, row: Row) -> None:
         """Write a question's outcome durably."""
         assert self._results is not None
-        await self._results.add(asdict(replace(row, rests_on=self._id)))
+        await self._results.add({**row.as_dict(), "rests_on": self._id})
 
     def close(self, *, refused: bool = False) -> None:
         """Release the folder; a `refused` run that was just begun and has no outcome is removed."""

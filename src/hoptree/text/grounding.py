@@ -187,19 +187,22 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
     """Return the words as the text spells them, in the first of these ways; or ""."""
+    held = f" {_folded(text)} "
+    ways = [part for part in ways if part and f" {' '.join(part)} " in held]
+    if not ways:
+        return ""
     words = list(_WORD.finditer(text))
     folded = tuple(_fold(word[0]) for word in words)
     for part in ways:
-        for start in range(len(words) - len(part) + 1 if part else 0):
+        for start in range(len(words) - len(part) + 1):
             if folded[start : start + len(part)] == part:
                 return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
     return ""
 
 
 def _folded(text: str) -> str:
-    if text.isascii():
-        return " ".join(_WORD.findall(text.lower()))
-    return " ".join(_fold(word) for word in _WORD.findall(text))
+    words = " ".join(_WORD.findall(text)).lower()
+    return words if words.isascii() else _BEYOND_ASCII.sub(lambda word: _fold(word[0]), words)
 
 
 def _fold(word: str) -> str:
@@ -209,6 +212,7 @@ def _fold(word: str) -> str:
     return "".join(char for char in plain if not unicodedata.combining(char))
 
 
+_BEYOND_ASCII = lazy_re(r"\S*[^\x00-\x7f]\S*")
 _DIGIT = lazy_re(r"\d")
 _LETTER = lazy_re(r"[^\W\d_]")
 _WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from hoptree.core.values import Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, demonstrations, number_lines, plain, prompt_for, read_rows, show_texts
+from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, read_demonstrations, read_rows, show_texts
 from hoptree.engine.schedule import together
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
@@ -262,7 +262,7 @@ class WorkedExample:
 
 def load_worked_examples() -> tuple[WorkedExample, ...]:
     """Load all examples, in the order of the file."""
-    return _read_worked_examples(demonstrations("worked.jsonl"))
+    return _read_worked_examples(read_demonstrations("worked.jsonl"))
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
-from hoptree.engine.prompts import Filled, demonstrations, prompt_for, read_rows
+from hoptree.engine.prompts import Filled, prompt_for, read_demonstrations, read_rows
 from hoptree.engine.schedule import plant
 from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
@@ -52,7 +52,7 @@ class Demonstration:
 
 def load_bank() -> tuple[Demonstration, ...]:
     """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
-    return _read_bank(demonstrations("bank.jsonl"))
+    return _read_bank(read_demonstrations("bank.jsonl"))
 
 
 @lru_cache(maxsize=32)
@@ -81,8 +81,7 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
     """
     bank = load_bank()
     bags = [_shape(shot.question) for shot in bank]
-    counts = Counter(word for bag in bags for word in bag)
-    weight = {word: math.log(1 + len(bank) / count) for word, count in counts.items()}
+    weight = _weights(tuple(bags))
     shape, hops = _shape(question), _count_links(question)
 
     def likeness(shot: Demonstration, bag: frozenset[str]) -> float:
@@ -98,6 +97,14 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
     return tuple(bank[place] for place in reversed(ranked[:n]))
 
 
+@lru_cache(maxsize=4)
+def _weights(bags: tuple[frozenset[str], ...]) -> dict[str, float]:
+    """Return how rare each word is among the demonstrations."""
+    counts = Counter(word for bag in bags for word in bag)
+    return {word: math.log(1 + len(bags) / count) for word, count in counts.items()}
+
+
+@lru_cache(maxsize=512)  # the demonstrations' own come again with every question
 def _shape(question: str) -> frozenset[str]:
     """Return the words and word pairs of a question, with `@` for every name and `~` for every comparison."""
     text = _without_names(question[:1].lower() + question[1:])
@@ -106,6 +113,7 @@ def _shape(question: str) -> frozenset[str]:
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}
 
 
+@lru_cache(maxsize=512)
 def _count_links(question: str) -> int:
     """Count how often a question goes from one thing to another: roughly its hops."""
     return len(_LINK.findall(_without_names(question, 1)))

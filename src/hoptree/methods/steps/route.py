@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision, typed_event
-from hoptree.engine.prompts import Filled, demonstrations, read_rows
+from hoptree.engine.prompts import Filled, read_demonstrations, read_rows
 from hoptree.methods.steps.answer import note_reply
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text.parse_labels import label_shares, read_choice
@@ -43,7 +43,7 @@ class Strategy:
 
 def load_strategies(method: str) -> tuple[Strategy, ...]:
     """Load the strategies that a method chooses from, the cheapest first."""
-    return _read_strategies(demonstrations("ways.jsonl", method))
+    return _read_strategies(read_demonstrations("ways.jsonl", method))
 
 
 @lru_cache(maxsize=32)
