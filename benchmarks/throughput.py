@@ -141,22 +141,22 @@ def generated(folder: Path) -> tuple[Path, Path]:
     return index, data
 
 
-def measure(url: str, folder: Path, experiment: Experiment) -> Measured:
+def measure(url: str, folder: Path, experiment: Experiment, workers: int = 1) -> Measured:
     """Run one method over the questions and return its figures."""
     out = folder / f"{experiment.method}-{experiment.retriever}"
     figures(url)
     began, cpu, wait = time.perf_counter(), time.process_time(), _waited()
     model = OpenAIModel("slots", base_url=experiment.base_url, api_key="none", slots=SLOTS)
-    summary = asyncio.run(_run(experiment, out, model))
+    summary = asyncio.run(_run(experiment, out, model, workers))
     wall, cpu, wait = time.perf_counter() - began, time.process_time() - cpu, _waited() - wait
     if summary["errors"]:
         raise SystemExit(f"{experiment.method} went wrong: {summary['errors']}")
     return Measured(experiment.method, experiment.retriever, summary["finished"], figures(url), cpu, wait / wall)
 
 
-async def _run(experiment: Experiment, out: Path, model: OpenAIModel) -> dict[str, Any]:
+async def _run(experiment: Experiment, out: Path, model: OpenAIModel, workers: int) -> dict[str, Any]:
     try:
-        options = RunOptions(cache=out.with_suffix(".sqlite"), concurrency=SLOTS)
+        options = RunOptions(cache=out.with_suffix(".sqlite"), concurrency=SLOTS, workers=workers)
         return await run_experiment(experiment, out, options, model=model)
     finally:
         await model.aclose()
@@ -169,10 +169,11 @@ def compare(url: str, folder: Path, chosen: argparse.Namespace, index: Path, dat
         for method in chosen.methods:
             options = METHODS[method]
             common: dict[str, Any] = {"corpus": str(index), "retriever": retriever, "base_url": f"{url}/v1"}
+            common |= {"model": "openai/slots"}
             one = Experiment(data, method, options=options, limit=chosen.questions, **common)
             warm = Experiment(data, method, options=options, limit=1, **common)
             measure(url, folder / "warm", warm)
-            measured.append(measure(url, folder, one))
+            measured.append(measure(url, folder, one, chosen.workers))
             print(measured[-1].line(judged=False), flush=True)
     return measured
 
@@ -192,6 +193,7 @@ def main() -> int:
     parser.add_argument("--methods", type=_names([*METHODS]), default=[*METHODS], help="names with commas (all)")
     parser.add_argument("--retrievers", type=_names([*CAPACITY]), default=[*CAPACITY], help="names with commas (both)")
     parser.add_argument("--questions", type=int, default=500, help="how many questions a method (default 500)")
+    parser.add_argument("--workers", type=int, default=1, help="processes that answer; their time is not counted")
     parser.add_argument("--corpus", type=Path, help="an index to search instead of a generated one; with --data")
     parser.add_argument("--data", type=Path, help="a file of questions about it")
     parser.add_argument("--quick", action="store_true", help="60 questions; nothing is judged")
@@ -200,7 +202,7 @@ def main() -> int:
         parser.error("--corpus and --data belong together, and --questions is 1 or more")
     if chosen.quick:
         chosen.questions = 60
-    os.environ["NO_PROXY"] = "127.0.0.1"
+    os.environ |= {"NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
     with endpoint(SLOTS) as url, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "warm").mkdir()

@@ -140,6 +140,9 @@ def run(
     base_url: options.BaseURL = "",
     concurrency: options.Concurrency = None,
     at_once: options.AtOnce = 1,
+    workers: Annotated[
+        int, Option(metavar="N", min=1, help="Processes that answer, where one core cannot keep an endpoint busy.")
+    ] = 1,
     ray: Annotated[
         str, Option(metavar="ADDRESS", help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.")
     ] = "",
@@ -185,6 +188,8 @@ def run(
     )
     if max_cost is not None and at_once > 1:
         raise InputError("A limit of money is kept by runs one after another.", "Leave out --at-once.")
+    if workers > 1 and ray:
+        raise InputError("--workers are processes of this machine, --ray a cluster's.", "Leave out one of the two.")
     if only and experiment is None:
         raise InputError("There is no experiment file to choose runs from.", "Give one, or leave out --only.")
     planned = _plan(experiment, data, corpus, name, settings_given)
@@ -198,6 +203,7 @@ def run(
         cache=None if no_cache else "default",
         concurrency=concurrency,
         max_cost=max_cost,
+        workers=workers,
         ray=ray,
     )
     with _folder(out, dry_run) as folder:

@@ -20,64 +20,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from hoptree.core.errors import CacheError, EndpointError, HoptreeError, InputError, MissingExtra
-from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
+from hoptree.core.errors import CacheError, HoptreeError, InputError, MissingExtra
+from hoptree.engine.cache import Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event, parse_event
+from hoptree.engine.events import Event
 from hoptree.engine.trace import Listener
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.experiment import Asked, EngineAsker, Experiment, at_once, failed_row, searches
-from hoptree.evaluation.run_folder import Row
+from hoptree.evaluation.experiment import Asked, Experiment, at_once, failed_row, searches
+from hoptree.evaluation.workers import MAX_ATTEMPTS, SharedReplies, Worker, WorkerLost, read_error, read_outcome
 
 T = TypeVar("T")
-
-
-def _serialise_error(error: HoptreeError) -> dict[str, Any]:
-    return {
-        "class": type(error).__name__,
-        "cause": error.cause,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-        "status": error.status if isinstance(error, EndpointError) else None,
-    }
-
-
-class SharedReplies:
-    """The call cache of a run for all workers, beside the process that holds the run.
-
-    Workers wait for a call that another one has under way. The claims of a lost worker are released.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._cache = Cache(Path(path))
-        self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
-
-    async def claim(self, key: bytes, worker: int) -> str | None:
-        """Return the cached reply; None makes the caller responsible for it."""
-        while True:
-            if (text := self._cache.text(key)) is not None:
-                return text
-            if key not in self._claims:
-                self._claims[key] = (worker, asyncio.get_running_loop().create_future())
-                return None
-            await asyncio.shield(self._claims[key][1])
-
-    async def put(self, key: bytes, text: str, worker: int) -> None:
-        """Store a reply durably."""
-        try:
-            await self._cache.put_text(key, text)
-        finally:
-            await self.give_up(key, worker)
-
-    async def give_up(self, key: bytes, worker: int) -> None:
-        """Release a claim so that others may send the request."""
-        if key in self._claims and self._claims[key][0] == worker:
-            self._claims.pop(key)[1].set_result(None)
-
-    async def lost(self, worker: int) -> None:
-        """Release all claims of a lost worker."""
-        for key in [key for key, (claimed_by, _) in self._claims.items() if claimed_by == worker]:
-            await self.give_up(key, worker)
 
 
 class Replies:
@@ -120,62 +72,28 @@ def _unusable(error: Exception) -> CacheError:
     return CacheError(f"The shared cache cannot be used: {type(error).__name__}.", "What it held is safe.")
 
 
-class Worker:
-    """An engine in a process of its own, which answers any number of questions at once.
-
-    `ready` opens it, as Ray restarts workers by itself.
-    """
+class RayWorker:
+    """A worker as an actor; `ready` opens it, as Ray restarts actors by itself."""
 
     def __init__(self) -> None:
-        self._events: dict[str, list[Event]] = {}
-        self._engine: Engine | None = None
-
-    def _on_event(self, event: Event) -> None:
-        self._events.setdefault(event.run, []).append(event)
+        self._worker = Worker()
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
         """Return what the engine rests on here, once it is open; or why it cannot be opened."""
-        try:
-            if self._engine is None:
-                if Path(folder).is_dir():  # so that relative paths mean the same here
-                    os.chdir(folder)
-                cache = Replies(shared, number) if shared is not None else None
-                self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
-        except HoptreeError as error:
-            return json.dumps({"failure": _serialise_error(error)})
-        corpus = self._engine.retriever.identity if self._engine.retriever else None
-        return json.dumps({"pid": os.getpid(), "model": self._engine.models_identity, "corpus": corpus})
+        if Path(folder).is_dir():  # so that relative paths mean the same here
+            os.chdir(folder)
+        cache = Replies(shared, number) if shared is not None else None
+        return json.dumps(self._worker.open(experiment, concurrency, cache))
 
     async def ask(self, question: str) -> str:
         """Return the outcome of a question with its events, as in a run's folder."""
-        assert self._engine is not None
-        asked = await EngineAsker(self._engine).ask(_example(json.loads(question)))
-        return json.dumps(
-            {
-                "row": asdict(asked.row),
-                "events": [event.as_dict() for event in self._events.pop(asked.row.trace)],
-                "hopeless": _serialise_error(asked.hopeless) if asked.hopeless else None,
-            }
-        )
+        return json.dumps(await self._worker.ask(json.loads(question)))
 
 
-def _example(data: dict[str, Any]) -> Example:
-    def frozen(value: Any) -> Any:
-        return tuple(frozen(item) for item in value) if isinstance(value, list) else value
-
-    return Example(**{name: frozen(value) for name, value in data.items()})
-
-
-_MAX_ATTEMPTS = 5
-"""Workers that may be lost over one question before it counts as failed: it may be what kills them."""
 _WORKER_TIMEOUT_S = 120.0
 """Time without any worker before the run is given up."""
 _SLOTS_PER_WORKER = 16
 """Requests at once that make a worker worth its process, where all workers share one endpoint."""
-
-
-class WorkerLost(HoptreeError):
-    """The workers that were to answer are gone."""
 
 
 @dataclass(slots=True)
@@ -208,7 +126,7 @@ class RayAsker:
 
     async def ask(self, example: Example) -> Asked:
         question = json.dumps(asdict(example))
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             seat = await self._free()
             seat.under_way += 1
             try:
@@ -218,10 +136,8 @@ class RayAsker:
                 continue
             finally:
                 seat.under_way -= 1
-            for event in reply["events"]:
-                self._on_event(parse_event(event))
-            return Asked(Row.read(reply["row"]), _error(reply["hopeless"]) if reply["hopeless"] else None)
-        lost = WorkerLost(f"{_MAX_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
+            return read_outcome(reply, self._on_event)
+        lost = WorkerLost(f"{MAX_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
@@ -231,7 +147,7 @@ class RayAsker:
     async def _check(self, seat: _Seat) -> None:
         worker = json.loads(await seat.actor.ready.remote(seat.number, *seat.opens))
         if failure := worker.get("failure"):
-            raise _error(failure)
+            raise read_error(failure)
         corpus = self._engine.retriever.identity if self._engine.retriever else None
         if (worker["model"], worker["corpus"]) != (self._engine.models_identity, corpus):
             raise InputError(
@@ -299,7 +215,7 @@ async def on_ray(
     try:
         shared = None if cache is None else _share(ray, cache)
         count, needs, slots = _places(ray, experiment, concurrency or engine.model.slots)
-        worker = ray.remote(Worker).options(max_restarts=-1, max_concurrency=1000, **needs)
+        worker = ray.remote(RayWorker).options(max_restarts=-1, max_concurrency=1000, **needs)
         opens = (experiment, math.ceil(slots / count), str(Path.cwd()), shared)
         seats = [_Seat(number, worker.remote(), opens) for number in range(count)]
         together = at_once(slots, timed=experiment.budget.seconds is not None)
@@ -380,11 +296,3 @@ def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str
         return count, {"num_cpus": 1, "scheduling_strategy": "SPREAD"}, count * slots
     count = max(1, min(int(resources.get("CPU", 1)), slots // _SLOTS_PER_WORKER))
     return count, {"num_cpus": 1, "scheduling_strategy": "SPREAD"}, slots
-
-
-def _error(data: dict[str, Any]) -> HoptreeError:
-    error = HoptreeError(data["cause"], data["remedy"])
-    if data["status"] is not None:
-        error = EndpointError(data["cause"], data["remedy"], status=data["status"])
-    error.exit_code = data["exit_code"]
-    return error

@@ -86,7 +86,8 @@ class RunOptions:
 
     `anyway` resumes although something it rests on has changed, `retry_failed` asks failed questions again, `only` asks
     that many and stops. `max_cost` limits what the run costs in all, with what other runs under the same limit have
-    `spent`. `ray` is the address of a Ray cluster, or "local". `reproduces` is the id of the run that this one repeats.
+    `spent`. `workers` is how many processes of this machine answer, `ray` the address of a Ray cluster, or "local".
+    `reproduces` is the id of the run that this one repeats.
     """
 
     anyway: bool = False
@@ -96,6 +97,7 @@ class RunOptions:
     concurrency: int | None = None
     max_cost: float | None = None
     spent: float = 0.0
+    workers: int = 1
     ray: str = ""
     reproduces: str = ""
 
@@ -199,16 +201,21 @@ async def _ask_missing(
 async def _asker(
     engine: Engine, experiment: Experiment, ways: RunOptions, on_event: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
-    """Yield what answers the questions: this engine, or engines like it on a Ray cluster."""
+    """Yield what answers the questions: this engine, or engines like it in other processes or on a Ray cluster."""
+    how: dict[str, Any] = {"cache": ways.cache, "concurrency": ways.concurrency, "on_event": on_event}
+    if ways.workers > 1 and not ways.ray:
+        from hoptree.evaluation.workers import in_processes
+
+        async with in_processes(ways.workers, experiment, engine, **how) as pool:
+            yield pool
+        return
     if not ways.ray:
         slots = min(engine.model.slots, ways.concurrency or engine.model.slots)
         yield EngineAsker(engine, at_once(slots, timed=experiment.budget.seconds is not None))
         return
     from hoptree.evaluation.ray_run import on_ray
 
-    async with on_ray(
-        ways.ray, experiment, engine, cache=ways.cache, concurrency=ways.concurrency, on_event=on_event
-    ) as asker:
+    async with on_ray(ways.ray, experiment, engine, **how) as asker:
         yield asker
 
 

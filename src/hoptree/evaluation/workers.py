@@ -1,0 +1,418 @@
+"""A run whose questions are answered by several processes of this machine.
+
+Only the process that holds the run writes its folder and the call cache: workers send it outcomes, events and replies,
+and ask it before they send a request. The questions of a worker that dies are asked again by another one, which finds
+its finished calls in the cache. Messages are JSON, one a line, over the worker's standard input and output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeError
+from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
+from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event, parse_event
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.experiment import (
+    Asked,
+    BoundaryExperiment,
+    EngineAsker,
+    Experiment,
+    at_once,
+    experiment_of,
+    failed_row,
+)
+from hoptree.evaluation.run_folder import Row
+
+T = TypeVar("T")
+Message = dict[str, Any]
+
+MAX_ATTEMPTS = 5
+"""Workers that may be lost over one question before it counts as failed: it may be what kills them."""
+_MAX_LINE = 2**30
+"""Bytes of a message: the events of a question hold all that it read."""
+
+
+class SharedReplies:
+    """The call cache of a run for all workers, in the process that holds the run.
+
+    Workers wait for a call that another one has under way. The claims of a lost worker are released.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._cache = Cache(Path(path))
+        self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
+
+    async def claim(self, key: bytes, worker: int) -> str | None:
+        """Return the cached reply; None makes the caller responsible for it."""
+        while True:
+            if (text := self._cache.text(key)) is not None:
+                return text
+            if key not in self._claims:
+                self._claims[key] = (worker, asyncio.get_running_loop().create_future())
+                return None
+            await asyncio.shield(self._claims[key][1])
+
+    async def put(self, key: bytes, text: str, worker: int) -> None:
+        """Store a reply durably."""
+        try:
+            await self._cache.put_text(key, text)
+        finally:
+            await self.give_up(key, worker)
+
+    async def give_up(self, key: bytes, worker: int) -> None:
+        """Release a claim so that others may send the request."""
+        if key in self._claims and self._claims[key][0] == worker:
+            self._claims.pop(key)[1].set_result(None)
+
+    async def lost(self, worker: int) -> None:
+        """Release all claims of a lost worker."""
+        for key in [key for key, (claimed_by, _) in self._claims.items() if claimed_by == worker]:
+            await self.give_up(key, worker)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._cache.close()
+
+
+class Worker:
+    """An engine in a process of its own, which answers any number of questions at once."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._engine: Engine | None = None
+
+    def open(self, experiment: Experiment, concurrency: int, cache: Any) -> Message:
+        """Open the engine once, and return what it rests on here; or why it cannot be opened."""
+        try:
+            if self._engine is None:
+                self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
+        except HoptreeError as error:
+            return {"failure": write_error(error)}
+        corpus = self._engine.retriever.identity if self._engine.retriever else None
+        return {"pid": os.getpid(), "model": self._engine.models_identity, "corpus": corpus}
+
+    def _on_event(self, event: Event) -> None:
+        self._events.setdefault(event.run, []).append(event)
+
+    async def ask(self, question: Message) -> Message:
+        """Return the outcome of a question with its events, as in a run's folder."""
+        assert self._engine is not None
+        asked = await EngineAsker(self._engine).ask(_example(question))
+        return {
+            "row": asked.row.as_dict(),
+            "events": [event.as_dict() for event in self._events.pop(asked.row.trace)],
+            "hopeless": write_error(asked.hopeless) if asked.hopeless else None,
+        }
+
+
+def read_outcome(outcome: Message, on_event: Callable[[Event], None]) -> Asked:
+    """Pass on the events of a worker's outcome, and return the rest."""
+    for event in outcome["events"]:
+        on_event(parse_event(event))
+    return Asked(Row.read(outcome["row"]), read_error(outcome["hopeless"]) if outcome["hopeless"] else None)
+
+
+def _example(data: Message) -> Example:
+    def frozen(value: Any) -> Any:
+        return tuple(frozen(item) for item in value) if isinstance(value, list) else value
+
+    return Example(**{name: frozen(value) for name, value in data.items()})
+
+
+def write_error(error: HoptreeError) -> Message:
+    """Return an error as a message."""
+    status = error.status if isinstance(error, EndpointError) else None
+    return {"cause": error.cause, "remedy": error.remedy, "exit_code": error.exit_code, "status": status}
+
+
+def read_error(data: Message) -> HoptreeError:
+    """Return the error of a message."""
+    error = HoptreeError(data["cause"], data["remedy"])
+    if data["status"] is not None:
+        error = EndpointError(data["cause"], data["remedy"], status=data["status"])
+    error.exit_code = data["exit_code"]
+    return error
+
+
+class WorkerLost(HoptreeError):
+    """The workers that were to answer are gone."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """A worker, the questions that it has under way, what it wants of the cache, and the task that hears it."""
+
+    number: int
+    process: asyncio.subprocess.Process
+    under_way: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
+    wishes: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    hearing: asyncio.Task[None] | None = None
+
+    def tell(self, **message: Any) -> None:
+        assert self.process.stdin is not None
+        if not self.process.stdin.is_closing():
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+
+
+class WorkerPool:
+    """Puts each question to the worker with the fewest under way, and replaces workers that die."""
+
+    def __init__(
+        self, opening: Message, shared: SharedReplies | None, on_event: Callable[[Event], None], at_once: int
+    ) -> None:
+        self.at_once = at_once
+        self._opening = opening
+        self._shared = shared
+        self._on_event = on_event
+        self._started: list[_Process] = []
+        self._usable: dict[int, _Process] = {}
+        self._changed = asyncio.Event()
+        self._failure: HoptreeError | None = None
+        self._numbers = 0
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes that answer."""
+        return [worker.process.pid for worker in self._usable.values()]
+
+    async def start(self, count: int) -> None:
+        """Start so many workers, and wait until each has opened its engine."""
+        await asyncio.gather(*(self._add() for _ in range(count)))
+
+    async def ask(self, example: Example) -> Asked:
+        question = asdict(example)
+        for _ in range(MAX_ATTEMPTS):
+            worker = await self._least_busy()
+            if (outcome := await self._send(worker, ask=question)) is not None:
+                return read_outcome(outcome, self._on_event)
+        lost = WorkerLost(f"{MAX_ATTEMPTS} workers died over this question.", "Ask it alone to see why: hoptree ask.")
+        return Asked(failed_row(example, lost, searchable=bool(self._opening["experiment"]["corpus"])))
+
+    async def _least_busy(self) -> _Process:
+        while not self._usable:
+            if self._failure is not None:
+                raise self._failure
+            self._changed.clear()
+            await self._changed.wait()
+        return min(self._usable.values(), key=lambda worker: len(worker.under_way))
+
+    async def _send(self, worker: _Process, **message: Any) -> Message | None:
+        """Return the worker's outcome, or None if it died over it."""
+        self._numbers += 1
+        outcome: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        worker.under_way[self._numbers] = outcome
+        worker.tell(id=self._numbers, **message)
+        return await outcome
+
+    async def _add(self) -> None:
+        self._numbers += 1
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hoptree.evaluation.workers"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_MAX_LINE,
+        )
+        worker = _Process(self._numbers, process)
+        self._started.append(worker)
+        worker.hearing = asyncio.create_task(self._hear(worker))
+        opened = await self._send(worker, open=self._opening)
+        if opened is None:
+            raise WorkerLost("A worker died before it could answer.", "Leave out --workers to see why.")
+        if failure := opened.get("failure"):
+            raise read_error(failure)
+        self._usable[worker.number] = worker
+        self._changed.set()
+
+    async def _hear(self, worker: _Process) -> None:
+        """Take a worker's messages until it ends; then replace it, and have its questions asked again."""
+        assert worker.process.stdout is not None
+        async for line in worker.process.stdout:
+            message = json.loads(line)
+            if "outcome" in message:
+                _end(worker.under_way.pop(message["id"]), message["outcome"])
+            elif message["do"] == "cancel":
+                if wish := worker.wishes.get(message["id"]):
+                    wish.cancel()
+            else:
+                wish = worker.wishes[message["id"]] = asyncio.create_task(self._serve(worker, message))
+                wish.add_done_callback(lambda _, number=message["id"]: worker.wishes.pop(number, None))  # type: ignore[misc]
+        for wish in [*worker.wishes.values()]:
+            wish.cancel()
+        if self._shared is not None:
+            await self._shared.lost(worker.number)
+        if self._usable.pop(worker.number, None):
+            try:
+                await self._add()
+            except HoptreeError as error:
+                self._failure = error
+                self._changed.set()
+        for outcome in worker.under_way.values():
+            _end(outcome, None)
+
+    async def _serve(self, worker: _Process, message: Message) -> None:
+        """Do what a worker wants of the cache."""
+        assert self._shared is not None
+        key = bytes.fromhex(message["key"])
+        try:
+            match message["do"]:
+                case "claim":
+                    worker.tell(id=message["id"], found=await self._shared.claim(key, worker.number))
+                case "put":
+                    await self._shared.put(key, message["text"], worker.number)
+                    worker.tell(id=message["id"], found=None)
+                case "give_up":
+                    await self._shared.give_up(key, worker.number)
+        except CacheError as error:
+            worker.tell(id=message["id"], failure=error.cause)
+
+    async def aclose(self) -> None:
+        """End the workers."""
+        self._usable.clear()
+        for worker in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.kill()
+            await worker.process.wait()
+            assert worker.hearing is not None
+            await worker.hearing
+        if self._shared is not None:
+            self._shared.close()
+
+
+def _end(outcome: asyncio.Future[Message | None], value: Message | None) -> None:
+    if not outcome.done():
+        outcome.set_result(value)
+
+
+@asynccontextmanager
+async def in_processes(
+    count: int,
+    experiment: Experiment,
+    engine: Engine,
+    *,
+    cache: str | Path | None,
+    concurrency: int | None,
+    on_event: Callable[[Event], None],
+) -> AsyncIterator[WorkerPool]:
+    """Yield an asker backed by so many processes, which share the endpoint's slots."""
+    if experiment.model.partition("/")[0] in ("local", "hf"):
+        raise ConfigError(
+            f"{experiment.model} runs inside a process, and several would load it several times.",
+            "Leave out --workers, or serve the model and name its address: --model openai/NAME --base-url URL.",
+        )
+    slots = min(engine.model.slots, concurrency or engine.model.slots)
+    opening = {
+        "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
+        "boundary": isinstance(experiment, BoundaryExperiment),
+        "concurrency": math.ceil(slots / count),
+        "cached": cache is not None,
+    }
+    path = default_cache_path() if cache == "default" else cache
+    pool = WorkerPool(
+        opening,
+        None if path is None else SharedReplies(str(path)),
+        on_event,
+        at_once(slots, timed=experiment.budget.seconds is not None),
+    )
+    try:
+        await pool.start(count)
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+class _Pipe:
+    """The worker's end: messages to the process that holds the run, and its cache as an engine sees it."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._waiting: dict[int, asyncio.Future[str | None]] = {}
+        self._numbers = 0
+
+    def tell(self, **message: Any) -> None:
+        self._out.write(json.dumps(message).encode() + b"\n")
+        self._out.flush()
+
+    def heard(self, message: Message) -> None:
+        """Hand out what the cache has said."""
+        waiting = self._waiting.pop(message["id"], None)
+        if waiting is None or waiting.done():
+            return
+        if "failure" in message:
+            waiting.set_exception(CacheError(message["failure"]))
+        else:
+            waiting.set_result(message["found"])
+
+    async def _wanted(self, do: str, key: bytes, **more: Any) -> str | None:
+        self._numbers += 1
+        number = self._numbers
+        found: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = found
+        self.tell(id=number, do=do, key=key.hex(), **more)
+        try:
+            return await found
+        except asyncio.CancelledError:
+            self.tell(id=number, do="cancel")
+            raise
+
+    async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
+        text = await self._wanted("claim", key)
+        return None if text is None else from_text(form, text)
+
+    async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
+        await self._wanted("put", key, text=to_text(form, value, seconds))
+
+    def give_up(self, key: bytes) -> None:
+        self._numbers += 1
+        self.tell(id=self._numbers, do="give_up", key=key.hex())
+
+    def close(self) -> None:
+        """Leave the file to the process that holds the run."""
+
+
+async def _serve_questions(out: BinaryIO) -> None:
+    """Answer the questions that come in, until there are no more."""
+    reader = asyncio.StreamReader(limit=_MAX_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    pipe, worker = _Pipe(out), Worker()
+    asking: set[asyncio.Task[None]] = set()
+
+    async def answer(message: Message) -> None:
+        pipe.tell(id=message["id"], outcome=await worker.ask(message["ask"]))
+
+    async for line in reader:
+        message = json.loads(line)
+        if opening := message.get("open"):
+            experiment = experiment_of(opening, BoundaryExperiment if opening["boundary"] else Experiment)
+            opened = worker.open(experiment, opening["concurrency"], pipe if opening["cached"] else None)
+            pipe.tell(id=message["id"], outcome=opened)
+        elif "ask" in message:
+            task = asyncio.create_task(answer(message))
+            asking.add(task)
+            task.add_done_callback(asking.discard)
+        else:
+            pipe.heard(message)
+
+
+def main() -> None:
+    """Be a worker: what anything prints goes to standard error, since standard output carries messages."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that holds the run ends its workers
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    asyncio.run(_serve_questions(out))
+
+
+if __name__ == "__main__":
+    main()

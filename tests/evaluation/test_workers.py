@@ -1,0 +1,128 @@
+"""Runs by several processes: the same rows as by one, nothing sent twice, and a killed worker takes nothing with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
+
+import hoptree
+from hoptree.core.errors import ConfigError, HoptreeError
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import Row, read_rows, trace_of
+from hoptree.evaluation.running import RunOptions, run_experiment
+from hoptree.evaluation.workers import WorkerPool, in_processes
+
+FILMS = 7
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
+    with Endpoint() as running:
+        script_films(running, delay=0.02)
+        yield running
+
+
+def experiment(folder: Path, endpoint: Endpoint) -> Experiment:
+    """Every film is asked about twice, so that workers need each other's calls."""
+    index_of(folder, *films(FILMS))
+    rows = [
+        {"id": f"{part}{n}", "question": film_question(n), "answers": [str(1900 + n)]}
+        for part in "ab"
+        for n in range(FILMS)
+    ]
+    data = folder / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Experiment(data, "taikc", corpus=str(folder / "index"), model="openai/test", base_url=endpoint.url)
+
+
+def run(wanted: Experiment, folder: Path, name: str, **ways: Any) -> dict[str, Any]:
+    options = RunOptions(cache=folder / "replies.sqlite", **ways)
+    return asyncio.run(run_experiment(wanted, folder / name, options))
+
+
+def timeless(folder: Path) -> list[Row]:
+    """The rows without what differs from run to run: times, what the cache saved, and names in the trace."""
+    counted = ("llm_calls", "prompt_tokens", "completion_tokens", "retrievals")
+    rows = read_rows(folder)
+    return [replace(row, usage={name: row.usage[name] for name in counted}, trace="") for row in rows]
+
+
+def test_two_processes_give_the_rows_of_one_and_send_no_call_twice(endpoint: Endpoint, tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, endpoint)
+    summary = run(wanted, tmp_path, "two", workers=2)
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    sent = Counter(seen.key for seen in endpoint.requests)
+    assert len(sent) == FILMS * len(FILM_STEPS) and set(sent.values()) == {1}
+    endpoint.requests.clear()
+    run(wanted, tmp_path, "one")
+    assert not endpoint.requests, "every reply is remembered on this machine"
+    assert timeless(tmp_path / "two") == timeless(tmp_path / "one")
+    row = read_rows(tmp_path / "two")[3]
+    events = trace_of(tmp_path / "two", row)
+    assert (events[0].as_dict()["question_id"], events[-1].as_dict()["answer"]) == (row.id, row.answer)
+
+
+def test_a_worker_that_is_killed_takes_nothing_with_it(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[WorkerPool] = []
+    killed: list[int] = []
+    start = WorkerPool.start
+
+    async def watched(self: WorkerPool, count: int) -> None:
+        pools.append(self)
+        await start(self, count)
+
+    def kill(_: Seen) -> None:
+        if len(endpoint.requests) in (10, 25):
+            killed.append(pools[0].pids[0])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    monkeypatch.setattr(WorkerPool, "start", watched)
+    endpoint.on_request = kill
+    wanted = experiment(tmp_path, endpoint)
+    summary = run(wanted, tmp_path, "run", workers=2, concurrency=8)
+    assert len(set(killed)) == 2
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    sent = Counter(seen.key for seen in endpoint.requests)
+    assert len(sent) == FILMS * len(FILM_STEPS)
+    assert sum(sent.values()) - len(sent) <= 2 * 8 / 2, "only what a killed worker had under way is sent again"
+    endpoint.on_request = lambda _: None
+    run(wanted, tmp_path, "again")
+    assert timeless(tmp_path / "run") == timeless(tmp_path / "again")
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_what_a_worker_cannot_open_is_the_runs_error() -> None:
+    async def start() -> None:
+        opening = {"experiment": {"data": "data.jsonl", "method": "taikc", "corpus": "gone.idx", "model": "openai/x"}}
+        pool = WorkerPool({**opening, "boundary": False, "concurrency": 1, "cached": False}, None, lambda _: None, 1)
+        try:
+            await pool.start(1)
+        finally:
+            await pool.aclose()
+
+    with pytest.raises(HoptreeError, match=r"gone\.idx"):
+        asyncio.run(start())
+
+
+def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoint, tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, endpoint)
+    engine = wanted.open(cache=None, concurrency=None)
+    embedded = replace(wanted, model="local/smollm", base_url="")
+    ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_event": lambda _: None}
+    with pytest.raises(ConfigError, match="several times"):
+        asyncio.run(in_processes(2, embedded, engine, **ways).__aenter__())
