@@ -25,7 +25,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def generated(folder: Path) -> tuple[Path, Path]:
         stdout=subprocess.DEVNULL,
     )
     items = corpus.questions(2_000)
-    lines = (json.dumps({"id": str(at), "question": one.question, "answers": [""]}) for at, one in enumerate(items))
+    lines = (json.dumps({"id": str(at), "question": item.question, "answers": [""]}) for at, item in enumerate(items))
     data.write_text("\n".join(lines), encoding="utf-8")
     return index, data
 
@@ -170,10 +170,9 @@ def compare(url: str, folder: Path, chosen: argparse.Namespace, index: Path, dat
             options = METHODS[method]
             common: dict[str, Any] = {"corpus": str(index), "retriever": retriever, "base_url": f"{url}/v1"}
             common |= {"model": "openai/slots"}
-            one = Experiment(data, method, options=options, limit=chosen.questions, **common)
-            warm = Experiment(data, method, options=options, limit=1, **common)
-            measure(url, folder / "warm", warm)
-            measured.append(measure(url, folder, one, chosen.workers))
+            experiment = Experiment(data, method, options=options, limit=chosen.questions, **common)
+            measure(url, folder / "warm", replace(experiment, limit=1))
+            measured.append(measure(url, folder, experiment, chosen.workers))
             print(measured[-1].line(judged=False), flush=True)
     return measured
 
@@ -208,12 +207,12 @@ def main() -> int:
         (folder / "warm").mkdir()
         index, data = (chosen.corpus, chosen.data) if chosen.corpus else generated(folder)
         measured = compare(url, folder, chosen, index, data)
-    waited = max(one.waited for one in measured)
+    waited = max(figure.waited for figure in measured)
     limit = "the limit" if waited > _WAITED else "not the limit"
     print(f"the machine was {limit}: our process waited for a core for up to {waited:.0%} of the time")
-    for one in measured:
-        print(one.line(judged=not chosen.quick))
-    return 0 if chosen.quick or all(one.met for one in measured) else 1
+    for figure in measured:
+        print(figure.line(judged=not chosen.quick))
+    return 0 if chosen.quick or all(figure.met for figure in measured) else 1
 
 
 if __name__ == "__main__":

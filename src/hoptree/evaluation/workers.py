@@ -269,10 +269,10 @@ class WorkerPool:
         try:
             match message["do"]:
                 case "claim":
-                    worker.tell(id=message["id"], found=await self._shared.claim(key, worker.number))
+                    worker.tell(id=message["id"], text=await self._shared.claim(key, worker.number))
                 case "put":
                     await self._shared.put(key, message["text"], worker.number)
-                    worker.tell(id=message["id"], found=None)
+                    worker.tell(id=message["id"], text=None)
                 case "give_up":
                     await self._shared.give_up(key, worker.number)
         except CacheError as error:
@@ -353,16 +353,16 @@ class _Pipe:
         if "failure" in message:
             waiting.set_exception(CacheError(message["failure"]))
         else:
-            waiting.set_result(message["found"])
+            waiting.set_result(message["text"])
 
     async def _wanted(self, do: str, key: bytes, **more: Any) -> str | None:
         self._numbers += 1
         number = self._numbers
-        found: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = found
+        reply: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = reply
         self.tell(id=number, do=do, key=key.hex(), **more)
         try:
-            return await found
+            return await reply
         except asyncio.CancelledError:
             self.tell(id=number, do="cancel")
             raise
