@@ -12,6 +12,7 @@ __all__ = ["POSITIONS", "RULES", "saved"]
 
 RULES = "Answer in one word: is the river blue, or is it a green hill?"
 POSITIONS = 128
+SPREAD = 4.0
 BY_DISTANCE = ("t5", "mt5", "umt5")
 
 
@@ -38,7 +39,11 @@ def tokenizer_in(folder: Path, *, before: str) -> Any:
 
 
 def saved(folder: Path, kind: str) -> Path:
-    """A tiny random model whose tokens depend much on the prompt and on their positions."""
+    """A tiny random model whose tokens depend much on the prompt and on their positions.
+
+    The scores of T5s, which versions of transformers scale otherwise, are spread as BART's: greedy decoding decides,
+    and samples differ.
+    """
     tokenizer = tokenizer_in(folder, before="" if kind in BY_DISTANCE else "<s>")
     shape: dict[str, Any] = {
         "vocab_size": len(tokenizer),
@@ -58,7 +63,13 @@ def saved(folder: Path, kind: str) -> Path:
             shape |= {f"{side}_layers": layers, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 64}
         shape |= {"max_position_embeddings": POSITIONS, "init_std": 0.8}
     transformers: Any = importlib.import_module("transformers")
-    importlib.import_module("torch").manual_seed(3)
-    config = transformers.AutoConfig.for_model(kind, **shape)
-    transformers.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(folder)
+    torch: Any = importlib.import_module("torch")
+    torch.manual_seed(3)
+    model = transformers.AutoModelForSeq2SeqLM.from_config(transformers.AutoConfig.for_model(kind, **shape)).eval()
+    if kind in BY_DISTANCE:
+        with torch.no_grad():
+            prompt = tokenizer(RULES, return_tensors="pt")["input_ids"]
+            scores = model(input_ids=prompt, decoder_input_ids=torch.tensor([[0]])).logits
+            model.decoder.final_layer_norm.weight *= SPREAD / scores.std()
+    model.save_pretrained(folder)
     return folder
