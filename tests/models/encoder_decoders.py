@@ -57,11 +57,11 @@ def saved(folder: Path, kind: str) -> Path:
     }
     if kind in BY_DISTANCE:
         shape |= {"d_kv": 8, "d_ff": 64, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
-        shape |= {"initializer_factor": 2.0, "feed_forward_proj": "gated-gelu", "n_positions": 16}
+        shape |= {"initializer_factor": 2.0, "feed_forward_proj": "gated-gelu", "n_positions": 16, "dropout_rate": 0.0}
     else:
         for side, layers in (("encoder", 2), ("decoder", 3)):
             shape |= {f"{side}_layers": layers, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 64}
-        shape |= {"max_position_embeddings": POSITIONS, "init_std": 0.8}
+        shape |= {"max_position_embeddings": POSITIONS, "init_std": 0.8, "dropout": 0.0}
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
     torch.manual_seed(3)

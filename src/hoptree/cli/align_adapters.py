@@ -57,7 +57,9 @@ def train(
     out: Annotated[Path, Option(help="The folder of the adapter; the same command goes on in it.")],
     rank: Annotated[int, Option(help="Of the adapter.")] = 16,
     alpha: Annotated[int, Option(help="Over the rank: how much the adapter counts.")] = 32,
-    learning_rate: Annotated[float, Option(help="The highest.")] = 5e-5,
+    learning_rate: Annotated[
+        float | None, Option(help="The highest.  [default: the papers': 5e-5; 5e-4 for sets of RA-ISF alone]")
+    ] = None,
     epochs: Annotated[int, Option(help="How often each example is learnt.")] = 3,
     batch: Annotated[int, Option(help="Examples at once …")] = 2,
     accumulation: Annotated[
@@ -102,7 +104,7 @@ def train(
     recipe = Recipe(
         rank=rank,
         alpha=alpha,
-        learning_rate=learning_rate,
+        **given(learning_rate=learning_rate),
         epochs=epochs,
         batch=batch,
         accumulation=accumulation,
@@ -114,7 +116,8 @@ def train(
         dtype=dtype,
     )
     quiet = as_json or not is_first_process()
-    wanted = TrainingSpec(model, tuple(data), out, recipe, Pace(device, save_every, checkpointing), dry_run)
+    pace = Pace(device, save_every, checkpointing)
+    wanted = TrainingSpec(model, tuple(data), out, recipe, pace, dry_run, paper_rate=learning_rate is None)
     try:
         with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as show:
             summary = train_adapter(

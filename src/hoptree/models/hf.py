@@ -208,12 +208,12 @@ class _Engine(SharedEngine):
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
         from hoptree.models.batching.rows import Passes
         from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
-        from hoptree.models.hf_weights import end_tokens, load
+        from hoptree.models.hf_weights import end_tokens, load, start_tokens
 
         chosen = self._settings
         loaded = load(chosen.source, dtype=_DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
         if loaded.model.config.is_encoder_decoder:
-            start = _start_tokens(chosen.source.name, loaded)
+            start = start_tokens(loaded.model)
             prompts: Prompts = EncoderDecoderPrompts(loaded.tokenizer, loaded.context, start)
             passes: Passes = EncoderDecoder(loaded.model, chosen.device)
         else:
@@ -240,17 +240,6 @@ def _device(name: str) -> str:
     if int(number or 0) >= there:
         raise ConfigError(f"This machine has no device {name} that torch can use.", "Leave device away, or use cpu.")
     return name
-
-
-def _start_tokens(name: str, loaded: Loaded) -> list[int]:
-    """Return what the decoder of an encoder-decoder starts with."""
-    generation, config = loaded.model.generation_config, loaded.model.config
-    start = generation.decoder_start_token_id
-    start = getattr(config, "decoder_start_token_id", None) if start is None else start
-    if not isinstance(start, int):
-        cause = f"{name} does not say with which token its decoder starts."
-        raise ConfigError(cause, "Write decoder_start_token_id into its generation_config.json.")
-    return [start, *([] if generation.forced_bos_token_id is None else [generation.forced_bos_token_id])]
 
 
 def _tokens_that_fit(model: Any, device: str) -> int:

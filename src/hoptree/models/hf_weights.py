@@ -214,6 +214,17 @@ def end_tokens(loaded: Loaded) -> frozenset[int]:
     return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
 
 
+def start_tokens(model: Any) -> list[int]:
+    """Return what the decoder of an encoder-decoder starts with."""
+    generation = model.generation_config
+    start = generation.decoder_start_token_id
+    start = getattr(model.config, "decoder_start_token_id", None) if start is None else start
+    if not isinstance(start, int):
+        cause = f"{model.name_or_path} does not say with which token its decoder starts."
+        raise ConfigError(cause, "Write decoder_start_token_id into its generation_config.json.")
+    return [start, *([] if generation.forced_bos_token_id is None else [generation.forced_bos_token_id])]
+
+
 def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None) -> Loaded:
     """Load a model to run in batches; `dtype` is torch's name of a number type."""
     if adapter is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.encoder_decoders import saved as saved_encoder_decoder
 from tests.models.hf_models import saved
 from tests.training.lora.small_sets import many, write
 
@@ -71,6 +72,25 @@ def test_packed_and_alone_are_the_same(kind: str, base: Path, windowed: Path, tm
     assert loss == pytest.approx(lonely, rel=1e-6)
     assert alike(packed, unpacked)
     assert min(float(gradient.abs().max()) for gradient in packed.values()) > 1e-4, "there is something to compare"
+
+
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_an_encoder_decoder_learns_the_replies_to_the_prompts_it_reads(kind: str, tmp_path: Path) -> None:
+    folder = saved_encoder_decoder(tmp_path / kind, kind)
+    found = examples(folder, tmp_path)
+    together, alone = learner(folder, Recipe(max_length=120)), learner(folder, Recipe(max_length=1))
+    loss, padded = gradients(together, found)
+    lonely, unpadded = gradients(alone, found)
+    assert loss == pytest.approx(lonely, rel=1e-5)
+    assert alike(padded, unpadded, 1e-3)
+    assert min(float(gradient.abs().max()) for gradient in padded.values()) > 1e-6, "both halves learn"
+    total, count = 0.0, 0
+    for example in found:
+        reply = torch.tensor([example.tokens[example.prompt :]])
+        with torch.no_grad():  # transformers itself begins the decoder's text
+            out = alone.adapted(input_ids=torch.tensor([example.tokens[: example.prompt]]), labels=reply)
+        total, count = total + float(out.loss) * example.reply, count + example.reply
+    assert loss == pytest.approx(total / count, rel=1e-5)
 
 
 def test_the_loss_is_that_of_the_replies_alone(base: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.encoder_decoders import saved as saved_encoder_decoder
+from tests.models.hf_asking import ask, asking
 from tests.models.hf_models import saved
 from tests.training.lora.small_sets import chat, many, write
 
@@ -131,6 +134,30 @@ def test_the_folder_says_what_it_is_and_the_adapter_changes_the_model(
         with torch.no_grad():
             replies.append(model(input_ids=tokens).logits)
     assert not torch.allclose(*replies, atol=0.01)
+
+
+def test_an_encoder_decoder_is_trained_and_answers_as_it_learnt(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    hf: Any = importlib.import_module("hoptree.models.hf")
+    base = saved_encoder_decoder(tmp_path / "t5", "t5")
+    rows = [chat(f"r{number}", f"{word} river", f"{word} hill") for number, word in enumerate(("red", "blue", "green"))]
+    data = write(tmp_path / "set.jsonl", rows)
+    recipe = replace(RECIPE, rank=16, alpha=32, epochs=40, dropout=0.0)
+    train(TrainingSpec(f"hf/{base}", (data,), tmp_path / "out", recipe, Pace("cpu")))
+    model = hf.HFModel(str(base), device="cpu", adapter=str(tmp_path / "out"))
+    assert [ask(model, asking(f"{word} river")).text for word in ("red", "blue")] == ["red hill", "blue hill"]
+    asyncio.run(model.aclose())
+
+
+def test_sets_of_ra_isf_have_the_rate_of_its_paper(wanted: TrainingSpec, tmp_path: Path) -> None:
+    sets = [
+        write(tmp_path / f"{kind}.jsonl", [chat(kind, kind=kind)])
+        for kind in ("ra-isf-know", "ra-isf-decompose", "hop")
+    ]
+    spec = replace(wanted, paper_rate=True, recipe=replace(RECIPE, epochs=1))
+    for data, rate in ((sets[:2], 5e-4), (sets, 5e-5)):
+        out = tmp_path / str(len(data))
+        assert train(replace(spec, data=tuple(data), out=out))["recipe"]["learning_rate"] == rate
 
 
 def test_what_is_finished_is_not_trained_again(wanted: TrainingSpec) -> None:

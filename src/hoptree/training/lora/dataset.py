@@ -286,6 +286,17 @@ class Recipe:
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * along))
 
 
+PAPER_RATES = {"ra-isf": 5e-4}
+"""Learning rates of papers that have another than the recipe's, by how the kinds of their sets begin."""
+
+
+def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
+    """Return the learning rate of the paper that all rows are for, or else that of the recipe."""
+    kinds = {row.kind for training_set in sets for row in training_set.rows}
+    rates = (rate for paper, rate in PAPER_RATES.items() if all(kind.startswith(f"{paper}-") for kind in kinds))
+    return next(rates, Recipe().learning_rate)
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """What changes time and memory only: device, steps between checkpoints, gradient checkpointing."""

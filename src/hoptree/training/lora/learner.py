@@ -12,13 +12,14 @@ from typing import Any
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
 from hoptree.core.lazy import import_optional
 from hoptree.models.batching.kv_cache import is_out_of_memory
-from hoptree.models.hf_text import DecoderPrompts
-from hoptree.models.hf_weights import Loaded, end_tokens
+from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts
+from hoptree.models.hf_weights import Loaded, end_tokens, start_tokens
 from hoptree.models.model import Request
 from hoptree.training.lora.dataset import ALL_LINEAR, Recipe, RefusedRows, TrainingRow
 
 _ANY_LENGTH = 1 << 40
 _PROBE = "zebra"
+_NOT_LEARNT = -100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
         shorter = "give --max-length more, or take out what is longer"
     refused = RefusedRows()
     end, ends = end_of_turn(loaded), end_tokens(loaded)
-    prompts = DecoderPrompts(loaded.tokenizer, _ANY_LENGTH)
+    prompts: Prompts = DecoderPrompts(loaded.tokenizer, _ANY_LENGTH)
+    if loaded.model.config.is_encoder_decoder:
+        prompts = EncoderDecoderPrompts(loaded.tokenizer, _ANY_LENGTH, ())
     vocabulary = int(loaded.model.get_input_embeddings().weight.shape[0])
     examples = []
     for row in rows:
@@ -107,7 +110,12 @@ def end_of_turn(loaded: Loaded) -> int:
 
 
 def pack(examples: Iterable[Example], max_length: int) -> list[PackedSequence]:
-    """Pack the examples into few sequences of at most `max_length` tokens (first fit, longest first)."""
+    """Pack the examples into few sequences of at most `max_length` tokens."""
+    return [_join(group) for group in _group(examples, max_length)]
+
+
+def _group(examples: Iterable[Example], max_length: int) -> list[list[Example]]:
+    """Divide the examples into few groups of at most `max_length` tokens (first fit, longest first)."""
     bins: list[list[Example]] = []
     for example in sorted(examples, key=lambda example: (-len(example.tokens), example.id)):
         size = len(example.tokens)
@@ -117,7 +125,7 @@ def pack(examples: Iterable[Example], max_length: int) -> list[PackedSequence]:
             bins.append([example])
         else:
             place.append(example)
-    return [_join(place) for place in bins]
+    return bins
 
 
 def _join(examples: Sequence[Example]) -> PackedSequence:
@@ -187,7 +195,10 @@ _WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter that learns in 32 bits; without `packing` every example is a sequence of its own."""
+    """The base with an adapter that learns in 32 bits; without `packing` every example is a sequence of its own.
+
+    An encoder-decoder reads prompts and writes replies, so its examples are padded and not packed.
+    """
 
     def __init__(
         self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
@@ -196,7 +207,9 @@ class Learner:
         self._recipe = recipe
         self._processes = processes
         self._max_length = recipe.max_length if packing else 1
-        model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
+        self._start = start_tokens(model) if model.config.is_encoder_decoder else []
+        if not self._start:
+            model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
         # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
         # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
         self._torch.backends.cuda.enable_cudnn_sdp(False)
@@ -247,8 +260,8 @@ class Learner:
         for weight in self.weights.values():
             weight.grad = self._torch.zeros_like(weight)
         loss = self._torch.zeros((), device=self._processes.device)
-        for sequence in pack(self._processes.share(examples), self._max_length):
-            part = self._loss(sequence) / reply_tokens
+        for group in _group(self._processes.share(examples), self._max_length):
+            part = (self._padded_loss(group) if self._start else self._loss(_join(group))) / reply_tokens
             part.backward()
             loss += part.detach()
         self._processes.add_up([loss, *(weight.grad for weight in self.weights.values())])
@@ -261,14 +274,39 @@ class Learner:
             torch.tensor(numbers, device=device)
             for numbers in (sequence.tokens, sequence.positions, sequence.kept, sequence.targets)
         )
-        half = self._model.dtype != torch.float32
-        with torch.autocast(device.partition(":")[0], dtype=torch.bfloat16, enabled=half):
+        with self._autocast():
             # Without a mask and a cache transformers keeps examples apart whose positions begin anew. Logits are
             # computed only for the places that are learnt from.
             out = self._model(
                 input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False
             )
         return torch.nn.functional.cross_entropy(out.logits[0].float(), targets, reduction="sum")
+
+    def _padded_loss(self, examples: Sequence[Example]) -> Any:
+        """Return the loss of an encoder-decoder; behind a reply's end its decoder is not learnt from."""
+        torch = self._torch
+
+        def padded(rows: Iterable[Sequence[int]], value: int) -> Any:
+            tensors = [torch.tensor(row, device=self._processes.device) for row in rows]
+            return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
+
+        prompts = [example.tokens[: example.prompt] for example in examples]
+        replies = [example.tokens[example.prompt :] for example in examples]
+        with self._autocast():
+            out = self._model(
+                input_ids=padded(prompts, 0),
+                attention_mask=padded([[1] * len(prompt) for prompt in prompts], 0),
+                decoder_input_ids=padded([(*self._start, *reply[:-1]) for reply in replies], 0),
+                use_cache=False,
+            )
+        logits, targets = out.logits[:, len(self._start) - 1 :].float(), padded(replies, _NOT_LEARNT)
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=_NOT_LEARNT, reduction="sum"
+        )
+
+    def _autocast(self) -> Any:
+        device, half = self._processes.device.partition(":")[0], self._model.dtype != self._torch.float32
+        return self._torch.autocast(device, dtype=self._torch.bfloat16, enabled=half)
 
 
 def _adapted(model: Any, recipe: Recipe) -> Any:
@@ -289,7 +327,7 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
         lora_alpha=recipe.alpha,
         lora_dropout=recipe.dropout,
         target_modules=ALL_LINEAR if names == [ALL_LINEAR] else names,
-        task_type="CAUSAL_LM",
+        task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
     )
     return peft.get_peft_model(model, config)
 

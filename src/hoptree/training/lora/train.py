@@ -21,7 +21,16 @@ from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingEx
 from hoptree.core.files import FolderLock, atomic_write, read_lines
 from hoptree.training.chat_rows import TAIKC, RowLength, compare_with_paper
 from hoptree.training.lora.checkpoint import Checkpoints, differences, read_card, summarise_losses, write_adapter
-from hoptree.training.lora.dataset import DTYPES, Pace, Recipe, TrainingSet, read_sets, same_prompts, without_kind
+from hoptree.training.lora.dataset import (
+    DTYPES,
+    Pace,
+    Recipe,
+    TrainingSet,
+    rate_of_paper,
+    read_sets,
+    same_prompts,
+    without_kind,
+)
 
 if TYPE_CHECKING:
     from hoptree.training.lora.learner import Example, Learner, Processes
@@ -36,7 +45,10 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpec:
-    """A training: `model` is hf/NAME, `data` the chat sets, `out` the folder of the adapter."""
+    """A training: `model` is hf/NAME, `data` the chat sets, `out` the folder of the adapter.
+
+    With `paper_rate` the learning rate is that of the paper whose sets they are, and not the recipe's.
+    """
 
     model: str
     data: tuple[Path, ...]
@@ -44,6 +56,7 @@ class TrainingSpec:
     recipe: Recipe = field(default_factory=Recipe)
     pace: Pace = field(default_factory=Pace)
     dry_run: bool = False
+    paper_rate: bool = False
 
 
 class Order:
@@ -83,18 +96,18 @@ def train(
     """
     if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
         raise MissingExtra("Training", "train")
-    from hoptree.models.hf_weights import has_encoder, load, resolve_source, weights_digest
+    from hoptree.models.hf_weights import load, resolve_source, weights_digest
     from hoptree.training.lora.learner import encode, start_processes
 
     name = _base_name(spec.model)
     source = resolve_source(name)
-    if has_encoder(source):
-        raise ConfigError(f"{name} has an encoder.", "Choose a model that reads and writes in one sequence.")
     processes = start_processes(spec.pace.device)
     dtype = spec.recipe.dtype or ("bf16" if processes.device.startswith("cuda") else "fp32")
     spec = replace(spec, recipe=replace(spec.recipe, dtype=dtype))
     base = {"name": name, "digest": weights_digest(source)}
     sets = read_sets(spec.data, base["digest"])
+    if spec.paper_rate:
+        spec = replace(spec, recipe=replace(spec.recipe, learning_rate=rate_of_paper(sets)))
     training = {
         "base": base["digest"],
         "sets": [training_set.digest for training_set in sets],
