@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.errors import InputError
-from hoptree.evaluation.plan import index_for
+from hoptree.evaluation.plan import IndexPlan, index_for
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.linked import BM25
 
@@ -61,3 +61,16 @@ def test_several_corpora_share_an_index_which_no_index_can(tmp_path: Path) -> No
         index_for((both, two), tmp_path / "indexes")
     with pytest.raises(InputError, match="no corpus at"):
         index_for((one, tmp_path / "none"), tmp_path / "indexes")
+
+
+def test_chunks_of_tokens_and_vectors_are_as_the_plan_says(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("usearch")
+    path = corpus(tmp_path / "set" / "corpus.jsonl", "One two three four. " * 20)
+    how = IndexPlan("tokens:30", "minilm")
+    made = index_for(path, tmp_path / "indexes", how)
+    manifest = Index(made).manifest
+    assert manifest.settings.encoder == "minilm" and manifest.passages == 4
+    assert index_for(path, tmp_path / "indexes", how) == made != index_for(path, tmp_path / "indexes")
+    facts = IndexPlan(facts=True)
+    assert index_for(path, tmp_path / "indexes", facts, "a") != index_for(path, tmp_path / "indexes", facts, "b")

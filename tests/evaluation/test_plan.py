@@ -10,7 +10,7 @@ import pytest
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.context import Budget, Prices
 from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
-from hoptree.evaluation.plan import Planned, chosen, read_plan
+from hoptree.evaluation.plan import IndexPlan, Planned, chosen, read_plan
 
 DATA = "data: {one: {questions: one/dev.jsonl, corpus: one/corpus.jsonl}, two: {questions: two.jsonl}}\n"
 TWO_RUNS = "runs: {direct: {method: direct}, wide: {method: oner, options: {k: 9}}}\n"
@@ -202,3 +202,46 @@ def test_a_name_that_chooses_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run and no data set 'wid'") as refused:
         chosen(plan(tmp_path, DATA + TWO_RUNS), ["one", "wid"])
     assert refused.value.remedy == "Did you mean 'wide'?"
+
+
+INDEXED = "every: {retriever: dense, index: {chunk: 'tokens:300', encoder: minilm}}\n"
+
+
+def test_how_files_are_indexed_follows_the_retriever(tmp_path: Path) -> None:
+    text = (
+        "data: {one: {questions: a, corpus: c.jsonl}, far: {questions: b, corpus: wikipedia}}\n" + INDEXED + "runs:\n"
+        "  plain: {method: oner}\n  words: {method: oner, retriever: bm25}\n"
+        "  facts: {method: hipporag, retriever: hippo, only: [one], index: {encoder: minilm, facts: on}}\n"
+    )
+    by_name = {(one.data_name, one.run_name): one for one in plan(tmp_path, text)}
+    assert ("far", "facts") not in by_name
+    assert by_name["one", "plain"].index == IndexPlan("tokens:300", "minilm")
+    assert by_name["one", "words"].index == IndexPlan("tokens:300")
+    assert by_name["one", "facts"].index == IndexPlan("auto", "minilm", facts=True)
+    far = by_name["far", "plain"].experiment
+    assert (far.retriever, far.rerank) == ("bm25", "embed/minilm"), "its own search finds, the encoder ranks"
+    other = plan(tmp_path, text, encoder="openai/nv-embed")
+    assert other[0].index.encoder == "openai/nv-embed" and other[3].experiment.rerank == "embed/openai/nv-embed"
+    assert all(one.index.encoder == "" for one in plan(tmp_path, text, retriever="bm25"))
+
+
+def test_a_run_without_a_model_is_made_once(tmp_path: Path) -> None:
+    text = DATA + TWO_MODELS + "runs: {direct: {method: direct}, alone: {method: direct, model: none}}\n"
+    assert names(plan(tmp_path, text)) == ["direct, big", "direct, small", "alone"]
+    assert [one.experiment.model for one in plan(tmp_path, text, model="m")][:2] == ["m", "none"]
+
+
+@pytest.mark.parametrize(
+    ("every", "told"),
+    [
+        ("index: {chunk: lines}", "'lines' is no way to cut"),
+        ("index: {encoder: elmo}", "no encoder 'elmo'"),
+        ("index: {facts: many}", "Facts are on or off"),
+        ("index: {chunks: 3}", "there is no 'chunks' here"),
+        ("only: [three]", "are no data sets of it"),
+        ("only: one", "are no data sets of it"),
+    ],
+)
+def test_an_index_that_cannot_be_made_is_refused(tmp_path: Path, every: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        plan(tmp_path, DATA + f"every: {{{every}}}\n" + TWO_RUNS)

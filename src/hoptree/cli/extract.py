@@ -84,7 +84,7 @@ def extract(
         async with aclosing(open_model(model or DEFAULT_MODEL, base_url=base_url)) as opened:
             with shown(as_json) as show:
                 return await extract_facts(
-                    wanted, opened, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
+                    wanted, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
                 )
 
     summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))
@@ -102,7 +102,7 @@ def extract(
         )
 
 
-def _describe(progress: Progress) -> str:
+def describe(progress: Progress) -> str:
     """Return how far an extraction is, in a few words."""
     seconds = max(time.monotonic() - progress.began, 1e-3)
     parts = [

@@ -52,6 +52,10 @@ Graph = Annotated[
 ]
 RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
 Rerank = Annotated[str, Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")]
+Encoder = Annotated[
+    str,
+    Option(help="Of an experiment file, the encoder of dense retrieval: minilm, onnx/FOLDER, openai/NAME, st/NAME."),
+]
 Prompts = Annotated[
     Path | None,
     Option(metavar="FOLDER", help="Prompts in place of ours, by file name: see hoptree methods prompts --help."),

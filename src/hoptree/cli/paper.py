@@ -60,6 +60,8 @@ def paper(
     only: options.Only = [],  # noqa: B006 - typer copies it
     corpus: Annotated[str | None, Option(help="An index or wikipedia, in the place of the data sets' own.")] = None,
     graph: options.Graph = None,
+    retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: the file's]")] = "",
+    encoder: options.Encoder = "",
     base_url: options.BaseURL = "",
     budget: options.QuestionBudget = "",
     out: Annotated[Path | None, Option(help="The folder of the runs.  [default: runs/PAPER/TABLE/MODEL]")] = None,
@@ -90,8 +92,10 @@ def paper(
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
         raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
     settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
+    settings |= options.given(retriever=retriever, encoder=encoder)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
-    folder = out or _default_folder(part, model, limit, [corpus or "", graph or "", budget])
+    others = [corpus or "", graph or "", budget, *filter(None, (retriever, encoder))]
+    folder = out or _default_folder(part, model, limit, others)
     if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)

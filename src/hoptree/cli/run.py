@@ -18,7 +18,7 @@ from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.engine.context import Budget
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, load_method
 from hoptree.engine.schedule import together
@@ -116,6 +116,7 @@ def run(
     graph: options.Graph = None,
     retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
     rerank: options.Rerank = "",
+    encoder: options.Encoder = "",
     model: options.Model = "",
     roles: options.Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
@@ -192,7 +193,9 @@ def run(
         raise InputError("--workers are processes of this machine, --ray a cluster's.", "Leave out one of the two.")
     if only and experiment is None:
         raise InputError("There is no experiment file to choose runs from.", "Give one, or leave out --only.")
-    planned = _plan(experiment, data, corpus, name, settings_given)
+    if encoder and experiment is None:
+        raise InputError("An index has its encoder already.", "Change it: hoptree index encode --out INDEX --encoder …")
+    planned = _plan(experiment, data, corpus, name, settings_given | options.given(encoder=encoder))
     if only:
         planned = chosen(planned, only)
     _warn_unused_prompts(planned)
@@ -293,6 +296,34 @@ async def run_all(
             await model.aclose()
 
 
+async def _add_facts(index: Path, experiment: Experiment, model: OpenModel, ways: RunOptions, show: Show) -> None:
+    """Have the run's model read the facts of all passages of an index, which goes on where it was ended."""
+    from hoptree.cli.extract import describe
+    from hoptree.extraction.run import Wanted, extract
+    from hoptree.retrieval.hippo_retriever import count_facts
+    from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.indexing import add_facts
+
+    wanted = Wanted(
+        str(index),
+        index.with_name(f"{index.name}.facts"),
+        only=ways.only,
+        budget=Budget(cost=ways.max_cost),
+        prices=experiment.prices or Prices(),
+        cache=ways.cache,
+        concurrency=ways.concurrency,
+    )
+    summary = await extract(
+        wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: f"facts: {describe(now)}")
+    )
+    if failed := len(summary["failed"]):
+        raise HoptreeError(f"The facts of {failed:,} passages could not be read.", "The same command tries them again.")
+    if summary["stopped_by"]:
+        raise InputError("The limit of money ends before all facts are read.", "Raise it, or leave the run out: --only")
+    if summary["new"] or not count_facts(Index(index)):
+        await asyncio.to_thread(add_facts, wanted.out, index)
+
+
 def _sum_up(summary: dict[str, Any]) -> str:
     """Return a run in a few words."""
     parts = [f"{summary['finished']:,} of {summary['questions']:,} questions"]
@@ -315,9 +346,12 @@ async def _run_one(
     experiment = run.experiment
     try:
         if run.corpora:
-            experiment = replace(experiment, corpus=str(index_for(run.corpora, indexes)))
+            index = index_for(run.corpora, indexes, run.index, experiment.model)
+            experiment = replace(experiment, corpus=str(index))
         options.warn_without_links(experiment.corpus, experiment.retriever)
         models = experiment.open_models(opened)
+        if run.corpora and run.index.facts:
+            await _add_facts(index, experiment, models[""], ways, show)
         summary = await run_experiment(
             experiment,
             folder,

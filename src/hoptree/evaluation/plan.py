@@ -13,30 +13,80 @@ Every run is made with every data set, and with every model where there are `mod
 of the data, or to that of the file where they begin with `./`. A corpus may be a list of files, which are searched as
 one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second) and `ids` of its
 own (a file beside the experiment, as the folder of a run's `prompts` is), and a knowledge `graph`: a folder, a URL, or
-wikidata. `method: boundary` measures boundary awareness (hoptree eval boundary).
+wikidata. A run may be `only` on some data sets, and has no model with `model: none`. `method: boundary` measures
+boundary awareness (hoptree eval boundary), `method: linking` entity and relation linking (hoptree eval linking).
+
+`index: {chunk: tokens:300, encoder: minilm, facts: on}`, of all runs or of one, says how files are indexed: how they
+are cut, by which encoder `dense` and `hybrid` search them, and whether the run's model extracts the facts that `hippo`
+goes by. A corpus on the network cannot be encoded: what its own search finds is ranked by that encoder instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
+from hoptree.corpus.chunk import Chunking
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment
-from hoptree.retrieval.index.folder import MANIFEST, read_manifest
+from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
+from hoptree.retrieval.indexing.sources import Reading
+from hoptree.retrieval.open_encoder import absolute_spec, check_encoder
 from hoptree.retrieval.retriever import is_remote
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
-_SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
+_OF_THE_PLAN = ("index", "only")
+_SETTINGS = (
+    *sorted({part.name for part in fields(Experiment)} - {"data", "corpus", "graph", "name"}),
+    *_OF_THE_PLAN,
+)
+_NO_MODEL = "none"
+_BY_VECTORS = ("dense", "hybrid", "hippo")
+"""Retrievers that need an encoder, or are better with one."""
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """How files become the index of a run: how they are cut, an encoder's vectors, and facts that a model extracts.
+
+    Tokens are counted by a `tokenizer`, the file of one or minilm's.
+    """
+
+    chunk: str = "auto"
+    encoder: str = ""
+    facts: bool = False
+    tokenizer: str = "minilm"
+
+    def __post_init__(self) -> None:
+        Chunking.parse(str(self.chunk))
+        if self.encoder:
+            check_encoder(str(self.encoder))
+        if not isinstance(self.facts, bool):
+            raise ConfigError(f"Facts are on or off, not {self.facts!r}.", "Write index: {facts: on}.")
+
+    def for_retriever(self, kind: str) -> IndexPlan:
+        """Return what a retriever needs of it."""
+        return replace(self, encoder=self.encoder if kind in _BY_VECTORS else "", facts=self.facts and kind == "hippo")
+
+    def reading(self) -> Reading:
+        """Return how the files are read."""
+        chunking = Chunking.parse(self.chunk)
+        if chunking.by != "tokens":
+            return Reading(chunking)
+        if self.tokenizer != "minilm":
+            return Reading(chunking, Path(self.tokenizer))
+        from hoptree.retrieval.encoder_backends import minilm_files
+
+        return Reading(chunking, minilm_files().tokenizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +97,7 @@ class Planned:
     run_name: str
     corpora: tuple[Path, ...]
     experiment: Experiment
+    index: IndexPlan = field(default_factory=IndexPlan)
 
     @property
     def folder(self) -> Path:
@@ -64,10 +115,10 @@ def experiments_folder() -> Path:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 
-    A model, graph or corpus among the overrides replaces all that the file names.
+    A model, graph, corpus or encoder among the overrides replaces all that the file names.
     """
     overrides = dict(overrides or {})
-    graph, corpus = overrides.pop("graph", None), overrides.pop("corpus", None)
+    graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
     plan = _mapping(_load(path), "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
@@ -78,7 +129,10 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
         own = {name: places[name] for name in _OF_ITS_QUESTIONS if name in places and name not in overrides}
-        for run_name, settings in named.items():
+        for run_name, given in named.items():
+            settings = {name: value for name, value in given.items() if name not in _OF_THE_PLAN}
+            if data_name not in _only(given, data, path):
+                continue
             method = settings.get("method")
             common: dict[str, Any] = {
                 "data": _place(str(places["questions"]), root, path),
@@ -95,10 +149,28 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             facts = graph or (str(places.get("graph") or "") if has_graph else "")
             if facts and not graph and facts != "wikidata" and "://" not in facts:
                 facts = str(_place(facts, root, path))
-            planned.append(
-                Planned(str(data_name), run_name, corpora, Experiment(corpus=searched, graph=facts or None, **common))
-            )
+            experiment = Experiment(corpus=searched, graph=facts or None, **common)
+            index = _index(given, encoder, path)
+            if searched and is_remote(searched) and experiment.retriever in _BY_VECTORS and index.encoder:
+                rerank = experiment.rerank or f"embed/{index.encoder}"
+                experiment = replace(experiment, retriever="bm25", rerank=rerank)
+            index = index.for_retriever(experiment.retriever)
+            planned.append(Planned(str(data_name), run_name, corpora, experiment, index))
     return planned
+
+
+def _only(settings: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Sequence[str]:
+    """Return the data sets that a run is made on."""
+    only = settings.get("only", list(data))
+    if not isinstance(only, list) or not set(only) <= set(data):
+        raise ConfigError(f"{path}: {only!r} are no data sets of it.", f"Write only: [{next(iter(data), 'NAME')}].")
+    return only
+
+
+def _index(settings: Mapping[str, Any], encoder: str | None, path: Path) -> IndexPlan:
+    given = _mapping(settings.get("index", {}), "index", path)
+    _known(given, tuple(part.name for part in fields(IndexPlan)), path)
+    return IndexPlan(**given | ({"encoder": absolute_spec(encoder)} if encoder else {}))
 
 
 def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
@@ -137,19 +209,20 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
     named = {}
     for run_name, settings in runs.items():
         own = _mapping(settings, f"runs: {run_name}", path)
-        if "models" in plan and "model" in own:
+        alone = own.get("model") == _NO_MODEL
+        if "models" in plan and "model" in own and not alone:
             raise ConfigError(
                 f"{path}: {run_name} has a model of its own beside those that all runs are made with.",
                 "Name it in one place.",
             )
-        for model_name, model in models.items():
-            merged = {**every, **own, **model, **overrides}
+        for model_name, model in ({"": {}} if alone else models).items():
+            merged = {**every, **own, **model, **overrides} | ({"model": _NO_MODEL} if alone else {})
             if "options" in every and "options" in own and "options" not in overrides:
                 parts = (_mapping(settings["options"], "options", path) for settings in (every, own))
                 merged["options"] = {name: value for part in parts for name, value in part.items()}
             _known(merged, _SETTINGS, path)
             # What tells a run from the others: its name, its model's, or both.
-            name = f"{run_name}, {model_name}" if len(models) > 1 else run_name
+            name = f"{run_name}, {model_name}" if len(models) > 1 and model_name else run_name
             named[model_name if model_name and len(runs) == 1 else name] = merged
     return named
 
@@ -220,11 +293,13 @@ def _plain(name: str) -> str:
     return plain
 
 
-def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
+def index_for(corpus: Path | Sequence[Path], folder: Path, how: IndexPlan | None = None, model: str = "") -> Path:
     """Return the corpus if it is an index, else its index below `folder`, built or updated.
 
-    Several corpora share one index; none of them can be an index then.
+    Several corpora share one index; none of them can be an index then. Where `how` wants facts, each `model` that
+    extracts them has an index of its own.
     """
+    how = how or IndexPlan()
     corpora = [corpus] if isinstance(corpus, Path) else list(corpus)
     if len(corpora) == 1 and (corpora[0] / MANIFEST).exists():
         return corpora[0]
@@ -236,7 +311,8 @@ def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
     places = [str(source.resolve()) for source in corpora]
     name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
     more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""
-    digest = hashlib.sha256("\n".join(places).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    made = [] if how == IndexPlan() else [repr(how), *([model] if how.facts else [])]
+    digest = hashlib.sha256("\n".join((*places, *made)).encode("utf-8", "surrogateescape")).hexdigest()[:8]
     out = folder / f"{name}{more}-{digest}"
     try:
         known = set(places) <= set(read_manifest(out).sources)
@@ -245,5 +321,5 @@ def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
     if known:
         update_index(out)
     else:
-        build_index(corpora, out)
+        build_index(corpora, out, settings=Settings(encoder=how.encoder), reading=how.reading())
     return out

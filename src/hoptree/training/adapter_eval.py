@@ -173,7 +173,7 @@ async def measure(
     One version after another, so that no two are in memory at once; `at_once` runs of it share its batch. A judge of
     boundaries is opened after everything is asked.
     """
-    indexes: dict[tuple[Path, ...], Path] = {}
+    indexes: dict[Any, Path] = {}
     turn = asyncio.Semaphore(at_once)
     summaries: dict[Trial, Mapping[str, Any]] = {}
 
@@ -206,16 +206,17 @@ async def measure(
     return Measured(runs, [(bounds[summary["model"]], summary) for summary in boundaries])
 
 
-def _with_index(trial: Trial, folder: Path, indexes: dict[tuple[Path, ...], Path]) -> Experiment:
+def _with_index(trial: Trial, folder: Path, indexes: dict[Any, Path]) -> Experiment:
     """Return the experiment with an index of its corpora; both answers of a boundary are judged together later."""
     experiment, corpora = trial.planned.experiment, trial.planned.corpora
     if trial.boundary:
         return replace(experiment, judge="", judge_base_url="")
     if not corpora:
         return experiment
-    if corpora not in indexes:
-        indexes[corpora] = index_for(corpora, folder)
-    return replace(experiment, corpus=str(indexes[corpora]))
+    key = (corpora, trial.planned.index)
+    if key not in indexes:
+        indexes[key] = index_for(corpora, folder, trial.planned.index)
+    return replace(experiment, corpus=str(indexes[key]))
 
 
 def _right_decision(pair: Pair) -> float | None:
