@@ -179,6 +179,64 @@ def test_decompositions_alone_and_linked(here: Path) -> None:
     assert told["sources"] == {"films": {"steps": 2}} and told["target_words"] == {"mean": 12.5, "max": 13}
 
 
+TEACHER = [
+    {"step": "relevance", "contains": "made in Peru", "reply": "Relevant."},
+    {"step": "relevance", "contains": "nobody knew", "reply": "Perhaps so."},
+    {"step": "relevance", "reply": "irrelevant"},
+    {"step": "decompose", "contains": "same country", "reply": "1. Where is Alpha from?\n2) **Where is Beta from?**"},
+    {"step": "decompose", "contains": "Gamma", "fault": "401"},
+    {"step": "decompose", "contains": "Delta", "reply": "1. Who directed Delta?"},
+    {"step": "decompose", "reply": "I cannot."},
+]
+
+
+def test_a_teacher_labels_the_passages_that_a_search_finds(here: Path) -> None:
+    (here / "m.json").write_text(json.dumps({"replies": TEACHER}), encoding="utf-8")
+    told, rows = made(here, "ra-isf-relevance", teacher=True)
+    of = {(row["meta"]["question"], row["meta"]["passage"]): target(row) for row in rows}
+    assert of["films/q0", "alpha"] == "relevant" and of["films/q0", "fox"] == "irrelevant"
+    assert of["films/q0", "land"] == "irrelevant", "it is gold, and the teacher says otherwise"
+    assert ("films/q0", "echo") not in of, "the teacher said neither"
+    assert told["left_out"] == {
+        "replies that are neither relevant nor irrelevant": 1,
+        "without a passage that was found": 2,
+    }
+    assert {row["meta"]["teacher"] for row in rows} == {told["teacher"]} and told["solved"] == 4
+
+
+def test_a_teacher_splits_questions(here: Path) -> None:
+    (here / "m.json").write_text(json.dumps({"replies": TEACHER}), encoding="utf-8")
+    told, rows = made(here, "ra-isf-decompose", teacher=True)
+    assert [target(row) for row in rows] == ["1. Where is Alpha from?\n2. Where is Beta from?"]
+    assert told["labels"] == {"teacher": 1} and told["failed"] == ["q2"]
+    assert told["left_out"] == {
+        "not answered by the model": 1,
+        "films: no sub-question that is another question": 2,
+    }
+    with pytest.raises(InputError, match="no labels by a teacher"):
+        made(here, "ra-isf-know", teacher=True)
+
+
+def test_as_many_questions_of_each_type_as_a_paper_draws(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ["bridge"] * 4 + ["comparison"] * 3
+    rows = [
+        {"id": f"h{number}", "question": f"Who is {number}?", "answers": ["x"], "type": kind, "dataset": "hotpotqa"}
+        for number, kind in enumerate(kinds)
+    ]
+    lines(here / "train.jsonl", rows)
+    monkeypatch.setattr(
+        "hoptree.training.build.paper_sample", lambda paper, name: {"bridge": 2, "comparison": 1} if name else {}
+    )
+    told, drawn = made(here, "ra-isf-know", paper="taikc", seed=3)
+    types = [kinds[int(row["meta"]["question"].removeprefix("hotpotqa/h"))] for row in drawn]
+    assert sorted(types) == ["bridge", "bridge", "comparison"] and told["questions"]["asked"] == 3
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="hotpotqa has 7 questions, not 2,000"):
+        made(here, "ra-isf-know", paper="taikc-training")
+    with pytest.raises(InputError, match="--paper says how many"):
+        made(here, "ra-isf-know", paper="taikc", limit=3)
+
+
 def test_no_rows_is_an_error_that_tells_why(here: Path) -> None:
     row = QUESTIONS[0] | {"question": "When was the director of Alpha born?", "dataset": "films"}
     lines(here / "train.jsonl", [row])

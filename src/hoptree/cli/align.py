@@ -105,6 +105,13 @@ def build(
         bool,
         Option("--linked", help="decompose: also chains of sub-questions, for ra_isf with --set link_siblings=on."),
     ] = False,
+    teacher: Annotated[
+        bool, Option("--teacher", help="relevance, decompose: the model (-m) labels, as in the paper, and not gold.")
+    ] = False,
+    paper: Annotated[
+        str,
+        Option(help="As many questions of each data set and type as a paper draws: taikc-training, ra-isf-training, …"),
+    ] = "",
     form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: options.AsJson = False,
 ) -> None:
@@ -121,17 +128,19 @@ def build(
     kbae       the model answers; it learns to answer where it was right, else to ask for documents
     gold       packaged plans, the steps and facts of questions, and gold passages of --corpus; no model
     know       the model answers, and learns whether it was right
-    relevance  gold passages, and what else a search finds
-    decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions
+    relevance  gold passages, and what else a search finds; with --teacher, what the model says of what it finds
+    decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions; with --teacher, the model's
 
     \b
     hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl
     hoptree align build sampled --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m hf/NAME --out sampled.jsonl
     hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
+    hoptree align build if --data hotpotqa/train.jsonl --data 2wikimultihopqa/train.jsonl --paper taikc-training …
     hoptree align build kbae --data nq.jsonl --half first -m hf/NAME --balance 1.5 --out kbae.jsonl
     hoptree align build gold --data musique.jsonl --exclude dev.jsonl --corpus docs.idx --out gold.jsonl
     hoptree align build ra-isf-know --data train.jsonl --exclude dev.jsonl -m openai/NAME --out know.jsonl
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
+    hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --teacher -m openai/NAME --out rel.jsonl
     hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
     from hoptree.training.build import build
@@ -174,6 +183,8 @@ def build(
         k=k,
         titles=titles,
         linked=linked,
+        teacher=teacher,
+        paper=paper,
         judge=judge,
         options=options.read_settings(settings),
         robust=robust,
@@ -212,7 +223,8 @@ def _report(summary: Mapping[str, Any]) -> None:
     if "right_by" in summary:
         echo(f"  labels by the answers of {summary['model']}, right by {summary['right_by']}, and for it alone")
     if "teacher" in summary:
-        echo(f"  {summary['solved']:,} questions solved by {summary['teacher']}")
+        verb = "solved" if summary["kind"] == "taikc-if" else "labelled"
+        echo(f"  {summary['solved']:,} questions {verb} by {summary['teacher']}")
     if sampling := summary.get("sampling"):
         runs = f"{sampling['runs']:,} runs of {sampling['model']} at temperature {sampling['temperature']:g}"
         echo(f"  {runs}, {sampling['samples']:,} a question: {sampling['right']:,} with the right answer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -15,12 +15,10 @@ from typer import Argument, Option
 from hoptree.cli.console import counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson, read_named
 from hoptree.cli.progress import rate_bar
-from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import fetch
-from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.fetch import read_record
-from hoptree.evaluation.datasets.reading import read_examples, write_ids
-from hoptree.evaluation.datasets.reading import sample as draw
+from hoptree.evaluation.datasets.reading import draw_types, read_examples, write_ids
 from hoptree.evaluation.datasets.releases import PublicSet, Release, find_set, needed_by, paper_sample, public_sets
 from hoptree.evaluation.plan import experiments_folder
 
@@ -217,7 +215,7 @@ def sample(
     path = Path(source) if Path(source).is_file() else _questions(source, split, data)
     strata = paper_sample(paper, source) if paper else _read_strata(of) if of else {"": count}
     examples = read_examples(path).examples
-    drawn = _draw(examples, strata, seed, path)
+    drawn = draw_types(examples, strata, seed, str(path))
     write_ids(out, ids := [example.id for example in drawn])
     digest = hashlib.sha256("\n".join(ids).encode("utf-8", "replace")).hexdigest()
     if as_json:
@@ -249,36 +247,3 @@ def _read_strata(texts: list[str]) -> dict[str, int]:
             raise ConfigError(f"--of {kind}={number} is not possible.", "Write --of TYPE=N, for example bridge=386.")
         strata[kind] = int(number)
     return strata
-
-
-def _draw(examples: tuple[Example, ...], strata: Mapping[str, int], seed: int, path: Path) -> tuple[Example, ...]:
-    """Draw so many of each type, in the order of one sample over all.
-
-    A question that fits two types is drawn for the first of them alone.
-    """
-    chosen: set[str] = set()
-    kinds = sorted({kind for example in examples for kind in _kinds(example)})
-    for kind, number in strata.items():
-        if kind and kind not in kinds:
-            close = closest(kind, kinds)
-            there = f"There are {', '.join(kinds)}." if kinds else "Its questions have none: give --count."
-            raise InputError(
-                f"{path} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
-            )
-        of_kind = [example for example in examples if not kind or kind in _kinds(example)]
-        fitting = [example for example in of_kind if example.id not in chosen]
-        if len(fitting) < number:
-            which = f" of {kind}" if kind else ""
-            which += " that no other --of takes" if len(fitting) < len(of_kind) else ""
-            there = f" (types: {', '.join(kinds)})" if kind else ""
-            raise InputError(
-                f"{path} has {counted(len(fitting), 'question')}{which}, not {number:,}.",
-                f"Ask for fewer{there}, or get the whole data set.",
-            )
-        chosen |= {example.id for example in draw(fitting, number, seed)}
-    return tuple(example for example in draw(examples, len(examples), seed) if example.id in chosen)
-
-
-def _kinds(example: Example) -> list[str]:
-    """Return what --of may name a question by."""
-    return [*([example.type] if example.type else []), *([f"{example.hops} hops"] if example.hops else [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
-from hoptree.evaluation.datasets.reading import half_of, sample
+from hoptree.engine.schedule import together
+from hoptree.evaluation.datasets.reading import draw_types, half_of, sample
+from hoptree.evaluation.datasets.releases import paper_sample
 from hoptree.methods.ra_isf import judge_knowledge, judge_passages
-from hoptree.methods.steps.decompose import split_question
+from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import SelfKnowledge
 from hoptree.training.chat_rows import (
     TAIKC,
@@ -30,7 +33,14 @@ from hoptree.training.chat_rows import (
 from hoptree.training.formats import LABELLED, SetSpec, write_set
 from hoptree.training.hop_gold import make_hop
 from hoptree.training.hop_sampled import make_sampled
-from hoptree.training.labelled_passages import RIGHT_F1, PassageFinder, answer_from_memory, is_right
+from hoptree.training.labelled_passages import (
+    RIGHT_F1,
+    PassageFinder,
+    answer_from_memory,
+    ask_teacher,
+    is_right,
+    last_reply_was_read,
+)
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
@@ -65,7 +75,12 @@ async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a passage: the question's gold passages, and the others among the first `k` of a search."""
+    """Make a row a passage: the question's gold passages, and the others among the first `k` of a search.
+
+    With a teacher, it is each passage of the search by the teacher's word (RA-ISF, appendix A.2).
+    """
+    if spec.teacher:
+        return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
     async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
@@ -85,32 +100,87 @@ async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, o
     return MadeRows(tuple(rows), dict(+left_out), report)
 
 
-async def _relevance_row(question: TrainingQuestion, passage: Passage, relevant: bool, titles: bool) -> ChatRow:
+async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
+    async def judge(ctx: Context, question: TrainingQuestion, passage: Passage) -> ChatRow | None:
+        relevant = await judge_passages(ctx, question.example.question, [passage], titles=spec.titles)
+        if not last_reply_was_read(ctx):
+            return None
+        return await _relevance_row(question, passage, bool(relevant), spec.titles, {"teacher": ctx.model.name})
+
+    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+
+        async def label(context: Callable[[], Context], question: TrainingQuestion) -> list[ChatRow | None]:
+            passages = await finder.search(question.example.question)
+            return await together(judge(context(), question, passage) for passage in passages)
+
+        taught = await ask_teacher(questions, spec, _METHOD, label, on_progress)
+    rows = [row for labelled in taught.results for row in labelled]
+    unread = {"replies that are neither relevant nor irrelevant": rows.count(None)}
+    left_out = taught.left_out + Counter({**unread, "without a passage that was found": taught.results.count([])})
+    report = {"corpus": finder.identity, "k": spec.k, "titles": spec.titles, **taught.report}
+    return MadeRows(tuple(filter(None, rows)), dict(+left_out), report)
+
+
+async def _relevance_row(
+    question: TrainingQuestion, passage: Passage, relevant: bool, titles: bool, meta: Mapping[str, Any] | None = None
+) -> ChatRow:
     async def step(ctx: Context) -> tuple[Passage, ...]:
         return await judge_passages(ctx, question.example.question, [passage], titles=titles)
 
     target = "relevant" if relevant else "irrelevant"
     rehearsal = await rehearse(_METHOD, step, target)
     rehearsal.require(bool(rehearsal.read) == relevant)
-    return rehearsal.row(question, passage.id, target, {"passage": passage.id, "titles": titles})
+    return rehearsal.row(question, passage.id, target, {"passage": passage.id, "titles": titles, **(meta or {})})
 
 
 async def make_decompositions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row of sub-questions for each question whose data set gives steps, or facts to make them from."""
+    """Make a row of sub-questions for each question whose data set gives steps, or facts to make them from.
+
+    With a teacher, for each question that it splits (RA-ISF, appendix A.3).
+    """
+    if spec.teacher:
+        return await _taught_decompositions(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
     for done, question in enumerate(questions, 1):
         try:
-            rows.append(await _decomposition_row(question, spec.linked))
+            rows.append(await _decomposition_row(question, *decomposed(question, linked=spec.linked), spec.linked))
         except LeftOut as why:
             left_out[f"{question.example.dataset}: {why}"] += 1
         on_progress(done, len(questions))
     return MadeRows(tuple(rows), dict(left_out), {"linked": spec.linked})
 
 
-async def _decomposition_row(question: TrainingQuestion, linked: bool) -> ChatRow:
-    sub_questions, source = decomposed(question, linked=linked)
+async def _taught_decompositions(
+    questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress
+) -> MadeRows:
+    unfit: Counter[str] = Counter()
 
+    async def split(context: Callable[[], Context], question: TrainingQuestion) -> ChatRow | None:
+        ctx, asked = context(), question.example.question
+        given = await split_question(ctx, asked, linked=spec.linked)
+        try:
+            if not (sub_questions := drop_asked(ctx, given, {question_key(asked)}, most=None)):
+                raise LeftOut("no sub-question that is another question")
+            return await _decomposition_row(
+                question, sub_questions, "teacher", spec.linked, {"teacher": ctx.model.name}
+            )
+        except LeftOut as why:
+            unfit[f"{question.example.dataset}: {why}"] += 1
+            return None
+
+    taught = await ask_teacher(questions, spec, _METHOD, split, on_progress)
+    report = {"linked": spec.linked, **taught.report}
+    return MadeRows(tuple(filter(None, taught.results)), dict(+(taught.left_out + unfit)), report)
+
+
+async def _decomposition_row(
+    question: TrainingQuestion,
+    sub_questions: tuple[str, ...],
+    source: str,
+    linked: bool,
+    meta: Mapping[str, Any] | None = None,
+) -> ChatRow:
     async def step(ctx: Context) -> tuple[str, ...]:
         return await split_question(ctx, question.example.question, linked=linked)
 
@@ -118,7 +188,7 @@ async def _decomposition_row(question: TrainingQuestion, linked: bool) -> ChatRo
     rehearsal = await rehearse(_METHOD, step, target)
     if rehearsal.read != sub_questions:
         raise LeftOut("a list that the method would read as another")
-    return rehearsal.row(question, "", source, {"linked": linked})
+    return rehearsal.row(question, "", source, {"linked": linked, **(meta or {})})
 
 
 _MAKERS = {
@@ -197,7 +267,13 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does."""
+    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does.
+
+    With `paper`, as many of each data set and type as that paper draws.
+    """
+    if spec.paper:
+        names = dict.fromkeys(question.example.dataset for question in questions)
+        return [question for name in names for question in _mix(questions, name, spec)]
     if spec.seed is None:
         before: Counter[str] = Counter()
         turns = []
@@ -208,6 +284,14 @@ def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[Traini
     by_key = {question.key: question for question in questions}
     examples = [replace(question.example, id=key) for key, question in by_key.items()]
     return [by_key[example.id] for example in sample(examples, len(examples), spec.seed)][: spec.limit]
+
+
+def _mix(questions: Sequence[TrainingQuestion], dataset: str, spec: SetSpec) -> list[TrainingQuestion]:
+    """Return what the paper draws of one data set."""
+    by_id = {question.example.id: question for question in questions if question.example.dataset == dataset}
+    examples = [question.example for question in by_id.values()]
+    drawn = draw_types(examples, paper_sample(spec.paper, dataset), spec.seed or 0, dataset)
+    return [by_id[example.id] for example in drawn]
 
 
 def _marked(row: ChatRow, spec: SetSpec, admitted: Admitted) -> ChatRow:

@@ -101,6 +101,8 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
+TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")
+"""The kinds whose labels are gold, or those of a teacher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class SetSpec:
     """A training set to be built.
 
     `only_train`, `any_split`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`). `limit`
-    takes the first of those, of each file in turn, or as many drawn by `seed`. With `half`, first or second, only
+    takes the first of those, of each file in turn, or as many drawn by `seed`; `paper` draws as many of each data set
+    as a paper does. With `half`, first or second, only
     questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
     often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to
     hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by some
@@ -137,6 +140,8 @@ class SetSpec:
     k: int = 5
     titles: bool = False
     linked: bool = False
+    teacher: bool = False
+    paper: str = ""
     judge: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     robust: bool = False
@@ -150,6 +155,10 @@ class SetSpec:
         """Refuse what cannot be built, before any model is asked."""
         if self.kind in ("ra-isf-relevance", "taikc-if") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
+        if self.teacher and self.kind not in TAUGHT:
+            raise InputError(f"{self.kind} has no labels by a teacher.", f"--teacher is for {' and '.join(TAUGHT)}.")
+        if self.paper and self.limit is not None:
+            raise InputError("--paper says how many questions there are.", "Leave out --limit or --paper.")
         if self.kind == "sampled":
             self._check_sampling()
         if self.half:

@@ -7,22 +7,24 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Answer, Passage, Question
-from hoptree.engine.calls import Calls
+from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Finished
+from hoptree.engine.events import Finished, ReplyParsed
 from hoptree.engine.registry import Method
 from hoptree.engine.schedule import together
+from hoptree.engine.trace import Trace
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
 from hoptree.methods.steps.answer import direct_answer
+from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.index.folder import Index, sample_index
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -204,6 +206,52 @@ class MemoryAnswers:
     answered: list[tuple[TrainingQuestion, str]]
     failed: list[str]
     left_out: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Taught(Generic[T]):
+    """What came of the questions that a teacher answered, counts of those left out, and what to report."""
+
+    results: list[T]
+    left_out: Counter[str]
+    report: dict[str, Any]
+
+
+async def ask_teacher(
+    questions: Sequence[TrainingQuestion],
+    spec: SetSpec,
+    method: str,
+    label: Callable[[Callable[[], Context], TrainingQuestion], Awaitable[T]],
+    on_progress: Progress,
+) -> Taught[T]:
+    """Have the model of a set label every question by steps of a method, which `label` takes in new contexts."""
+    model = open_model(spec.model, base_url=spec.base_url)
+    calls = open_calls(spec.cache, concurrency=spec.concurrency)
+
+    async def ask(question: TrainingQuestion) -> tuple[list[T], HoptreeError | None]:
+        try:
+            return [
+                await label(
+                    lambda: Context(method=method, model=model, calls=calls, trace=Trace(question.key)), question
+                )
+            ], None
+        except HoptreeError as error:
+            return [], error
+
+    try:
+        results = await ask_all(model, questions, ask, progress_counter(len(questions), on_progress))
+    finally:
+        calls.close()
+        await model.aclose()
+    failed = [question.example.id for question, result in zip(questions, results, strict=True) if not result]
+    labelled = [one for result in results for one in result]
+    report = {"teacher": model.name, "solved": len(labelled), "failed": failed}
+    return Taught(labelled, Counter({"not answered by the model": len(failed)}), report)
+
+
+def last_reply_was_read(ctx: Context) -> bool:
+    """Whether the last reply of a context was what its step asks for."""
+    return [event.ok for event in ctx.trace.events if isinstance(event, ReplyParsed)][-1]
 
 
 async def answer_from_memory(
