@@ -36,7 +36,7 @@ def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         got = made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256=hashlib.sha256(MANY).hexdigest())
         assert [start for _, start in Hub.asked] == [None, "bytes=5000-", "bytes=10000-"]
         assert got.questions == 50
-        assert [path.name for path in (tmp_path / "musique" / ".downloads").iterdir()] == ["m.jsonl"]
+        assert [path.name for path in (tmp_path / "musique" / ".downloads").glob("*/*")] == ["m.jsonl"]
         wanted: dict[str, Any] = {"sha256": hashlib.sha256(MANY).hexdigest(), "replace": True}
         made(tmp_path, "musique", url=f"{address}/m.jsonl", **wanted)
         assert len(Hub.asked) == 3  # it is there, and the one that is wanted
@@ -46,6 +46,15 @@ def test_a_download_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"The SHA-256 of m\.jsonl is "):
             made(tmp_path, "musique", url=f"{address}/m.jsonl", **wanted)
         assert len(Hub.asked) == 5 and (tmp_path / "musique" / "dev.jsonl").exists()
+
+
+def test_what_was_kept_from_one_address_is_not_taken_for_that_of_another(tmp_path: Path) -> None:
+    with hub({"/a/m.jsonl": MANY, "/b/m.jsonl": jsonl(MUSIQUE)}) as address:
+        for place, questions in (("a", 50), ("b", 1), ("a", 50)):
+            assert made(tmp_path, "musique", url=f"{address}/{place}/m.jsonl").questions == questions
+            for file in ("dev.jsonl", "corpus.jsonl.gz"):
+                (tmp_path / "musique" / file).unlink()
+        assert [path for path, _ in Hub.asked] == ["/a/m.jsonl", "/b/m.jsonl"], "what is kept is not fetched again"
 
 
 def test_a_file_that_changed_meanwhile_is_fetched_anew(tmp_path: Path) -> None:
@@ -61,7 +70,7 @@ def test_a_download_with_another_digest_is_deleted(tmp_path: Path) -> None:
     with hub({"/m.jsonl": MANY}) as address:
         with pytest.raises(InputError, match=r"The SHA-256 of m.jsonl is .*, not 0000"):
             made(tmp_path, "musique", url=f"{address}/m.jsonl", sha256="0" * 64)
-        assert not list((tmp_path / "musique" / ".downloads").iterdir())
+        assert not list((tmp_path / "musique" / ".downloads").glob("*/*"))
         assert not (tmp_path / "musique" / "dev.jsonl").exists()
 
 

@@ -78,7 +78,7 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             fetched = (fetch(remote, folder, public, on_stage, again=order.replace) for remote in remotes)
             sources = [*order.sources, *fetched]
             digests = {source.name: _digest(source, on_stage) for source in sources if source.is_file()}
-            _verify(order, remotes, digests, folder)
+            _verify(order, remotes, digests, sources)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
                 found = locate(release, sources, Path(scratch), on_stage)
                 given = [
@@ -148,12 +148,16 @@ def _name_at(url: str) -> str:
 def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *, again: bool = False) -> Path:
     """Return a file of a release, fetched if it is not there; it gets its name when it is complete.
 
-    With `again`, one that is there is kept only if it has the digest of the remote.
+    With `again`, one that is there is kept only if it has the digest of the remote. What is of another address than the
+    release's, and of no name with a known digest, has a folder of its own: it may be another file of the same name.
     """
-    target = folder / _DOWNLOADS / remote.name
+    own = [known for release in public.releases.values() for known in release.remotes]
+    is_ours = any(remote.url == known.url or (known.sha256 and remote.name == known.name) for known in own)
+    place = "" if is_ours else hashlib.sha256(remote.url.encode("utf-8", "replace")).hexdigest()[:12]
+    target = folder / _DOWNLOADS / place / remote.name
     if target.is_file() and (not again or (remote.sha256 and _digest(target, on_stage) == remote.sha256)):
         return target
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     part.touch()
     if shutil.disk_usage(folder).free < remote.size - part.stat().st_size:
@@ -191,15 +195,16 @@ def _digest(path: Path, on_stage: OnStage) -> str:
     return digest.hexdigest()
 
 
-def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], folder: Path) -> None:
+def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], sources: Sequence[Path]) -> None:
     """Refuse a file without the digest that it must have; one that was fetched is deleted."""
     expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
     if order.sha256 and order.sources:
         expected[next(iter(digests))] = order.sha256.lower()
     for name, sha256 in expected.items():
         if digests[name] != sha256:
-            if not order.sources:
-                (folder / _DOWNLOADS / name).unlink(missing_ok=True)
+            for fetched in sources if not order.sources else ():
+                if fetched.name == name:
+                    fetched.unlink(missing_ok=True)
             other = "" if order.sha256 else f" If you trust it as it is, give --sha256 {digests[name]}."
             raise InputError(f"The SHA-256 of {name} is {digests[name]}, not {sha256}.", f"{_DOWNLOAD_AGAIN}{other}")
 
