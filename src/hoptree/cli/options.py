@@ -51,7 +51,12 @@ Graph = Annotated[
     str | None, Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
 ]
 RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
-Rerank = Annotated[str, Option(help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.")]
+Rerank = Annotated[
+    str,
+    Option(
+        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER; none, if a file names one."
+    ),
+]
 Encoder = Annotated[
     str,
     Option(help="Of an experiment file, the encoder of dense retrieval: minilm, onnx/FOLDER, openai/NAME, st/NAME."),

@@ -16,9 +16,11 @@ from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, describe_judge, run_bars, shown
-from hoptree.cli.run import run_all
+from hoptree.cli.run import run_all, warn_unused_prompts
 from hoptree.core.errors import InputError
 from hoptree.engine.context import Budget
+from hoptree.engine.own_prompts import open_prompts
+from hoptree.engine.prompts import using_prompts
 from hoptree.evaluation.boundary import measure_all
 from hoptree.evaluation.experiment import BoundaryExperiment
 from hoptree.evaluation.paper_tables import (
@@ -37,7 +39,7 @@ from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, read_groups
 from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import Table, as_markdown
-from hoptree.evaluation.running import JudgeProgress, RunOptions, judge_run
+from hoptree.evaluation.running import JUDGE_PROMPTS, JudgeProgress, RunOptions, judge_run
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
@@ -62,6 +64,8 @@ def paper(
     graph: options.Graph = None,
     retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: the file's]")] = "",
     encoder: options.Encoder = "",
+    rerank: options.Rerank = "",
+    prompts: options.Prompts = None,
     base_url: options.BaseURL = "",
     budget: options.QuestionBudget = "",
     out: Annotated[Path | None, Option(help="The folder of the runs.  [default: runs/PAPER/TABLE/MODEL]")] = None,
@@ -92,15 +96,17 @@ def paper(
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
         raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
     settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
-    settings |= options.given(retriever=retriever, encoder=encoder)
+    own_prompts = str(prompts.resolve()) if prompts else ""
+    settings |= options.given(retriever=retriever, encoder=encoder, rerank=rerank, prompts=own_prompts)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
-    others = [corpus or "", graph or "", budget, *filter(None, (retriever, encoder))]
+    others = [corpus or "", graph or "", budget, *filter(None, (retriever, encoder, rerank, own_prompts))]
     folder = out or _default_folder(part, model, limit, others)
     if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
     planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
+    warn_unused_prompts(planned, judged=bool(judges))
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
     work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
     try:
@@ -143,7 +149,8 @@ async def _make(
     for spec in judges:
         async with aclosing(_open_judge(spec, base_url)) as judge:
             for run in planned:
-                with shown(quiet) as bar:
+                texts = open_prompts(run.experiment.prompts).texts
+                with shown(quiet) as bar, using_prompts(texts, JUDGE_PROMPTS):
                     progress = partial(_show_judge, bar)
                     await judge_run(out / run.folder, judge, cache=ways.cache, on_progress=progress)
 
@@ -215,6 +222,10 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
             echo(f"    needs data: {command}")
         if row["gpu"]:
             echo(f"    needs a GPU for {', '.join(row['gpu'])}; another --model may not")
+        if row["encoders"]:
+            echo(f"    needs {', '.join(row['encoders'])}; --encoder and --rerank, which may be none, take others")
+        if row["network"]:
+            echo(f"    needs the network for {' and '.join(row['network'])}; --graph and --corpus take others")
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:
@@ -232,4 +243,22 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
         "missing": missing,
         "get": list(commands),
         "gpu": gpu_models(part),
+        "encoders": _encoders(part),
+        "network": _network(part),
     }
+
+
+def _encoders(part: PaperPart) -> list[str]:
+    """Return the encoders and rerankers that the file names, which a hub or an endpoint has."""
+    plan = part.plan()
+    settings = [plan.get("every") or {}, *filter(None, (plan.get("runs") or {}).values())]
+    named = [(each.get("index") or {}).get("encoder") for each in settings]
+    named += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
+    return list(dict.fromkeys(spec for spec in named if spec and spec != "minilm"))
+
+
+def _network(part: PaperPart) -> list[str]:
+    """Return what the file asks over the network: Wikidata, Wikipedia."""
+    places = (part.plan().get("data") or {}).values()
+    asked = {str(place.get(name) or "") for place in places for name in ("graph", "corpus")}
+    return [name.capitalize() for name in ("wikidata", "wikipedia") if name in asked]

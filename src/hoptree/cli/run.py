@@ -198,7 +198,7 @@ def run(
     planned = _plan(experiment, data, corpus, name, settings_given | options.given(encoder=encoder))
     if only:
         planned = chosen(planned, only)
-    _warn_unused_prompts(planned)
+    warn_unused_prompts(planned)
     ways = RunOptions(
         anyway=anyway,
         retry_failed=retry_failed,
@@ -248,7 +248,7 @@ def _plan(
     return [Planned("", "", (), single)]
 
 
-def _warn_unused_prompts(planned: Sequence[Planned]) -> None:
+def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> None:
     """Warn of each folder of prompts that no run uses; a judge has prompts too."""
     for folder in sorted({run.experiment.prompts for run in planned if run.experiment.prompts}):
         runs = [run.experiment for run in planned if run.experiment.prompts == folder]
@@ -257,7 +257,11 @@ def _warn_unused_prompts(planned: Sequence[Planned]) -> None:
         if len(known) < len(methods):
             continue  # one that is not registered has prompts of others
         used = [name for method in known for name in prompts.of(method)]
-        used += [name for name in prompts.texts if name == "evaluation/judge.txt" and any(run.judge for run in runs)]
+        used += [
+            name
+            for name in prompts.texts
+            if name == "evaluation/judge.txt" and (judged or any(run.judge for run in runs))
+        ]
         options.warn_unused_prompts(folder, used, " or ".join(methods))
 
 

@@ -115,10 +115,13 @@ def experiments_folder() -> Path:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 
-    A model, graph, corpus or encoder among the overrides replaces all that the file names.
+    A model, graph, corpus or encoder among the overrides replaces all that the file names; the reranker `none` takes
+    the file's away.
     """
     overrides = dict(overrides or {})
     graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
+    if overrides.get("rerank") == "none":
+        overrides["rerank"] = ""
     plan = _mapping(_load(path), "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)

@@ -55,7 +55,7 @@ from hoptree.evaluation.run_folder import (
 )
 from hoptree.models.model import Model
 
-_JUDGE_PROMPTS = "evaluation"
+JUDGE_PROMPTS = "evaluation"
 _MIN_SUSPICIOUS_QUESTIONS = 5
 """Questions without any gold passage found that call for a warning."""
 
@@ -156,7 +156,7 @@ async def run_experiment(
                 writer.close()
             folder.close(refused=refused)
         if judge is not None and ways.only is None and summary["finished"]:
-            with using_prompts(engine.prompts.texts, _JUDGE_PROMPTS):
+            with using_prompts(engine.prompts.texts, JUDGE_PROMPTS):
                 await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
             summary = summarise(out) | {"warnings": warnings}
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
