@@ -103,6 +103,11 @@ def test_as_many_passages_are_asked_for_as_k_says(k: int) -> None:
     assert run.shelf.asked == [(ROOT, k)] and run.steps.count("relevance") == k
 
 
+def test_the_last_words_of_a_question_are_searched_for() -> None:
+    run = Run(rules(relevance="relevance"), query_length=3)
+    assert [asked for asked, _ in run.shelf.asked] == [" ".join(ROOT.split()[-3:])] and len(ROOT.split()) > 3
+
+
 @pytest.mark.parametrize(("options", "shown"), [({"titles": True}, True), ({}, False), ({"robust": True}, True)])
 def test_titles_are_shown_when_asked_for(options: dict[str, Any], shown: bool) -> None:
     """To those who judge and to those who read, and by `robust` in any case."""

@@ -70,7 +70,7 @@ class _RaIsfExplanation(Explanation):
         "unfiltered": "it tells what judging relevance brings",
         "robust": "it goes beyond the paper where that is known to fail",
     },
-    bounds={"max_sub_questions": (1, math.inf)},
+    bounds={"max_sub_questions": (1, math.inf), "query_length": (1, math.inf)},
     roles=("know", "relevance", "decompose", "answer"),
     explain=_RaIsfExplanation(),
     shared_prompts=("direct", "read", "read_asked_first"),
@@ -82,6 +82,7 @@ async def ra_isf(
     depth: int = 3,
     depth_rule: DepthRule = "faithful",
     k: int = 5,
+    query_length: int = 64,
     relevance: Literal["each", "listwise"] = "each",
     max_sub_questions: int | None = None,
     link_siblings: bool = False,
@@ -97,11 +98,12 @@ async def ra_isf(
 
     `depth` is the paper's D_th. Under the `faithful` rule a question at that depth is still decomposed, into
     sub-questions that are unknown; `prune` does not decompose it. `relevance=listwise` judges all passages in one call,
-    and whether they suffice. All sub-questions of a reply are asked, unless `max_sub_questions` caps them.
-    `link_siblings` asks sub-questions one after another, each with the answers before it; `fallthrough` decomposes a
-    question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and
-    `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles` shows passages with their
-    titles to those who judge and read them.
+    and whether they suffice. A search takes the last `query_length` words of a question, as the paper's retriever takes
+    64 tokens. All sub-questions of a reply are asked, unless `max_sub_questions` caps them. `link_siblings` asks
+    sub-questions one after another, each with the answers before it; `fallthrough` decomposes a question whose relevant
+    passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and `no_decomposition` are the
+    paper's ablations; `unfiltered` reads all passages. `titles` shows passages with their titles to those who judge and
+    read them.
 
     `robust` goes beyond the paper: memory counts only where nothing that was read stands in the passages. What stands
     there settles a sub-question, and the main question only if the relevant passages name all that it names; these go
@@ -116,6 +118,7 @@ async def ra_isf(
         ctx.require_corpus()
     setting = Setting(
         k=k,
+        query_length=query_length,
         listwise=relevance == "listwise",
         know=not no_self_knowledge,
         search=not no_relevance,
@@ -148,6 +151,7 @@ class Setting:
     """The options that say which modules there are, and how they see passages."""
 
     k: int
+    query_length: int
     listwise: bool
     know: bool
     search: bool
@@ -271,7 +275,9 @@ async def retrieve(
     ctx: Context, question: str, node: Node, setting: Setting
 ) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
     """Return the passages that a search finds, and those of them that are relevant (all, where none is judged)."""
-    passages = await ctx.search(question, k=setting.k, node=node)
+    words = question.split()
+    query = question if len(words) <= setting.query_length else " ".join(words[-setting.query_length :])
+    passages = await ctx.search(query, k=setting.k, node=node)
     if not setting.judge:
         return passages, passages
     relevant = await judge_passages(
