@@ -16,7 +16,7 @@ from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.progress import Show, describe_judge, run_bars, shown
-from hoptree.cli.run import run_all, warn_unused_prompts
+from hoptree.cli.run import leave_out_unlabelled, run_all, warn_unused_prompts
 from hoptree.core.errors import InputError
 from hoptree.engine.context import Budget
 from hoptree.engine.own_prompts import open_prompts
@@ -104,7 +104,7 @@ def paper(
     if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
-    planned = chosen(planned, only) if only else planned
+    planned = leave_out_unlabelled(chosen(planned, only) if only else planned)
     check_data(part, planned, data)
     warn_unused_prompts(planned, judged=bool(judges))
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")

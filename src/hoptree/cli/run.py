@@ -95,6 +95,7 @@ def _report(summary: dict[str, Any]) -> None:
 
 
 _SAMPLE_QUESTIONS = 5
+_LABELS_HINT = "Make it from two runs, as the file says: hoptree align skr"
 
 
 def run(
@@ -198,6 +199,8 @@ def run(
     planned = _plan(experiment, data, corpus, name, settings_given | options.given(encoder=encoder))
     if only:
         planned = chosen(planned, only)
+    if experiment is not None:
+        planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned)
     ways = RunOptions(
         anyway=anyway,
@@ -246,6 +249,20 @@ def _plan(
     single = Experiment(data=data, corpus=corpus, name=name, **settings)
     options.warn_without_graph(single.method, single.graph)
     return [Planned("", "", (), single)]
+
+
+def leave_out_unlabelled(planned: Sequence[Planned]) -> list[Planned]:
+    """Leave out runs whose labelled questions are not there, with a warning; refuse where no run is left."""
+    kept = []
+    for run in planned:
+        labels = str(run.experiment.options.get("labels") or "")
+        if not labels or Path(labels).is_file():
+            kept.append(run)
+        else:
+            warn(f"{run.experiment.name} is left out: there is no {labels}. {_LABELS_HINT}")
+    if not kept:
+        raise InputError("No run is left without labelled questions.", _LABELS_HINT)
+    return kept
 
 
 def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> None:

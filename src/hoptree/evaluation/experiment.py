@@ -27,7 +27,8 @@ from hoptree.engine.schedule import together
 from hoptree.engine.trace import Listener, Retrieved
 from hoptree.evaluation import metrics
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.datasets.reading import HALVES, filter_answers, read_examples
+from hoptree.evaluation.datasets.reading import HALVES, draw_types, filter_answers, read_examples
+from hoptree.evaluation.datasets.releases import paper_sample
 from hoptree.evaluation.run_folder import Row
 from hoptree.methods.steps.answer import confident_answer, direct_answer
 from hoptree.models import DEFAULT_MODEL, open_model
@@ -45,6 +46,7 @@ class Experiment:
     """Everything that decides what a run's numbers mean.
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
+    `sample` is a paper whose numbers of each type are drawn instead, or as many as there are.
     `half`, first or second, takes those of one half of the file. `roles` gives parts of the method models of their own.
     `prompts` is a folder of prompts that stand in for ours. `budget` holds for each question. With `filter_answers`,
     accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
@@ -65,6 +67,7 @@ class Experiment:
     limit: int | None = None
     seed: int | None = None
     ids: Path | None = None
+    sample: str = ""
     half: str = ""
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
@@ -75,7 +78,11 @@ class Experiment:
 
     def read_data(self) -> DataSet:
         """Return the questions in order."""
-        return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
+        if not self.sample or self.ids is not None:
+            return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
+        data = read_examples(self.data, of_half=self.half)
+        drawn = draw_types(data.examples, paper_sample(self.sample, data.name), self.seed or 0, at_most=True)
+        return replace(data, examples=drawn[: self.limit])
 
     def __post_init__(self) -> None:
         passages = self.filter_answers

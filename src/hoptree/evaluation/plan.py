@@ -19,6 +19,7 @@ boundary awareness (hoptree eval boundary), `method: linking` entity and relatio
 `index: {chunk: tokens:300, encoder: minilm, facts: on}`, of all runs or of one, says how files are indexed: how they
 are cut, by which encoder `dense` and `hybrid` search them, and whether the run's model extracts the facts that `hippo`
 goes by. A corpus on the network cannot be encoded: what its own search finds is ranked by that encoder instead.
+`options: {labels: FILE}` names labelled questions beside the data set's own, which hoptree align skr makes.
 """
 
 from __future__ import annotations
@@ -137,8 +138,12 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             if data_name not in _only(given, data, path):
                 continue
             method = settings.get("method")
+            questions = _place(str(places["questions"]), root, path)
+            options = settings.get("options")
+            if isinstance(options, dict) and options.get("labels") and "options" not in overrides:
+                settings["options"] = {**options, "labels": str(questions.parent / str(options["labels"]))}
             common: dict[str, Any] = {
-                "data": _place(str(places["questions"]), root, path),
+                "data": questions,
                 "name": f"{run_name} on {data_name}",
                 **_converted({**settings, **own}, path),
             }

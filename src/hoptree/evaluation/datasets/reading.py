@@ -55,32 +55,44 @@ def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Exam
     return tuple(sorted(examples, key=lambda example: (seeded_rank(seed, example.id), example.id))[:count])
 
 
-def draw_types(examples: Sequence[Example], strata: Mapping[str, int], seed: int, where: str) -> tuple[Example, ...]:
+def draw_types(
+    examples: Sequence[Example], strata: Mapping[str, int], seed: int, where: str = "", *, at_most: bool = False
+) -> tuple[Example, ...]:
     """Draw so many of each type ("" is any), or of "2 hops", in the order of one sample over all.
 
-    A question that fits two types is drawn for the first of them alone. `where` names the questions in errors.
+    A question that fits two types is drawn for the first of them alone. `where` names the questions in errors; with
+    `at_most`, too few are none, and questions without types are drawn as of any.
     """
     chosen: set[str] = set()
     kinds = sorted({kind for example in examples for kind in _kinds(example)})
+    if at_most and not kinds:
+        strata = {"": sum(strata.values())}
     for kind, number in strata.items():
-        if kind and kind not in kinds:
-            close = closest(kind, kinds)
-            there = f"There are {', '.join(kinds)}." if kinds else "Its questions have none: draw a number of all."
-            raise InputError(
-                f"{where} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
-            )
         of_kind = [example for example in examples if not kind or kind in _kinds(example)]
         fitting = [example for example in of_kind if example.id not in chosen]
-        if len(fitting) < number:
-            which = f" of {kind}" if kind else ""
-            which += " that no other --of takes" if len(fitting) < len(of_kind) else ""
-            there = f" (types: {', '.join(kinds)})" if kind else ""
-            questions = "1 question" if len(fitting) == 1 else f"{len(fitting):,} questions"
-            raise InputError(
-                f"{where} has {questions}{which}, not {number:,}.", f"Ask for fewer{there}, or get the whole data set."
-            )
-        chosen |= {example.id for example in sample(fitting, number, seed)}
+        if len(fitting) < number and not at_most:
+            raise _too_few(kind, number, fitting, of_kind, kinds, where)
+        chosen |= {example.id for example in sample(fitting, min(number, len(fitting)), seed)}
     return tuple(example for example in sample(examples, len(examples), seed) if example.id in chosen)
+
+
+def _too_few(
+    kind: str, number: int, fitting: Sequence[Example], of_kind: Sequence[Example], kinds: Sequence[str], where: str
+) -> InputError:
+    """Return the error that there are not so many questions of a type."""
+    if kind and kind not in kinds:
+        close = closest(kind, kinds)
+        there = f"There are {', '.join(kinds)}." if kinds else "Its questions have none: draw a number of all."
+        return InputError(
+            f"{where} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
+        )
+    which = f" of {kind}" if kind else ""
+    which += " that no other --of takes" if len(fitting) < len(of_kind) else ""
+    there = f" (types: {', '.join(kinds)})" if kind else ""
+    questions = "1 question" if len(fitting) == 1 else f"{len(fitting):,} questions"
+    return InputError(
+        f"{where} has {questions}{which}, not {number:,}.", f"Ask for fewer{there}, or get the whole data set."
+    )
 
 
 def _kinds(example: Example) -> list[str]:
