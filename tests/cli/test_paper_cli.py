@@ -39,6 +39,9 @@ def folder(here: Path) -> None:
 
 
 def paper(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Give the command, without the reranker that the files of TAIKC name."""
+    if arguments[0] == "taikc" and "--rerank" not in arguments:
+        arguments = (*arguments, "--rerank", "none")
     environment = {"XDG_CACHE_HOME": str(here / "cache"), "HOME": str(here)}
     return call("paper", *arguments, folder=here, environment=environment)
 
@@ -76,6 +79,7 @@ def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     folder(tmp_path)
     arguments = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--only", "Bamboogle", "--out", "out")
+    arguments = (*arguments, "--rerank", "none")
     # The process kills itself before it writes the third outcome.
     code = """
 import os, signal, sys
@@ -151,6 +155,28 @@ def test_what_cannot_be_made_says_why_in_one_line(tmp_path: Path) -> None:
         assert done.returncode == 2 and cause in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_an_encoder_that_is_not_here_says_what_does_without(tmp_path: Path) -> None:
+    folder(tmp_path)
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--rerank", "embed/onnx/nowhere")
+    done = paper(tmp_path, *given)
+    assert done.returncode == 2 and done.stderr.rstrip().endswith("; or take another: --encoder minilm, --rerank none.")
+
+
+def test_prompts_of_ones_own(tmp_path: Path) -> None:
+    folder(tmp_path)
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    assert call("methods", "prompts", "taikc", "--out", "P", folder=tmp_path, environment=environment).returncode == 0
+    read = tmp_path / "P" / "taikc" / "read.txt"
+    read.write_text(read.read_text(encoding="utf-8") + "\nBe brief, as the paper is.", encoding="utf-8")
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "1", "--only", "Bamboogle")
+    plain, own = (json.loads(paper(tmp_path, *given, "--json", *more).stdout) for more in ((), ("--prompts", "P")))
+    assert own["folder"] != plain["folder"]
+    runs = [json.loads(path.read_text()) for path in (tmp_path / own["folder"] / "Bamboogle").glob("*/run.json")]
+    assert [set(run["rests_on"]["own_prompts"]) for run in runs] == [{"taikc/read.txt"}] * 2
+    unused = paper(tmp_path, "taikc", "table8", "--prompts", "nowhere", "--data", "D", "--model", "scripted/m.json")
+    assert unused.returncode == 2 and "There is no folder of prompts" in unused.stderr
+
+
 def test_a_judge_that_cannot_be_opened_is_known_before_the_first_run(tmp_path: Path) -> None:
     folder(tmp_path)
     given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "1")
@@ -170,8 +196,8 @@ def test_runs_over_another_corpus_have_a_folder_of_their_own(tmp_path: Path) -> 
         for more in ((), ("--corpus", "X"), ("--corpus", "X"), ("--budget", "calls=9"))
     )
     folders = [json.loads(done.stdout)["folder"] for done in (first, other, again, less)]
-    assert folders[0] == "runs/taikc/table8/scripted-m.json-1" and folders[1] == folders[2]
-    assert len(set(folders)) == 3 and all(place.startswith(f"{folders[0]}-") for place in folders[1:])
+    assert len(set(folders)) == 3 and folders[1] == folders[2]
+    assert all(place.startswith("runs/taikc/table8/scripted-m.json-1-") for place in folders)
     mixed = paper(tmp_path, *given, "--corpus", "X", "--out", folders[0])
     assert mixed.returncode == 2 and "rests on something else: corpus was" in mixed.stderr
     assert mixed.stderr.endswith("Choose another --out.\n") and "--anyway" not in mixed.stderr
@@ -187,7 +213,7 @@ def test_a_figure_says_which_table_is_missing_and_why(tmp_path: Path) -> None:
     }.items():
         done = paper(tmp_path, "taikc", figure, *given)
         assert done.returncode == 0 and sentence in done.stdout, (done.stdout, done.stderr)
-        written = tmp_path / "runs" / "taikc" / "table2" / "scripted-m.json-2" / f"{figure}.md"
+        (written,) = (tmp_path / "runs" / "taikc" / "table2").glob(f"scripted-m.json-2-*/{figure}.md")
         assert sentence in written.read_text(encoding="utf-8")
 
 
@@ -198,6 +224,9 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert len(rows) == 30 + 17 + 13 + 5
     assert rows["taikc", "table8"]["state"] == "here" and not rows["taikc", "table8"]["missing"]
     assert rows["taikc", "table2"]["get"] == [f"hoptree data get {name} --data D" for name in ("hotpotqa", "musique")]
+    assert rows["taikc", "table2"]["encoders"] == ["st/intfloat/e5-base-v2"]
+    assert rows["ra-isf", "table1"]["encoders"] == ["st/facebook/contriever-msmarco"]
+    assert rows["treeqa", "table2"]["network"][0] == "Wikidata" and not rows["taikc", "table2"]["network"]
     assert rows["mind", "table1"]["gpu"] and rows["treeqa", "figure4"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
     assert "mind table4: a fixed threshold" in text and "needs data: hoptree data get hotpotqa --data D" in text

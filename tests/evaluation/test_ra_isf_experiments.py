@@ -58,7 +58,8 @@ def prepared(folder: Path, *names: str) -> tuple[object, ...]:
         write(folder / "data" / name / f"corpus.jsonl{'' if name == 'strategyqa' else '.gz'}", passages)
     script = folder / "m.json"
     script.write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
-    return ("--data", folder / "data", "--model", f"scripted/{script}", "--out", folder / "runs", "--no-cache")
+    given = ("--data", folder / "data", "--model", f"scripted/{script}", "--out", folder / "runs", "--no-cache")
+    return (*given, "--retriever", "bm25")
 
 
 def reported(folder: Path) -> tuple[str, str]:
@@ -112,7 +113,7 @@ def test_tables_4_and_7_in_the_papers_rows(tmp_path: Path) -> None:
     ours, theirs = searches["rows"][:2]
     assert (ours["StrategyQA Ret"]["value"], ours["StrategyQA Sub"]["value"]) == (2.0, 3.0)
     assert (theirs["run"], theirs["StrategyQA Sub"]["value"]) == ("RA-ISF, Llama-2-13B", 6.8)
-    again = [*where[:4], "--out", tmp_path / "table7", "--no-cache"]
+    again = [*where[:4], "--out", tmp_path / "table7", *where[6:]]
     (work,) = json.loads(invoke("paper", "ra-isf", "table7", *again, *only))["tables"]
     shares = {row["run"]: row["StrategyQA WR"]["value"] for row in work["rows"] if row["id"] == "here"}
     assert list(shares.values()) == [0.0, 0.0, 100.0] and list(shares)[2].startswith("RA-ISF Task-Decomposition")

@@ -104,8 +104,9 @@ def paper(
     if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
-    planned = leave_out_unlabelled(chosen(planned, only) if only else planned)
+    planned = chosen(planned, only) if only else planned
     check_data(part, planned, data)
+    planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned, judged=bool(judges))
     ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
     work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
@@ -114,6 +115,8 @@ def paper(
     except InputError as error:
         if "--anyway" in error.remedy:  # rows of one table that rest on different things cannot be compared
             error.remedy = "Choose another --out."
+        elif "encoder" in f"{error.cause} {error.remedy}" and _encoders(part):
+            error.remedy = f"{error.remedy.rstrip('.')}; or take another: --encoder minilm, --rerank none."
         raise
     _show(part, planned, folder, judges, as_json=as_json)
 

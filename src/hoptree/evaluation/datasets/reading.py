@@ -61,11 +61,11 @@ def draw_types(
     """Draw so many of each type ("" is any), or of "2 hops", in the order of one sample over all.
 
     A question that fits two types is drawn for the first of them alone. `where` names the questions in errors; with
-    `at_most`, too few are none, and questions without types are drawn as of any.
+    `at_most`, too few are no error, and questions of none of these types are drawn as of any.
     """
     chosen: set[str] = set()
     kinds = sorted({kind for example in examples for kind in _kinds(example)})
-    if at_most and not kinds:
+    if at_most and set(strata).isdisjoint(("", *kinds)):
         strata = {"": sum(strata.values())}
     for kind, number in strata.items():
         of_kind = [example for example in examples if not kind or kind in _kinds(example)]
