@@ -133,9 +133,10 @@ def papers() -> Iterator[str]:
 
 def _paper(paper: Any) -> Iterator[str]:
     from hoptree.engine.registry import find_method
-    from hoptree.training.lora.dataset import Recipe
+    from hoptree.training.lora.dataset import PAPER_RATES, Recipe
 
-    method, recipe = find_method(paper.method), Recipe()
+    method = find_method(paper.method)
+    recipe = Recipe(learning_rate=PAPER_RATES.get(paper.name, Recipe().learning_rate))
     defaults = {option.name: option.default for option in method.options}
     yield "| step of the algorithm | here |\n|---|---|"
     for step in paper.steps:
@@ -172,7 +173,8 @@ def _maker(part: Any) -> str:
     from hoptree.evaluation.plan import read_plan
 
     if part.file is None:
-        return f"`{part.command}`" if part.command else ""
+        command = part.command or (f"hoptree paper {part.paper} {part.name}" if part.counts else "")
+        return f"`{command}`" if command else ""
     runs = len(read_plan(part.file, Path("DATA")))
     place = f"experiments/{part.paper}/{part.file.name}"
     return f"[{part.file.name}](../../{place}), {runs} runs"

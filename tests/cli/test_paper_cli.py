@@ -217,6 +217,30 @@ def test_a_figure_says_which_table_is_missing_and_why(tmp_path: Path) -> None:
         assert sentence in written.read_text(encoding="utf-8")
 
 
+def test_questions_are_counted_beside_the_papers_numbers(tmp_path: Path) -> None:
+    folder(tmp_path)
+    done = paper(tmp_path, "ra-isf", "table6", "--data", "D", "--json")
+    made = json.loads(done.stdout)
+    ours, theirs = made["tables"][0]["rows"]
+    assert (ours["2WikiMultihopQA"]["value"], theirs["2WikiMultihopQA"]["value"]) == (4, 2935)
+    assert (
+        ours["HotpotQA"] is None
+        and "D/hotpotqa/dev.jsonl is not here: hoptree data get hotpotqa --data D" in made["missing"]
+    )
+
+
+def test_a_run_without_its_labelled_questions_is_left_out(tmp_path: Path) -> None:
+    folder(tmp_path)
+    only = ("--only", "2WikiMultihopQA", "--only", "SKR", "--retriever", "bm25")
+    given = ("ra-isf", "table1", "--data", "D", "--model", "scripted/m.json", "--limit", "1", *only)
+    alone = paper(tmp_path, *given)
+    assert alone.returncode == 2 and "there is no D/2wikimultihopqa/skr.jsonl" in alone.stderr
+    beside = paper(tmp_path, *given, "--only", "Direct")
+    assert beside.returncode == 0 and "SKR on 2WikiMultihopQA is left out" in beside.stderr
+    assert "| Direct, scripted/m.json | `here` |" in beside.stdout
+    assert "| SKR, scripted/m.json | `here` |" not in beside.stdout
+
+
 def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     folder(tmp_path)
     listed = json.loads(paper(tmp_path, "list", "--data", "D", "--json").stdout)

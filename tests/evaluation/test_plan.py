@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evaluation.experiment_files import write
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.context import Budget, Prices
@@ -223,6 +225,30 @@ def test_how_files_are_indexed_follows_the_retriever(tmp_path: Path) -> None:
     other = plan(tmp_path, text, encoder="openai/nv-embed")
     assert other[0].index.encoder == "openai/nv-embed" and other[3].experiment.rerank == "embed/openai/nv-embed"
     assert all(one.index.encoder == "" for one in plan(tmp_path, text, retriever="bm25"))
+
+
+def test_labels_lie_beside_the_questions_and_a_reranker_can_be_taken_away(tmp_path: Path) -> None:
+    text = DATA + "every: {rerank: embed/st/e5}\nruns: {near: {method: skr, options: {how: knn, labels: l.jsonl}}}\n"
+    found = plan(tmp_path, text)
+    assert [one.experiment.options["labels"] for one in found] == ["root/one/l.jsonl", "root/l.jsonl"]
+    assert found[0].experiment.rerank == "embed/st/e5"
+    other = plan(tmp_path, text, rerank="none", options={"how": "knn", "labels": "mine.jsonl"})
+    assert (other[0].experiment.rerank, other[0].experiment.options["labels"]) == ("", "mine.jsonl")
+
+
+def test_a_sample_has_the_papers_mixture_or_what_there_is(tmp_path: Path) -> None:
+    def asked(types: list[str], **more: Any) -> Counter[str]:
+        rows = [
+            {"id": f"{kind}{number}", "question": f"{kind} {number}?", "answers": ["x"], "type": kind}
+            for number, kind in enumerate(types)
+        ]
+        file = write(tmp_path / "hotpotqa" / "dev.jsonl", rows)
+        return Counter(one.type for one in Experiment(file, sample="taikc", seed=1, **more).read_data().examples)
+
+    assert asked(["bridge"] * 400 + ["comparison"] * 200) == {"bridge": 386, "comparison": 114}
+    assert asked(["bridge"] * 400 + ["comparison"] * 20) == {"bridge": 386, "comparison": 20}
+    assert asked(["other"] * 600) == {"other": 500}, "those of no known type are drawn as of any"
+    assert asked(["bridge"] * 400 + ["comparison"] * 200, limit=7).total() == 7
 
 
 def test_a_run_without_a_model_is_made_once(tmp_path: Path) -> None:

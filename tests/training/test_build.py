@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from hoptree.training.build import build
 from hoptree.training.chat_rows import ChatRow, balance_rows, describe
 from hoptree.training.formats import Kind, SetSpec, read_kind, write_set
 from hoptree.training.labelled_passages import is_right
+from hoptree.training.lora.dataset import read_sets
 
 QUESTIONS: list[dict[str, Any]] = [
     {
@@ -215,6 +217,27 @@ def test_a_teacher_splits_questions(here: Path) -> None:
     }
     with pytest.raises(InputError, match="no labels by a teacher"):
         made(here, "ra-isf-know", teacher=True)
+
+
+def test_how_likely_each_passage_makes_the_right_answer(here: Path) -> None:
+    replies = [{"step": "read", "contains": "made in Peru", "reply": "", "logprob": [-0.1, -0.1], "entropy": 0.0}]
+    replies += [{"step": "read", "reply": "", "logprob": -2.0, "entropy": 0.0}]
+    (here / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    told, rows = made(here, "replug-lsr", k=4)
+    assert [row["id"] for row in rows] == ["films/q0", "films/q1"] and told["solved"] == 4
+    passages = {passage["id"]: passage for passage in rows[0]["meta"]["passages"]}
+    assert rows[0]["messages"][-1]["content"] == "1913", "the first accepted answer, of one word"
+    assert passages["alpha"]["likelihood"] == pytest.approx(math.exp(-0.1))
+    assert passages["fox"]["likelihood"] == pytest.approx(math.exp(-2))
+    for share in ("share", "preferred"):
+        assert sum(passage[share] for passage in passages.values()) == pytest.approx(1)
+    assert passages["alpha"]["preferred"] > 0.99 and rows[0]["meta"]["divergence"] > 0
+    assert told["left_out"] == {"with fewer than 2 passages found": 2}
+    with pytest.raises(InputError, match="it is to train a retriever"):
+        read_sets([here / "out.jsonl"], "")
+    (here / "m.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    with pytest.raises(ConfigError, match="needs entropy"):
+        made(here, "replug-lsr")
 
 
 def test_as_many_questions_of_each_type_as_a_paper_draws(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

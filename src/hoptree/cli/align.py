@@ -41,7 +41,9 @@ Exclude = Annotated[
 def build(
     kind: Annotated[
         str,
-        Argument(help="hop, sampled, if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose."),
+        Argument(
+            help="hop, sampled; if, kbae, gold (TAIKC); ra-isf-know, ra-isf-relevance, ra-isf-decompose; replug-lsr."
+        ),
     ],
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
@@ -84,14 +86,14 @@ def build(
         list[str],
         Option(
             metavar="[SET=]INDEX",
-            help="hop, sampled, if, gold, relevance: the index to search, or 'sample'; hop and sampled take several, "
-            "by data set.",
+            help="hop, sampled, if, gold, relevance, lsr: the index to search, or 'sample'; hop and sampled take "
+            "several, by data set.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     k: Annotated[
-        int, Option("-k", min=1, max=1000, help="hop, sampled, gold, relevance: passages of each search.")
+        int, Option("-k", min=1, max=1000, help="hop, sampled, gold, relevance, lsr: passages of each search.")
     ] = 5,
     rows: Annotated[
         int | None, Option(min=1, help="hop, sampled: at most so many rows, drawn by --seed evenly from all data sets.")
@@ -130,6 +132,9 @@ def build(
     know       the model answers, and learns whether it was right
     relevance  gold passages, and what else a search finds; with --teacher, what the model says of what it finds
     decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions; with --teacher, the model's
+
+    lsr        how likely each passage that a search finds makes the right answer, by a model (-m hf/NAME): what REPLUG
+               trains a retriever by, which is not done here
 
     \b
     hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl

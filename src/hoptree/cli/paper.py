@@ -22,6 +22,7 @@ from hoptree.engine.context import Budget
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.prompts import using_prompts
 from hoptree.evaluation.boundary import measure_all
+from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import BoundaryExperiment
 from hoptree.evaluation.paper_tables import (
     PAPERS,
@@ -38,7 +39,7 @@ from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, read_groups
 from hoptree.evaluation.report.page import make_page, write_text
-from hoptree.evaluation.report.tables import Table, as_markdown
+from hoptree.evaluation.report.tables import Table, TableRow, as_markdown, count
 from hoptree.evaluation.running import JUDGE_PROMPTS, JudgeProgress, RunOptions, judge_run
 from hoptree.models import open_model
 from hoptree.models.model import Model
@@ -88,6 +89,9 @@ def paper(
         _list(table if name == _LIST else name, data, as_json=as_json)
         return
     part = find_part(name, table)
+    if part.counts:
+        _count(part, data, as_json=as_json)
+        return
     if part.file is None:
         if part.command:
             raise InputError(f"{part.title} ({part.about}) is made by another command.", f"Give {part.command}.")
@@ -195,6 +199,24 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
         echo(f"then: {command.replace('OUT', str(out))}")
 
 
+def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
+    """Print how many questions the files of data sets hold, beside the paper's numbers."""
+    places = {name: data / file for name, file in part.counts.items()}
+    ours = [count(len(read_examples(path).examples)) if path.exists() else None for path in places.values()]
+    theirs = [count(part.questions[name]) for name in places] if not isinstance(part.questions, int) else []
+    missing = [
+        f"{places[name]} is not here: {command_for(file, data)}"
+        for name, file in part.counts.items()
+        if not places[name].exists()
+    ]
+    rows = (TableRow("Questions", "here", tuple(ours)), TableRow("Questions", "paper", tuple(theirs)))
+    table = Table(f"{part.title}: {part.about}", tuple(places), rows, (f"What differs: {part.differs}.", *missing))
+    if as_json:
+        print_json({"paper": part.paper, "name": part.name, "tables": [table.as_dict()], "missing": missing})
+    else:
+        echo(clean(as_markdown([table])))
+
+
 def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGroup]) -> list[str]:
     """Return a sentence for each table of a figure that these runs do not give, with the reason."""
     if not part.report and not tables:
@@ -241,7 +263,7 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
         "name": part.name,
         "about": part.about,
         "state": part.state,
-        "how": file or part.command or part.absent,
+        "how": file or part.command or part.absent or ", ".join(part.counts.values()),
         "data": sorted({file.partition("/")[0] for file in needed}),
         "missing": missing,
         "get": list(commands),

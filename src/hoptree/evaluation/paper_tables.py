@@ -62,6 +62,7 @@ class PaperPart:
     name: str
     about: str
     file: Path | None = None
+    counts: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     differs: str = ""
     absent: str = ""
@@ -96,7 +97,7 @@ class PaperPart:
 
     @property
     def state(self) -> str:
-        return "here" if self.file else "another command" if self.command else "not here"
+        return "here" if self.file or self.counts else "another command" if self.command else "not here"
 
     def plan(self) -> Mapping[str, Any]:
         """Return the experiment file as it is written."""
@@ -174,7 +175,7 @@ def gpu_models(part: PaperPart) -> list[str]:
 
 def data_needed(part: PaperPart) -> list[str]:
     """Return the files that the experiment names, relative to the folder of the data."""
-    files: list[str] = []
+    files = list(part.counts.values())
     for places in (part.plan().get("data") or {}).values():
         corpus = places.get("corpus")
         files += [places["questions"], *(corpus if isinstance(corpus, list) else [corpus])]

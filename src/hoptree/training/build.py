@@ -1,4 +1,4 @@
-"""Build training sets, and the rows of RA-ISF's sub-models."""
+"""Build training sets, and the rows of RA-ISF's sub-models and of REPLUG's retriever."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
 from hoptree.evaluation.datasets.reading import draw_types, half_of, sample
 from hoptree.evaluation.datasets.releases import paper_sample
+from hoptree.methods.baselines.replug import like_cosines, likelihood_of, lsr_shares
 from hoptree.methods.ra_isf import judge_knowledge, judge_passages
 from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.models.model import Message
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import SelfKnowledge
 from hoptree.training.chat_rows import (
@@ -27,6 +29,7 @@ from hoptree.training.chat_rows import (
     balance_rows,
     compare_with_paper,
     describe,
+    make_row,
     rehearse,
     word_lengths,
 )
@@ -40,6 +43,7 @@ from hoptree.training.labelled_passages import (
     ask_teacher,
     is_right,
     last_reply_was_read,
+    with_answers,
 )
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
@@ -191,6 +195,40 @@ async def _decomposition_row(
     return rehearsal.row(question, "", source, {"linked": linked, **(meta or {})})
 
 
+async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
+    """Make a row a question: its right answer, and how likely each passage of a search makes that (REPLUG's LSR).
+
+    A retriever is trained to lessen the divergence of its shares from those that the model prefers.
+    """
+    asked = with_answers(questions, "their likelihood is what is learnt")
+    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+
+        async def label(context: Callable[[], Context], question: TrainingQuestion) -> ChatRow | None:
+            text, answer = question.example.question, question.example.answers[0]
+            passages = await finder.search(text)
+            if len(passages) < 2:
+                return None
+            likelihoods = await together(
+                likelihood_of(context(), text, passage, answer, titles=spec.titles) for passage in passages
+            )
+            scores, _ = like_cosines([passage.score for passage in passages])
+            shares, preferred, loss = lsr_shares(scores, likelihoods)
+            columns = zip(passages, likelihoods, shares, preferred, strict=True)
+            listed = [
+                {"id": passage.id, "title": passage.title, "text": passage.text, "score": passage.score}
+                | {"likelihood": likelihood, "share": share, "preferred": wanted}
+                for passage, likelihood, share, wanted in columns
+            ]
+            meta = {"model": context().model.name, "divergence": loss, "passages": listed}
+            return make_row(question, "", (Message("user", text),), answer, "lsr", meta)
+
+        taught = await ask_teacher(asked, spec, "replug", label, on_progress)
+    rows = tuple(filter(None, taught.results))
+    few = {"with fewer than 2 passages found": len(taught.results) - len(rows)}
+    left_out = Counter({"without an accepted answer": len(questions) - len(asked), **few}) + taught.left_out
+    return MadeRows(rows, dict(+left_out), {"corpus": finder.identity, "k": spec.k, **taught.report})
+
+
 _MAKERS = {
     "ra-isf-know": make_knowledge,
     "ra-isf-relevance": make_relevance,
@@ -200,6 +238,7 @@ _MAKERS = {
     "taikc-gold": make_gold,
     "hop": make_hop,
     "sampled": make_sampled,
+    "replug-lsr": make_lsr,
 }
 
 

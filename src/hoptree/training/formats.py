@@ -96,7 +96,15 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 Kind = Literal[
-    "ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold", "hop", "sampled"
+    "ra-isf-know",
+    "ra-isf-relevance",
+    "ra-isf-decompose",
+    "taikc-if",
+    "taikc-kbae",
+    "taikc-gold",
+    "hop",
+    "sampled",
+    "replug-lsr",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
@@ -153,7 +161,7 @@ class SetSpec:
 
     def check(self) -> None:
         """Refuse what cannot be built, before any model is asked."""
-        if self.kind in ("ra-isf-relevance", "taikc-if") and not self.corpus:
+        if self.kind in ("ra-isf-relevance", "taikc-if", "replug-lsr") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
         if self.teacher and self.kind not in TAUGHT:
             raise InputError(f"{self.kind} has no labels by a teacher.", f"--teacher is for {' and '.join(TAUGHT)}.")

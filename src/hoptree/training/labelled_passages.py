@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls, open_calls
@@ -228,13 +228,14 @@ async def ask_teacher(
     model = open_model(spec.model, base_url=spec.base_url)
     calls = open_calls(spec.cache, concurrency=spec.concurrency)
 
+    def context() -> Context:
+        return Context(method=method, model=model, calls=calls, trace=Trace(method))
+
     async def ask(question: TrainingQuestion) -> tuple[list[T], HoptreeError | None]:
         try:
-            return [
-                await label(
-                    lambda: Context(method=method, model=model, calls=calls, trace=Trace(question.key)), question
-                )
-            ], None
+            return [await label(context, question)], None
+        except ConfigError:
+            raise  # it is the same for all questions
         except HoptreeError as error:
             return [], error
 

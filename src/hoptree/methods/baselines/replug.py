@@ -76,29 +76,53 @@ async def replug(
     document counts as long as its own reply is what was written. With `mixture=answers` each document's answer counts
     its weight times the geometric mean of its tokens' probabilities, and answers that say the same are added up. `lsr`
     records what LSR trains a retriever by: how its shares of the documents diverge from how likely each makes the
-    answer, both at temperature 0.1. The paper has that of right answers; the training itself is not here.
+    answer, both at temperature 0.1. The paper has that of right answers (hoptree align build replug-lsr); the training
+    itself is not here.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
     if temperature <= 0:
         raise ConfigError(f"Scores cannot be divided by {temperature}.", "Set temperature above 0.")
     passages = await ctx.search(question.text, k=k)
-    scores = [passage.score for passage in passages]
-    if max(scores, default=0.0) - min(scores, default=0.0) > 1:
-        scores = normalise_scores(scores)
+    scores, scaled = like_cosines([passage.score for passage in passages])
+    if scaled:
         note_fidelity(ctx, ["cosines"])
     weights = softmax(scores, temperature)
     mixed = await _mix(ctx, question.text, passages, weights, titles) if passages and mixture == "tokens" else None
     if mixed is None:
         return _heaviest(ctx, await answer_each(ctx, question.text, passages, titles=titles), weights)
     text, likelihoods = mixed
-    preferred = softmax(likelihoods, _LSR_TEMPERATURE)
-    differs = divergence(softmax(scores, _LSR_TEMPERATURE), preferred) if lsr else None
+    _, preferred, differs = lsr_shares(scores, likelihoods)
     shown = [[round(value, 6) for value in values] for values in (weights, likelihoods, preferred if lsr else ())]
-    ctx.emit(TokensMixed(value=text, weights=shown[0], likelihoods=shown[1], lsr=differs, preferred=shown[2]))
+    ctx.emit(
+        TokensMixed(
+            value=text, weights=shown[0], likelihoods=shown[1], lsr=differs if lsr else None, preferred=shown[2]
+        )
+    )
     answer = read_answer(text)
     note_answer(ctx, "read", text.strip(), answer.text)
     return replace(answer, source="external", support=supporting_ids(answer.text, passages))
+
+
+def like_cosines(scores: list[float]) -> tuple[list[float], bool]:
+    """Return scores that lie at most 1 apart, and whether they were scaled for that."""
+    scaled = max(scores, default=0.0) - min(scores, default=0.0) > 1
+    return (normalise_scores(scores) if scaled else scores), scaled
+
+
+def lsr_shares(scores: Sequence[float], likelihoods: Sequence[float]) -> tuple[list[float], list[float], float]:
+    """Return the retriever's shares of documents, those that the model prefers, and LSR's loss: their divergence."""
+    shares, preferred = softmax(scores, _LSR_TEMPERATURE), softmax(likelihoods, _LSR_TEMPERATURE)
+    return shares, preferred, divergence(shares, preferred)
+
+
+async def likelihood_of(ctx: Context, question: str, passage: Passage, answer: str, *, titles: bool) -> float:
+    """Return how likely an answer is by one document: the product of its tokens' probabilities."""
+    ctx.require("entropy")  # models without it do not score a text that is given
+    documents = show_passages(ctx, [passage], titles=titles)
+    prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
+    reply = await ctx.generate("read", prompt, max_tokens=0, prefix=answer, top_logprobs=1, part=True)
+    return math.exp(sum(token.logprob for token in reply.choices[0].tokens))
 
 
 async def _mix(

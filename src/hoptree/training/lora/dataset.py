@@ -21,6 +21,7 @@ _ROLES = ("system", "user", "assistant")
 _NO_KIND = "untold"
 _BOUNDARY_KIND = "taikc-kbae"
 """The kind of sets whose labels say what one model knows."""
+_RETRIEVER_KIND = "replug-lsr"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An identity is KIND:DIGEST;… and a digest is one word of it.
 _NO_WORD = re.compile(r"[^\w@/.-]+")
@@ -180,6 +181,8 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
     if why := _turns_fault(value.get("messages")):
         return why
     labels_of = str(meta.get("labels_of") or "")
+    if meta.get("kind") == _RETRIEVER_KIND:
+        return "it is to train a retriever, which another program does"
     if meta.get("kind") == _BOUNDARY_KIND and not labels_of:
         return "its label says what a model knows, and not which: labels_of is missing"
     if not labels_of and not meta.get("kind") and any(REFUSAL in turn["content"] for turn in value["messages"]):
