@@ -79,7 +79,7 @@ def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     folder(tmp_path)
     arguments = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--only", "Bamboogle", "--out", "out")
-    arguments = (*arguments, "--rerank", "none")
+    given = (*arguments, "--rerank", "none")
     # The process kills itself before it writes the third outcome.
     code = """
 import os, signal, sys
@@ -96,7 +96,7 @@ main()
 """
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", code, "paper", *arguments], cwd=tmp_path, env=environment, capture_output=True
+        [sys.executable, "-c", code, "paper", *given], cwd=tmp_path, env=environment, capture_output=True
     )
     assert done.returncode == -signal.SIGKILL
     first = tmp_path / "out" / "Bamboogle" / "With-continuation" / "results.jsonl"
