@@ -87,6 +87,8 @@ def train(
 ) -> None:
     """Train a LoRA adapter on chat sets, with the loss on the replies alone, and the prompts as the model is asked.
 
+    The encoder of a T5 or another encoder-decoder reads the prompts, and its decoder learns the replies.
+
     All rows are checked before anything is written: roles, empty replies, ids that come twice, examples that are too
     long, and labels that say what another model knows. A training that was ended goes on from its last save; a folder
     of another training is refused. The folder is one of peft, with a card (hoptree.json) that names the base by its

@@ -77,13 +77,15 @@ def paper(
     """Make a table or figure of a paper, and print it in the paper's rows and columns beside the paper's figures.
 
     It runs the experiment file of the table, judges where the paper judges, and says what differs: model, documents,
-    questions. Without --judge the model itself judges. The same command goes on where it was ended.
+    questions. Without --judge the model itself judges. The same command goes on where it was ended. Files retrieve as
+    the paper does where it says how; --rerank none and --retriever bm25 need no encoder.
 
     \b
     hoptree paper list
     hoptree paper taikc table2 --data DATA --model openai/NAME --limit 20
     hoptree paper taikc table2 --data DATA --model openai/NAME --judge openai/JUDGE
-    hoptree paper ra-isf table1 --data DATA --model local/qwen2.5-1.5b --only HotpotQA --only RA-ISF
+    hoptree paper taikc table2 --data DATA --model openai/NAME --prompts FOLDER --rerank none
+    hoptree paper ra-isf table1 --data DATA --model local/qwen2.5-1.5b --only HotpotQA --only RA-ISF --encoder minilm
     """
     if name == _LIST or not table:
         _list(table if name == _LIST else name, data, as_json=as_json)
