@@ -16,7 +16,7 @@ from hoptree.cli import commands as cli_commands
 from hoptree.cli.main import app
 from hoptree.engine.registry import find_method, read_options
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment
-from hoptree.evaluation.plan import Planned, read_plan
+from hoptree.evaluation.plan import IndexPlan, Planned, read_plan
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "experiments"
@@ -105,6 +105,17 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def test_files_retrieve_as_their_papers_say() -> None:
+    taikc = {one.run_name: one for one in planned(FOLDER / "taikc" / "table2.yaml", model="local/mine")}
+    found = {(one.experiment.retriever, one.experiment.rerank, one.experiment.sample) for one in taikc.values()}
+    assert found == {("bm25", "embed/st/intfloat/e5-base-v2", "taikc")}
+    assert taikc["DyPlan"].experiment.options == {"verify": True}
+    ra_isf = {one.run_name: one for one in planned(FOLDER / "ra-isf" / "table1.yaml", model="local/mine")}
+    assert {one.experiment.retriever for one in ra_isf.values()} == {"dense"}
+    assert {one.index for one in ra_isf.values()} == {IndexPlan("words:100:0", "st/facebook/contriever-msmarco")}
+    assert ra_isf["SKR"].experiment.options["how"] == "knn"
 
 
 def tiny_data(folder: Path) -> Path:
