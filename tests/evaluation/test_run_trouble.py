@@ -17,11 +17,11 @@ from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine import trace
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Asked, BoundaryExperiment, Experiment
-from hoptree.evaluation.ray_run import _error, _serialise_error
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
 from hoptree.evaluation.running import Progress, RunOptions, _ask_all, run_experiment
+from hoptree.evaluation.workers import read_error, write_error
 
 
 def questions(folder: Path, count: int = 10) -> Path:
@@ -123,7 +123,7 @@ def test_the_last_few_that_were_shut_out_are_failed_rows(tmp_path: Path) -> None
 
 def test_being_shut_out_is_told_by_workers_too() -> None:
     for error in (EndpointError("No.", "Set a key.", status=403, exit_code=2), InputError("No.", "Mend it.")):
-        heard = _error(_serialise_error(error))
+        heard = read_error(write_error(error))
         assert (str(heard), heard.exit_code, type(heard) is EndpointError) == (
             str(error),
             2,
