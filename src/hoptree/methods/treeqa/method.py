@@ -36,8 +36,6 @@ from hoptree.text.comparison import tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.question_tree import Node
 
-_ENCODER = "minilm"
-
 
 def _ranks_densely(options: Mapping[str, Any]) -> bool:
     """Return whether an encoder ranks relations; where no graph is asked, none does."""
@@ -45,7 +43,7 @@ def _ranks_densely(options: Mapping[str, Any]) -> bool:
 
 
 def _uses(options: Mapping[str, Any]) -> dict[str, str]:
-    return {"encoder": BySharedEncoder(_ENCODER).identity} if _ranks_densely(options) else {}
+    return {"encoder": BySharedEncoder(options["encoder"]).identity} if _ranks_densely(options) else {}
 
 
 @method(
@@ -78,6 +76,7 @@ async def treeqa(
     preset: Literal["paper", "code"] = "paper",
     linker: str = "",
     relations: Literal["llm", "dense"] = "llm",
+    encoder: str = "minilm",
     accumulate: bool = False,
     whole_corpus: bool = False,
     correct: bool = True,
@@ -95,8 +94,8 @@ async def treeqa(
     query and by what the model reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
     words. Texts are those of the entities' pages, and a clue's evidence replaces what was found before it (Algorithm
     3); `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
-    attempts, the newest first. The model says which `relations` matter, or the encoder minilm does (dense). With
-    `correct` off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
+    attempts, the newest first. The model says which `relations` matter, or an `encoder` does (dense). With `correct`
+    off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
     `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper. What fulfils several conditions is found by intersecting candidates. Texts and facts
@@ -114,7 +113,7 @@ async def treeqa(
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     dense = _ranks_densely({"relations": relations, "correct": correct, "evidence": evidence})
-    ranking = BySharedEncoder(_ENCODER) if dense else None
+    ranking = BySharedEncoder(encoder) if dense else None
     if linker:
         parse_linker(linker)
     reader = shared_mention_model(linker) if linker and correct else None
