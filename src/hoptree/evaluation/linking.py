@@ -342,7 +342,8 @@ def read_linked(folder: Path) -> dict[str, Any]:
 def coverage(figures: Mapping[str, Any]) -> str:
     """Say how many questions can be right at all."""
     relations = f", and the relation of {figures['relation_in_graph']:,}" if figures["relations"] else ""
-    return f"The graph has the entity of {figures['entity_in_graph']:,} of the {figures['questions']:,} questions{relations}."
+    entities = f"the entity of {figures['entity_in_graph']:,} of the {figures['questions']:,} questions"
+    return f"The graph has {entities}{relations}."
 
 
 def recall_number(figures: Mapping[str, Any], measure: str, way: str) -> Number | None:
