@@ -27,6 +27,7 @@ REPLIES = [
     {"step": "extract", "reply": '{"entities": ["Film N"], "relations": ["director"]}'},
     {"step": "restate", "entropy": 1.0, "attention": 0.2},
     {"step": "filter", "reply": "[1]"},
+    {"step": "sub_query", "reply": "Who is the director of Film N?"},
     {"step": "facts", "reply": "Film N | director | Ann Dee"},
     {"step": "rewrite", "contains": "Film N", "reply": "The director of Film N is Ann Dee.", "entropy": 0.1},
     {"step": "look_back", "attended": {"Film": 0.9}},
