@@ -254,6 +254,35 @@ def test_gamma_and_delta_weigh_certainty_and_attention() -> None:
     assert event["candidates"][0][3] == pytest.approx(0.5 / 1.1 + 0.1, abs=1e-4)
 
 
+PAIRS = ((0.5, 0.1), (1.0, 0.2), (1.5, 0.3))
+"""Table 3's: one pair times 0.5, 1 and 1.5."""
+
+
+def weighed(**options: Any) -> list[str]:
+    """What stays of Jean (sure, hardly looked at), Louis (unsure, looked at) and Guy, who is neither."""
+    text = "Jean met Louis and Guy at noon."
+    draft = Rule(
+        text, step="draft", entropy=[0.1, 0.1, 1.4, 0.1, 2.1, 0.1, 9.0], attention=[0.1, 0, 0.9, 0, 0.1, 0, 0.1]
+    )
+    script = [Rule("{}", step="extract"), draft, Rule(LAST, step="rewrite"), *figure()]
+    options = {"filters": "confidence", "threshold": "fixed", "retrievals": 1, "memory": False} | options
+    return [str(name) for name in filtered(script, question="who met whom?", **options)["value"]]
+
+
+def test_the_papers_pairs_keep_other_names_with_a_threshold_and_the_same_without() -> None:
+    assert [weighed(gamma=gamma, delta=delta, cut=0.5) for gamma, delta in PAIRS] == [
+        ["Jean"],
+        ["Jean", "Louis"],
+        ["Jean", "Louis", "Guy"],
+    ]
+    assert [weighed(gamma=gamma, delta=delta, top_k=1) for gamma, delta in PAIRS] == [["Jean"]] * 3
+
+
+def test_pairs_of_another_proportion_order_names_anew() -> None:
+    assert weighed(gamma=1.0, delta=0.2, top_k=1) == weighed(gamma=1.0, delta=0.0, top_k=1) == ["Jean"]
+    assert weighed(gamma=0.2, delta=1.0, top_k=1) == weighed(gamma=0.0, delta=1.0, top_k=1) == ["Louis"]
+
+
 def test_a_name_that_is_only_in_the_question_is_neutral_where_the_model_cannot_be_read() -> None:
     event = filtered(figure(), filters="confidence", without=frozenset({"prefix"}))
     assert event["candidates"][1][:4] == ["paternal grandfather", "relation", "question", 0.5]
