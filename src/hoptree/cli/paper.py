@@ -186,7 +186,7 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
     missing: list[str] = []
     if part.rows and part.name.startswith("figure"):
         written.append(out / f"{part.name}.html")
-        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], "%")], tables))
+        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], "recall, %")], tables))
     elif part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]

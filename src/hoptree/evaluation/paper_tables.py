@@ -306,7 +306,7 @@ class _Ours:
         self.cells: dict[Key, Number | None] = {}
         self.runs: dict[tuple[str, str, str], list[Run]] = {}
         self.asked: dict[str, int] = {}
-        self.models = dict.fromkeys(plan.experiment.model for plan in planned)
+        self.models = dict.fromkeys(plan.experiment.model for plan in planned if plan.experiment.model != NO_MODEL)
         self.notes: list[str] = []
         named = _run_names(part, planned)
         for plan in planned:

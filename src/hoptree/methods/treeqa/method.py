@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
@@ -133,15 +133,7 @@ async def treeqa(
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
     propose_draft(ctx, draft)
-    process = ProcessNode(
-        ctx,
-        question.text,
-        sources,
-        max_attempts,
-        separate_reason=reason == "separate",
-        query=query,
-        accumulate=accumulate,
-    )
+    process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query, accumulate)
     walk = make_walk(traversal, ctx, process, root.children)
     await walk.run()
     lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
@@ -173,6 +165,7 @@ def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: An
     return answer
 
 
+@dataclass(slots=True)
 class ProcessNode:
     """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
 
@@ -180,31 +173,24 @@ class ProcessNode:
     is not wanted any more is left as it is.
     """
 
-    def __init__(
-        self,
-        ctx: Context,
-        question: str,
-        sources: Sources,
-        max_attempts: int,
-        *,
-        separate_reason: bool,
-        query: Literal["dual", "question"],
-        accumulate: bool,
-    ) -> None:
-        self._accumulate = accumulate
-        self._ctx, self._question, self._sources = ctx, question, sources
-        self.max_attempts, self._separate_reason, self._query = max_attempts, separate_reason, query
+    ctx: Context
+    question: str
+    sources: Sources
+    max_attempts: int
+    separate_reason: bool
+    query: Literal["dual", "question"]
+    accumulate: bool
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
-        ctx, node, asked, hypothesis = self._ctx, branch.node, branch.node.question, branch.hypothesis
-        query = f"{asked} {hypothesis}" if self._query == "dual" and hypothesis else asked
-        box, with_reason = EvidenceBox(), not self._separate_reason
+        ctx, node, asked, hypothesis = self.ctx, branch.node, branch.node.question, branch.hypothesis
+        query = f"{asked} {hypothesis}" if self.query == "dual" and hypothesis else asked
+        box, with_reason = EvidenceBox(), not self.separate_reason
         attempts: tuple[Attempt, ...] = ()
         for number in range(1, allowed + 1):
             if not wanted():
                 break
-            found = await self._sources.retrieve(query, node, wanted)
-            box = found.over(box) if self._accumulate else found
+            found = await self.sources.retrieve(query, node, wanted)
+            box = found.over(box) if self.accumulate else found
             if not wanted():
                 break
             verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
@@ -222,15 +208,15 @@ class ProcessNode:
         self, branch: Branch, attempts: tuple[Attempt, ...], *, may_rebuild: bool, wanted: Wanted
     ) -> Outcome:
         """Algorithm 2 for a refuted node: find the conflict, and rebuild the sub-tree."""
-        ctx, node, claim, last = self._ctx, branch.node, branch.claim, attempts[-1]
-        if self._separate_reason and wanted():
+        ctx, node, claim, last = self.ctx, branch.node, branch.claim, attempts[-1]
+        if self.separate_reason and wanted():
             verdict = await find_conflict(ctx, claim.question, claim.hypothesis, last.verdict, last.box, node=node)
             attempts = (*attempts[:-1], replace(last, verdict=verdict))
         if not may_rebuild or not wanted():
             return Outcome(attempts)
         if isinstance(wanted, Ahead):
             wanted.refuted(attempts[-1].verdict)
-        rebuilt = await rebuild(ctx, self._question, claim, attempts[-1].verdict, last.box, node=node)
+        rebuilt = await rebuild(ctx, self.question, claim, attempts[-1].verdict, last.box, node=node)
         return Outcome(attempts, rebuilt, stays=rebuilt is None)
 
 
