@@ -10,8 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.command_line import call
 from tests.evaluation.experiment_files import write
+
+from hoptree.evaluation.plan import experiments_folder
+from hoptree.graph.loading import load_graph
 
 TREE = {"query1": {"question": "Who directed film N?", "children": {"query2": {"question": "Where was #query1 born?"}}}}
 PASSAGES = [{"id": "p", "title": "Film N", "text": "Film N was directed by Ann Dee, who was born in Rome."}]
@@ -251,7 +255,61 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert rows["taikc", "table2"]["encoders"] == ["st/intfloat/e5-base-v2"]
     assert rows["ra-isf", "table1"]["encoders"] == ["st/facebook/contriever-msmarco"]
     assert rows["treeqa", "table2"]["network"][0] == "Wikidata" and not rows["taikc", "table2"]["network"]
-    assert rows["mind", "table1"]["gpu"] and rows["treeqa", "figure4"]["state"] == "another command"
+    assert rows["mind", "table1"]["gpu"] and rows["treeqa", "table1"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
     assert "mind table4: a fixed threshold" in text and "needs data: hoptree data get hotpotqa --data D" in text
     assert text == paper(tmp_path, "mind", "--data", "D").stdout
+
+
+def test_figures_of_linking_with_their_plots(tmp_path: Path) -> None:
+    pytest.importorskip("pyoxigraph")
+    pytest.importorskip("onnxruntime")
+    facts = [
+        {"s": "Roger Marquis", "s_id": "Q1", "p": "place of death", "p_id": "P20", "o": "Holyoke", "o_id": "Q2"},
+        {"s": "Roger Marquis", "s_id": "Q1", "p": "occupation", "p_id": "P106", "o": "catcher", "o_id": "Q3"},
+    ]
+    load_graph(tmp_path / "kg", [write(tmp_path / "facts.jsonl", facts)])
+    rows = [
+        {"id": "1", "question": "where did roger marquis die", "subject_qid": "Q1", "property": "P20"},
+        {"id": "2", "question": "where was nolan born", "subject_qid": "Q99", "property": "P19"},
+    ]
+    write(tmp_path / "D" / "simplequestions" / "dev_wikidata_open.jsonl", rows)
+    replies = [
+        {"step": "mentions", "reply": '["Roger Marquis"]'},
+        {"step": "relations", "reply": "2, 1"},
+        {"reply": "1"},
+    ]
+    (tmp_path / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    how = ("--data", "D", "--graph", "kg", "--model", "scripted/m.json", "--json")
+
+    def rows_of(name: str, *only: str) -> tuple[dict[tuple[str, str], Any], str]:
+        done = paper(tmp_path, "treeqa", name, *how, *(word for run in only for word in ("--only", run)))
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)
+        page = (tmp_path / made["files"][1]).read_text(encoding="utf-8")
+        assert page.count("<svg viewBox") == 1 and "R@3" in page and "script" not in page.partition("<style>")[0]
+        (table,) = made["tables"]
+        return {(row["run"], row["id"]): row for row in table["rows"]}, " ".join(table["notes"])
+
+    entities, notes = rows_of("figure4", "Index")
+    assert entities["Index both", "here"]["R@1"]["value"] == 50.0
+    assert entities["ReLiK both", "paper"]["R@5"]["value"] == 91.97
+    assert "The graph has the entity of 1 of the 2 questions." in notes
+    assert "SimpleQuestions 2 (3000)" in notes and "Model: scripted/m.json; the paper: DeepSeek-V3." in notes
+    relations, notes = rows_of("figure5", "LLM", "all-MiniLM-L6-v2")
+    assert relations["all-MiniLM-L6-v2, no model", "here"]["R@1"]["value"] == 50.0
+    assert "of the 2 questions, and the relation of 1." in notes
+    by_model = relations["LLM, scripted/m.json", "here"]
+    assert (by_model["R@1"]["value"], by_model["R@3"]["value"]) == (0.0, 50.0)
+    assert relations["LLM, DeepSeek-V3", "paper"]["R@6"]["value"] == 98.1
+    (folder,) = (tmp_path / "runs" / "treeqa" / "figure5").iterdir()
+    made = folder / "SimpleQuestions" / "LLM" / "linking.json"
+    before = made.stat().st_mtime_ns
+    assert rows_of("figure5", "LLM", "all-MiniLM-L6-v2")[0] == relations and made.stat().st_mtime_ns == before
+
+    file = str(experiments_folder() / "treeqa" / "figure4.yaml")
+    refused = call("run", file, "--out", "o", folder=tmp_path, environment={})
+    assert refused.returncode == 2 and "measures linking, and answers no questions" in refused.stderr
+    made.write_text("{", encoding="utf-8")
+    done = paper(tmp_path, "treeqa", "figure5", *how, "--only", "LLM")
+    assert done.returncode == 2 and "linking.json cannot be read" in done.stderr

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from hoptree.cli import commands as cli_commands
 from hoptree.cli.main import app
 from hoptree.engine.registry import find_method, read_options
-from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment
-from hoptree.evaluation.plan import IndexPlan, Planned, read_plan
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, LINKING_METHOD, BoundaryExperiment
+from hoptree.evaluation.plan import NO_MODEL, IndexPlan, Planned, read_plan
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "experiments"
@@ -46,6 +46,9 @@ def test_methods_and_options_exist(path: Path) -> None:
         if isinstance(wanted, BoundaryExperiment):
             assert wanted.method == BOUNDARY_METHOD and not wanted.options
             continue
+        if wanted.method == LINKING_METHOD:
+            assert wanted.graph and wanted.limit and set(wanted.options) <= {"linker", "relations", "encoder"}
+            continue
         method = find_method(wanted.method)
         read_options(method, wanted.options)
         options = {"evidence": "hybrid"} | dict(wanted.options)
@@ -63,7 +66,8 @@ def test_runs_have_folders_of_their_own_and_any_model_will_do(path: Path) -> Non
     for found in (planned(path), planned(path, model="local/mine")):
         folders = [one.folder for one in found]
         assert len(set(folders)) == len(folders)
-    assert {one.experiment.model for one in planned(path, model="local/mine")} == {"local/mine"}
+    models = {one.experiment.model for one in planned(path, model="local/mine")}
+    assert models - {NO_MODEL} == {"local/mine"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -72,7 +76,8 @@ def test_what_a_file_says_about_itself_holds(path: Path) -> None:
     about = yaml.safe_load(text)["about"]
     assert set(re.findall(r"^    hoptree ([a-z-]+)", about, re.MULTILINE)) <= COMMANDS
     place = path.relative_to(HERE).as_posix()
-    assert place in about, "it says by which command it is run"
+    by_paper = f"hoptree paper {place.removeprefix('experiments/').removesuffix('.yaml').replace('/', ' ')}"
+    assert place in about or by_paper in about, "it says by which command it is run"
     ours = path.parent in (FOLDER, FOLDER / "hop")
     assert "differs from the paper" in about or ours, "a table of a paper says how it differs"
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -12,11 +12,11 @@ import pytest
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.registry import find_method
+from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.paper_tables import (
     PAPERS,
     PaperPart,
     check_data,
-    command_for,
     data_needed,
     differences,
     find_part,

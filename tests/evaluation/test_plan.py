@@ -213,18 +213,22 @@ def test_how_files_are_indexed_follows_the_retriever(tmp_path: Path) -> None:
     text = (
         "data: {one: {questions: a, corpus: c.jsonl}, far: {questions: b, corpus: wikipedia}}\n" + INDEXED + "runs:\n"
         "  plain: {method: oner}\n  words: {method: oner, retriever: bm25}\n"
-        "  facts: {method: hipporag, retriever: hippo, only: [one], index: {encoder: minilm, facts: on}}\n"
+        "  facts: {method: hipporag, retriever: hippo, only: [one], index: {facts: on}}\n"
     )
     by_name = {(one.data_name, one.run_name): one for one in plan(tmp_path, text)}
     assert ("far", "facts") not in by_name
     assert by_name["one", "plain"].index == IndexPlan("tokens:300", "minilm")
     assert by_name["one", "words"].index == IndexPlan("tokens:300")
-    assert by_name["one", "facts"].index == IndexPlan("auto", "minilm", facts=True)
+    assert by_name["one", "facts"].index == IndexPlan("tokens:300", "minilm", facts=True)
     far = by_name["far", "plain"].experiment
     assert (far.retriever, far.rerank) == ("bm25", "embed/minilm"), "its own search finds, the encoder ranks"
     other = plan(tmp_path, text, encoder="openai/nv-embed")
     assert other[0].index.encoder == "openai/nv-embed" and other[3].experiment.rerank == "embed/openai/nv-embed"
     assert all(one.index.encoder == "" for one in plan(tmp_path, text, retriever="bm25"))
+    offline = plan(tmp_path, text, corpus="wikipedia=here.idx")
+    assert [one.experiment.corpus for one in offline if one.run_name == "plain"] == ["root/c.jsonl", "here.idx"]
+    assert {one.experiment.retriever for one in offline if one.run_name == "plain"} == {"dense"}
+    assert {one.experiment.corpus for one in plan(tmp_path, text, corpus="a=b.idx")} == {"a=b.idx"}, "a path"
 
 
 def test_labels_lie_beside_the_questions_and_a_reranker_can_be_taken_away(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 from tests.evaluation.report_runs import cells
 
+from hoptree.corpus.chunk import Chunking
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import read_rows, summarise
 from hoptree.evaluation.running import RunOptions, run_experiment
 from hoptree.retrieval.indexing import build_index
+from hoptree.retrieval.indexing.sources import Reading
 
 OF_SEARCHES = {"retrieval_recall", "passage_support_f1", "citation_recall"}
 
@@ -47,3 +49,16 @@ def test_a_search_that_found_none_of_the_gold_scores_0_and_so_does_a_question_wi
     rows = read_rows(made(tmp_path, "No"))
     assert [bool(row.retrieved) for row in rows] == [False, True, True, True]
     assert [row.scores["retrieval_recall"] for row in rows] == [0.0] * 4
+
+
+def test_a_chunk_of_a_gold_passage_counts_as_that_passage(tmp_path: Path) -> None:
+    rows = [{"id": "q", "question": "Who flew the kite?", "answers": ["x"], "supporting_ids": ["p", "o"]}]
+    data, docs, model = tmp_path / "d.jsonl", tmp_path / "docs.jsonl", tmp_path / "m.json"
+    data.write_text(json.dumps(rows[0]) + "\n", encoding="utf-8")
+    docs.write_text(json.dumps({"id": "p", "title": "Kite", "text": "A kite flew. " * 30}), encoding="utf-8")
+    build_index(docs, tmp_path / "idx", reading=Reading(Chunking("words", 30)))
+    model.write_text(json.dumps({"replies": [{"reply": "x"}]}), encoding="utf-8")
+    wanted = Experiment(data, method="oner", model=f"scripted/{model}", corpus=str(tmp_path / "idx"), retriever="bm25")
+    asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None)))
+    (row,) = read_rows(tmp_path / "run")
+    assert row.retrieved == (("p",),) and row.scores["retrieval_recall"] == 0.5

@@ -68,7 +68,7 @@ class Scripted(ScriptedModel):
 
 
 class Run(Asked):
-    """One question asked of a method over three passages."""
+    """One question asked of a method over three passages; MIND searches with words unless a test says otherwise."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Run(Asked):
         **options: Any,
     ) -> None:
         self.events: list[Event] = []
+        options = {"sub_query": "words", **options} if method == "mind" else options
         self.method, self.shelf = method, Shelf(*DUKES) if shelf is None else shelf
         self.model = self.scripted = Scripted([*_weighed(script), *script], without)
         self.result: Result = asyncio.run(self._ask(question, budget, None, options))

@@ -101,6 +101,7 @@ SUITED: dict[str, tuple[str, ...]] = {
         "Follow up: Where was Damien Chazelle born?",
         "So the final answer is: Providence.",
     ),
+    "sub_query": ("Who directed Whiplash?", "Question: where was Damien Chazelle born", "I do not know."),
     "domains": ("factual", "medical, factual"),
     "know": _YES_NO,
     "mentions": ('["Whiplash", "Damien Chazelle"]', "[]"),

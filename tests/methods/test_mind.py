@@ -10,6 +10,7 @@ from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, Search, su
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 
 from hoptree.engine.context import Budget
+from hoptree.engine.registry import find_method
 from hoptree.models.scripted import Rule
 
 NEEDED = ["[1]", "[2]"]
@@ -50,6 +51,35 @@ def test_figure_1() -> None:
     assert run.values("stop") == ["answer"]
 
 
+ASKED = (f"Who is the father of {CHARLES}?", f"Who is the father of {JEAN}?")
+
+
+def test_figure_1_asks_its_sub_queries_as_questions() -> None:
+    """The paper's own: "Who is Jean Bretagne Charles's father?"."""
+    run = ask(figure(Rule([*ASKED], step="sub_query"), needed=NEEDED), k=1, sub_query="question")
+    assert run.queries == [*ASKED] and run.result.answer == ARMAND and run.result.fidelity == "exact"
+    assert {one.name: one.default for one in find_method("mind").options}["sub_query"] == "question"
+    assert run.steps[:5] == ["extract", "draft", "restate", "filter", "sub_query"]
+    first, second = (request.messages[-1].content for request in run.sent("sub_query"))
+    assert f"Question: {GRANDFATHER}" in first and f"In doubt now: {FATHER}" in first
+    assert f"Names: {CHARLES}, paternal grandfather\n" in first and "Reasoning so far: (nothing yet)" in first
+    assert f"Reasoning so far: {WRITTEN}" in second
+    made = run.of("decision", kind="sub_query")
+    assert [event["value"] for event in made] == [*ASKED] and made[0]["sought"] == ["father"]
+
+
+@pytest.mark.parametrize("reply", ["", "I cannot tell.", "{}", "Question to look up:"])
+def test_where_the_model_asks_nothing_names_and_words_are_searched_for(reply: str) -> None:
+    run = ask(figure(Rule(reply, step="sub_query"), needed=NEEDED), k=1, sub_query="question")
+    assert run.queries[0] == f"{CHARLES} paternal grandfather father" and run.result.answer == ARMAND
+    assert not run.of("parse", step="sub_query")[0]["ok"]
+
+
+def test_words_and_the_robust_form_ask_for_no_question() -> None:
+    for options in ({"sub_query": "words"}, {"sub_query": "question", "robust": True}):
+        assert "sub_query" not in ask(figure(needed=NEEDED), k=1, **options).steps
+
+
 def test_the_default_filter_drops_names_of_four() -> None:
     many = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
     event, *_ = ask(figure(Rule(many, step="extract"), needed="[1, 2, 3]"), k=1).of("decision", kind="filtered")
@@ -84,9 +114,11 @@ def test_options_that_another_leaves_without_effect_are_refused(
     assert cause in run.result.error_message and remedy in run.result.error_message
 
 
-@pytest.mark.parametrize("options", [{}, {"robust": True}, {"over": "history"}, {"attention": "scaled"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"robust": True}, {"over": "history"}, {"attention": "scaled"}, {"sub_query": "words"}]
+)
 def test_a_run_has_one_fidelity(options: dict[str, Any]) -> None:
-    run = ask(figure(needed=NEEDED), **options)
+    run = ask(figure(needed=NEEDED), **{"sub_query": "question", **options})
     assert run.values("fidelity") == [run.result.fidelity] == ["approx" if options else "exact"]
 
 
@@ -222,19 +254,48 @@ def test_gamma_and_delta_weigh_certainty_and_attention() -> None:
     assert event["candidates"][0][3] == pytest.approx(0.5 / 1.1 + 0.1, abs=1e-4)
 
 
+PAIRS = ((0.5, 0.1), (1.0, 0.2), (1.5, 0.3))
+"""Table 3's: one pair times 0.5, 1 and 1.5."""
+
+
+def weighed(**options: Any) -> list[str]:
+    """What stays of Jean (sure, hardly looked at), Louis (unsure, looked at) and Guy, who is neither."""
+    text = "Jean met Louis and Guy at noon."
+    draft = Rule(
+        text, step="draft", entropy=[0.1, 0.1, 1.4, 0.1, 2.1, 0.1, 9.0], attention=[0.1, 0, 0.9, 0, 0.1, 0, 0.1]
+    )
+    script = [Rule("{}", step="extract"), draft, Rule(LAST, step="rewrite"), *figure()]
+    options = {"filters": "confidence", "threshold": "fixed", "retrievals": 1, "memory": False} | options
+    return [str(name) for name in filtered(script, question="who met whom?", **options)["value"]]
+
+
+def test_the_papers_pairs_keep_other_names_with_a_threshold_and_the_same_without() -> None:
+    assert [weighed(gamma=gamma, delta=delta, cut=0.5) for gamma, delta in PAIRS] == [
+        ["Jean"],
+        ["Jean", "Louis"],
+        ["Jean", "Louis", "Guy"],
+    ]
+    assert [weighed(gamma=gamma, delta=delta, top_k=1) for gamma, delta in PAIRS] == [["Jean"]] * 3
+
+
+def test_pairs_of_another_proportion_order_names_anew() -> None:
+    assert weighed(gamma=1.0, delta=0.2, top_k=1) == weighed(gamma=1.0, delta=0.0, top_k=1) == ["Jean"]
+    assert weighed(gamma=0.2, delta=1.0, top_k=1) == weighed(gamma=0.0, delta=1.0, top_k=1) == ["Louis"]
+
+
 def test_a_name_that_is_only_in_the_question_is_neutral_where_the_model_cannot_be_read() -> None:
     event = filtered(figure(), filters="confidence", without=frozenset({"prefix"}))
     assert event["candidates"][1][:4] == ["paternal grandfather", "relation", "question", 0.5]
 
 
-@pytest.mark.parametrize("reply", ["[1]", "```json\n[1,9]\n```", '{"needed": ["1", "1"]}', "I need [1]."])
+@pytest.mark.parametrize("reply", ["[1]", "[[1]]", "```json\n[1,9]\n```", '{"needed": ["1", "1"]}', "I need [1]."])
 def test_the_cot_filter_keeps_what_the_model_names(reply: str) -> None:
     event = filtered(figure(needed=reply), filters="cot")
     assert event["value"] == [CHARLES, "paternal grandfather"]
     assert event["candidates"][2][-1] == "cot"
 
 
-@pytest.mark.parametrize("reply", ["", "all of them", "[", "[0, 99]", "[true]", '{"a": 1}', "[[1]]", "null", "[]"])
+@pytest.mark.parametrize("reply", ["", "all of them", "[", "[0, 99]", "[true]", '{"a": 1}', "null", "[]"])
 def test_a_cot_filter_that_cannot_be_read_keeps_all(reply: str) -> None:
     """In the released code a score that is missing drops every name."""
     run = ask(figure(needed=reply), filters="cot")

@@ -52,7 +52,8 @@ def test_memory_lasts_for_one_question() -> None:
     shelf = Search(*DUKES)
 
     async def twice() -> None:
-        async with Engine(method="mind", model=model, corpus=shelf, options={"filters": "none"}, cache=None) as engine:
+        options = {"filters": "none", "sub_query": "words"}
+        async with Engine(method="mind", model=model, corpus=shelf, options=options, cache=None) as engine:
             for _ in range(2):
                 assert (await engine.ask(GRANDFATHER)).answer == ARMAND
 

@@ -211,14 +211,15 @@ def test_relations_can_be_ranked_by_an_encoder(monkeypatch: pytest.MonkeyPatch, 
     relations._open.cache_clear()
     build = tree(node("When did Apollo 14 land?", "in 1971"))
     for _ in range(2):  # one encoder for all questions of the process
-        run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence)
+        named = {"encoder": "openai/stella"} if evidence == "graph" else {}
+        run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence, **named)
         assert "relations" not in run.steps and run.result.error == ""
     relations._open.cache_clear()
     if evidence == "text":
         assert not opened
     else:
         assert run.node(1)["attempts"][0]["facts"] == ["Apollo 14 | landing date | 5 February 1971"]
-        assert opened == ["minilm"] and not encoder.closed
+        assert opened == ["openai/stella" if evidence == "graph" else "minilm"] and not encoder.closed
 
 
 def test_the_conflict_reason_can_be_a_call_of_its_own() -> None:
@@ -326,7 +327,9 @@ def test_who_wants_the_draft_beyond_the_paper_is_told_that_this_changes_nothing(
     ("options", "used"),
     [
         ({}, {}),
-        ({"relations": "dense"}, {"encoder": "weights 1"}),
+        ({"relations": "dense"}, {"encoder": "weights of minilm"}),
+        ({"relations": "dense", "encoder": "openai/nv"}, {"encoder": "weights of openai/nv"}),
+        ({"encoder": "openai/nv"}, {}),
         ({"relations": "dense", "evidence": "text"}, {}),
         ({"relations": "dense", "correct": False}, {}),
     ],
@@ -336,7 +339,7 @@ def test_a_run_rests_on_the_encoder_that_ranks_its_relations(
 ) -> None:
     class Encoder:
         def __init__(self, spec: str) -> None:
-            self.identity = "weights 1"
+            self.identity = f"weights of {spec}"
 
     monkeypatch.setattr(method, "BySharedEncoder", Encoder)
     chosen = find_method("treeqa")

@@ -6,9 +6,11 @@ import asyncio
 import importlib.metadata
 import json
 import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -346,3 +348,62 @@ def test_a_distilled_encoder_is_the_same_wherever_it_was_made(tmp_path: Path) ->
         assert encode(encoder, ["river", "king"]).shape == (2, 4)
         identities.add(encoder.identity)
     assert len(identities) == 1
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class OwnCode:
+    """A stand-in for sentence-transformers: one model brings code of its own."""
+
+    loaded: list[dict[str, Any]]
+
+    def __init__(self, model: str, **how: Any) -> None:
+        if not how["trust_remote_code"]:
+            raise ValueError("This model contains custom code. Please pass the argument trust_remote_code=True")
+        OwnCode.loaded.append({"model": model, **how})
+
+    def get_embedding_dimension(self) -> int:
+        return 2
+
+
+@pytest.fixture
+def own_code(monkeypatch: pytest.MonkeyPatch) -> type[OwnCode]:
+    OwnCode.loaded = []
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=OwnCode))
+    return OwnCode
+
+
+@pytest.mark.parametrize("trusted", ["", "other/model@" + COMMIT, "makers/embed-x@" + COMMIT])
+def test_code_of_a_model_is_not_run_without_consent(
+    own_code: type[OwnCode], monkeypatch: pytest.MonkeyPatch, trusted: str
+) -> None:
+    monkeypatch.setenv("HOPTREE_TRUST_REMOTE_CODE", trusted)
+    with pytest.raises(ConfigError, match=r"set HOPTREE_TRUST_REMOTE_CODE=makers/embed@COMMIT; or have an endpoint"):
+        open_encoder("st/makers/embed")
+    with pytest.raises(ConfigError, match="no setting 'trust_remote_code'"):
+        open_encoder("st/makers/embed?trust_remote_code=1")
+    assert not own_code.loaded, "an index names its encoder, and its maker cannot consent for its reader"
+
+
+def test_consent_is_to_one_commit_of_one_model(own_code: type[OwnCode], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPTREE_TRUST_REMOTE_CODE", f"other/model@{COMMIT}, makers/embed@{COMMIT}")
+    encoder = open_encoder("st/makers/embed")
+    assert own_code.loaded == [{"model": "makers/embed", "trust_remote_code": True, "revision": COMMIT}]
+    assert COMMIT in encoder.identity
+    for vague in ("makers/embed", "makers/embed@main"):
+        monkeypatch.setenv("HOPTREE_TRUST_REMOTE_CODE", vague)
+        with pytest.raises(ConfigError, match="whatever it becomes"):
+            open_encoder("st/makers/embed")
+
+
+def test_a_folder_is_trusted_by_its_path(
+    own_code: type[OwnCode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "embed").mkdir()
+    with pytest.raises(ConfigError, match="HOPTREE_TRUST_REMOTE_CODE=embed;"):
+        open_encoder("st/embed")
+    monkeypatch.setenv("HOPTREE_TRUST_REMOTE_CODE", str(tmp_path / "embed"))
+    open_encoder("st/embed")
+    assert own_code.loaded == [{"model": "embed", "trust_remote_code": True}]

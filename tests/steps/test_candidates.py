@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.entities import Candidate, filter_by_confidence
+from hoptree.methods.mind.entities import Candidate, least_sure
 from hoptree.text.names import capitalised_names
 from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import LexiconTagger
@@ -67,12 +67,11 @@ def test_any_text_has_names_or_none(text: str) -> None:
     assert all(name and name in text for name in capitalised_names(text, TAGGER))
 
 
-def test_the_surest_stay_in_their_order() -> None:
+def test_the_least_sure_are_dropped() -> None:
     given = [Candidate("a", confidence=0.2), Candidate("b", confidence=0.9), Candidate("c", confidence=0.5)]
-    found = filter_by_confidence(given, top_k=2)
-    assert [one.name for one in found.kept] == ["b", "c"] and [one.name for one in found.dropped] == ["a"]
-    assert [one.name for one in filter_by_confidence(given, top_k=2, least=0.95).kept] == ["b"]
-    assert filter_by_confidence([], top_k=2).kept == filter_by_confidence([], top_k=2, least=0.1).kept == ()
+    assert [one.name for one in least_sure(given, top_k=2)] == ["a"]
+    assert [one.name for one in least_sure(given, top_k=2, least=0.95)] == ["c", "a"], "the surest one stays"
+    assert least_sure([], top_k=2) == least_sure([], top_k=2, least=0.1) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
+from hoptree import __version__
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
@@ -19,6 +21,9 @@ from hoptree.cli.search import write_rows
 from hoptree.core.errors import ConfigError
 from hoptree.engine.calls import open_calls
 from hoptree.evaluation import linking
+from hoptree.evaluation.plan import NO_MODEL, Planned
+from hoptree.evaluation.run_folder import write_json
+from hoptree.evaluation.running import RunOptions
 from hoptree.graph import open_graph
 from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates, open_mention_model
 from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
@@ -131,6 +136,30 @@ async def _evaluate(
             return await linking.evaluate_linking(
                 asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done
             )
+
+
+async def link_all(planned: Sequence[Planned], out: Path, ways: RunOptions, *, quiet: bool) -> None:
+    """Measure all runs of an experiment file; one that has its figures and rests on the same is not made again."""
+    for run in planned:
+        experiment, folder = run.experiment, out / run.folder
+        settings = {"linker": "", "relations": [], "among": "entity", "encoder": "minilm", **experiment.options}
+        if unknown := settings.keys() - {"linker", "relations", "among", "encoder"}:
+            raise ConfigError(f"Linking has no option '{unknown.pop()}'.", "It has linker, relations, among, encoder.")
+        relations = settings["relations"] if isinstance(settings["relations"], list) else [settings["relations"]]
+        model = "" if experiment.model == NO_MODEL else experiment.model
+        _check(relations, settings["among"], model)
+        settings |= {"relations": relations, "graph": experiment.graph, "model": model}
+        asked = linking.read_linking_questions(experiment.data, half=experiment.half, limit=experiment.limit)
+        questions = hashlib.sha256(repr(asked.questions).encode("utf-8", "replace")).hexdigest()[:16]
+        rests_on = {"questions": questions, "version": __version__, **settings}
+        known = linking.read_linked(folder)
+        if known.get("rests_on") == rests_on and not (ways.retry_failed and known["failed"]):
+            continue
+        settings |= {"base_url": experiment.base_url, "concurrency": ways.concurrency, "cached": ways.cache is not None}
+        result = await _evaluate(asked, (), settings, quiet=quiet)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rows(folder / "questions.jsonl", (linked.as_dict() for linked in result.linked), "w")
+        write_json(folder / linking.LINKED, {"rests_on": rests_on, **result.as_dict()})
 
 
 def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> linking.Parts:

@@ -59,7 +59,7 @@ Rerank = Annotated[
 ]
 Encoder = Annotated[
     str,
-    Option(help="Of an experiment file, the encoder of dense retrieval: minilm, onnx/FOLDER, openai/NAME, st/NAME."),
+    Option(help="The encoder of an experiment file's dense runs: minilm, onnx/FOLDER, openai/NAME or st/NAME."),
 ]
 Prompts = Annotated[
     Path | None,

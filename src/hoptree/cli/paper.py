@@ -15,6 +15,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.eval_linking import link_all
 from hoptree.cli.progress import Show, describe_judge, run_bars, shown
 from hoptree.cli.run import leave_out_unlabelled, run_all, warn_unused_prompts
 from hoptree.core.errors import InputError
@@ -23,12 +24,12 @@ from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.prompts import using_prompts
 from hoptree.evaluation.boundary import measure_all
 from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.experiment import BoundaryExperiment
+from hoptree.evaluation.datasets.releases import command_for
+from hoptree.evaluation.experiment import LINKING_METHOD, BoundaryExperiment
 from hoptree.evaluation.paper_tables import (
     PAPERS,
     PaperPart,
     check_data,
-    command_for,
     data_needed,
     find_part,
     gpu_models,
@@ -37,8 +38,9 @@ from hoptree.evaluation.paper_tables import (
 )
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.figures import table_bars
 from hoptree.evaluation.report.measures import DataGroup, read_groups
-from hoptree.evaluation.report.page import make_page, write_text
+from hoptree.evaluation.report.page import make_figure_page, make_page, write_text
 from hoptree.evaluation.report.tables import Table, TableRow, as_markdown, count
 from hoptree.evaluation.running import JUDGE_PROMPTS, JudgeProgress, RunOptions, judge_run
 from hoptree.models import open_model
@@ -61,7 +63,9 @@ def paper(
     ] = [],  # noqa: B006 - typer copies it
     limit: Annotated[int | None, Option(min=1, help="Only N questions of each data set, for a rehearsal.")] = None,
     only: options.Only = [],  # noqa: B006 - typer copies it
-    corpus: Annotated[str | None, Option(help="An index or wikipedia, in the place of the data sets' own.")] = None,
+    corpus: Annotated[
+        str | None, Option(help="An index, in the place of the data sets' own; wikipedia=INDEX of that alone.")
+    ] = None,
     graph: options.Graph = None,
     retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: the file's]")] = "",
     encoder: options.Encoder = "",
@@ -142,7 +146,7 @@ def _default_folder(part: PaperPart, model: str, limit: int | None, others: Sequ
 async def _make(
     planned: list[Planned], out: Path, ways: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness, and judge; no two models are in memory at once.
+    """Make all runs, or measurements of boundary awareness or linking, and judge; one model is in memory at once.
 
     A judge that cannot be opened is known before the first run.
     """
@@ -153,6 +157,9 @@ async def _make(
             planned = [replace(run, experiment=replace(run.experiment, judge=judges[0])) for run in planned]
         with run_bars(quiet) as show:
             await measure_all(planned, out, ways, on_progress=show)
+        return
+    if any(run.experiment.method == LINKING_METHOD for run in planned):
+        await link_all(planned, out, ways, quiet=quiet)
         return
     await run_all(planned, out, ways, at_once=1, quiet=quiet)
     for spec in judges:
@@ -177,7 +184,10 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
     tables = [paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
     missing: list[str] = []
-    if part.name.startswith("figure"):
+    if part.rows and part.name.startswith("figure"):
+        written.append(out / f"{part.name}.html")
+        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], "recall, %")], tables))
+    elif part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
         missing = _missing(part, tables, groups)

@@ -22,7 +22,7 @@ from hoptree.engine.context import Budget, Prices
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, load_method
 from hoptree.engine.schedule import together
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import LINKING_METHOD, Experiment
 from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import Warned, money_spent
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
@@ -111,7 +111,7 @@ def run(
     ] = None,
     corpus: Annotated[
         str | None,
-        Option(help="An index, 'sample' or an engine's address; in the place of all that an experiment names."),
+        Option(help="An index, 'sample' or an address; of an experiment for all, with wikipedia=INDEX for that alone."),
     ] = None,
     only: options.Only = [],  # noqa: B006 - typer copies it
     graph: options.Graph = None,
@@ -199,6 +199,10 @@ def run(
     planned = _plan(experiment, data, corpus, name, settings_given | options.given(encoder=encoder))
     if only:
         planned = chosen(planned, only)
+    if any(run.experiment.method == LINKING_METHOD for run in planned):
+        raise InputError(
+            "The file measures linking, and answers no questions.", "hoptree paper treeqa figure4 makes such a file."
+        )
     if experiment is not None:
         planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned)

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -218,6 +218,8 @@ def _environment() -> dict[str, Any]:
 
 BOUNDARY_METHOD = "boundary"
 """Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
+LINKING_METHOD = "linking"
+"""The same of `hoptree eval linking`, whose options it takes: linker, relations, among, encoder."""
 _STEPS_OF = "taikc"
 
 
@@ -320,6 +322,13 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
     else:
         results = [event.passages for event in events if isinstance(event, Retrieved)]
         searches = [[passage["id"] for passage in passages] for passages in results]
+    gold = {*example.supporting_ids, *(name for names in example.hop_ids for name in names)}
+
+    def named(passages: Iterable[str]) -> tuple[str, ...]:
+        """Call a chunk of a gold passage (p#2) by that passage's id."""
+        wholes = ((name, name.rpartition("#")[0]) for name in passages)
+        return tuple(dict.fromkeys(whole if whole in gold else name for name, whole in wholes))
+
     row = replace(
         _blank_row(example),
         answer=result.answer,
@@ -329,8 +338,8 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         stopped_by=result.stopped_by,
         source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
         usage=result.usage.as_dict(),
-        retrieved=tuple(map(tuple, searches)),
-        cited=tuple(passage.id for passage in result.consulted),
+        retrieved=tuple(map(named, searches)),
+        cited=named(passage.id for passage in result.consulted),
         sources=_sources(events),
         trace=events[0].run,
     )

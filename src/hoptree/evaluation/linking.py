@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from hoptree.engine.trace import Trace
 from hoptree.evaluation.datasets.reading import check_half, half_of
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
 from hoptree.evaluation.experiment import at_once
+from hoptree.evaluation.report.tables import Number
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of
@@ -320,6 +322,37 @@ class _Linker:
         model = self._parts.model or ScriptedModel("none", rules=[])  # never asked
         trace = Trace(uuid.uuid4().hex[:12])
         return Context(method=_STEPS_OF, model=model, calls=self._parts.calls, trace=trace, graph=self._parts.graph)
+
+
+LINKED = "linking.json"
+"""The figures of a planned run, in its folder."""
+
+
+def read_linked(folder: Path) -> dict[str, Any]:
+    """Return the figures that a run left in its folder; nothing where there are none."""
+    try:
+        figures = json.loads((folder / LINKED).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / LINKED} cannot be read: {error}.", "Delete it, and measure again.") from error
+    return figures if isinstance(figures, dict) else {}
+
+
+def coverage(figures: Mapping[str, Any]) -> str:
+    """Say how many questions can be right at all."""
+    relations = f", and the relation of {figures['relation_in_graph']:,}" if figures["relations"] else ""
+    entities = f"the entity of {figures['entity_in_graph']:,} of the {figures['questions']:,} questions"
+    return f"The graph has {entities}{relations}."
+
+
+def recall_number(figures: Mapping[str, Any], measure: str, way: str) -> Number | None:
+    """Return a recall in points: `measure` is entities or relations and a depth; without a `way`, the only one."""
+    kind, _, depth = measure.partition(":")
+    ways = figures[kind]
+    found = ways.get(way) if way else next(iter(ways.values()), None)
+    at_depth = (found or {}).get(f"recall@{depth}")
+    return Number(*(100 * at_depth[name] for name in ("recall", "low", "high"))) if at_depth else None
 
 
 def _message(error: HoptreeError) -> str:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError, closest
-from hoptree.evaluation.datasets.releases import public_sets
+from hoptree.evaluation.datasets.releases import command_for
+from hoptree.evaluation.experiment import LINKING_METHOD
 from hoptree.evaluation.judge import agreement, read_judgements
-from hoptree.evaluation.plan import Planned, experiments_folder
+from hoptree.evaluation.linking import coverage, read_linked, recall_number
+from hoptree.evaluation.plan import NO_MODEL, Planned, experiments_folder
 from hoptree.evaluation.report.contents import mean_number, modules_of, workload
 from hoptree.evaluation.report.hypothesis_trees import gold_found, trees_of
 from hoptree.evaluation.report.measures import (
@@ -182,17 +184,6 @@ def data_needed(part: PaperPart) -> list[str]:
     return list(dict.fromkeys(file for file in files if file and "/" in file and "://" not in file))
 
 
-def command_for(file: str, data: Path) -> str:
-    """Return the command that brings a file of a data set; "" if no release has it."""
-    name, _, wanted = file.partition("/")
-    public = public_sets().get(name)
-    for split, release in public.releases.items() if public else ():
-        if wanted in release.files:
-            named = "" if public and release is public.release("") else f" --split {split}"
-            return f"hoptree data get {name}{named} --data {data}"
-    return ""
-
-
 def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     """Refuse to begin while a file is missing, and say what brings it."""
     paths = dict.fromkeys(path for run in planned for path in (run.experiment.data, *run.corpora))
@@ -234,11 +225,8 @@ def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: 
 
 
 def _averaged(part: PaperPart, cells: Sequence[Any], average: Any) -> tuple[Any, ...]:
-    return (
-        *((average,) if part.average == "first" else ()),
-        *cells,
-        *((average,) if part.average == "last" else ()),
-    )
+    first, last = ([average] if part.average == place else [] for place in ("first", "last"))
+    return (*first, *cells, *last)
 
 
 def _is_count(part: PaperPart, key: Key) -> bool:
@@ -317,17 +305,30 @@ class _Ours:
     def __init__(self, part: PaperPart, planned: Sequence[Planned], out: Path) -> None:
         self.cells: dict[Key, Number | None] = {}
         self.runs: dict[tuple[str, str, str], list[Run]] = {}
+        self.asked: dict[str, int] = {}
+        self.models = dict.fromkeys(plan.experiment.model for plan in planned if plan.experiment.model != NO_MODEL)
+        self.notes: list[str] = []
         named = _run_names(part, planned)
+        for plan in planned:
+            if plan.experiment.method == LINKING_METHOD and (linked := read_linked(out / plan.folder)):
+                self.asked[plan.data_name] = linked["questions"]
+                self._place(part, (*named[plan.folder], plan.data_name), partial(recall_number, linked))
+                self.notes = [coverage(linked)]
         folders = {(out / run.folder).resolve(): run for run in planned if (out / run.folder / RUN).exists()}
         for group in read_groups(list(folders)) if folders else ():
             for run in group.runs:
                 plan = folders[run.folder.resolve()]
                 self.runs.setdefault((*named[plan.folder], plan.data_name), []).append(run)
-        for (model, name, data), runs in self.runs.items():
-            for (label, part_id), (title, measure) in product((part.parts or {"": ""}).items(), part.measures.items()):
-                place = {"model": model, "run": name, "part": label, "data": data, "measure": title}
-                key = tuple(place[axis] if axis in (*part.rows, *part.columns) else "" for axis in _AXES)
-                self.cells[key] = _over_draws([_figure(run, measure, part_id) for run in runs])
+        for place, runs in self.runs.items():
+            self.asked[place[-1]] = runs[0].total
+            self._place(part, place, partial(_over_draws, runs))
+
+    def _place(self, part: PaperPart, of: tuple[str, str, str], figure: Callable[[str, str], Number | None]) -> None:
+        """Put the figures of one model, run and data set into their cells."""
+        for (label, part_id), (title, measure) in product((part.parts or {"": ""}).items(), part.measures.items()):
+            place = {**dict(zip(("model", "run", "data"), of, strict=True)), "part": label, "measure": title}
+            key = tuple(place[axis] if axis in (*part.rows, *part.columns) else "" for axis in _AXES)
+            self.cells[key] = figure(measure, part_id)
 
     def progress(self, keys: Sequence[Key]) -> str:
         """Return a mark for a row of which a run is not finished."""
@@ -350,7 +351,7 @@ def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[
     runs = list(plan.get("runs", {}))
     names = {}
     for run in planned:
-        model = specs.get(run.experiment.model, run.experiment.model)
+        model = specs.get(run.experiment.model, run.experiment.model).replace(NO_MODEL, "no model")
         name = run.run_name.removesuffix(f", {model}")
         if len(runs) == 1 and name not in runs:
             name = runs[0]
@@ -358,8 +359,9 @@ def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[
     return names
 
 
-def _over_draws(figures: Sequence[Number | None]) -> Number | None:
+def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
     """Return the figure of one run, or the mean of several draws with its standard deviation."""
+    figures = [_figure(run, measure, part) for run in runs]
     known = [figure for figure in figures if figure is not None]
     if len(figures) == 1 or len(known) < len(figures):
         return known[0] if len(figures) == 1 and known else None
@@ -376,8 +378,10 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
         return percent(len(ids), len(run.rows)) if detail == "share" else count(len(exact_ids(run).intersection(ids)))
     if kind == "agreement":
         reports = [known.report(run.rows) for known in read_judgements(run.folder)]
-        both = agreement(reports[0], reports[int(part)]) if len(reports) > int(part) else None
-        return points(both.rate, questions=both.questions) if both else None
+        if len(reports) <= int(part):
+            return None
+        both = agreement(reports[0], reports[int(part)])
+        return points(both.rate, questions=both.questions)
     if kind == "sub_questions":
         asked = [work.questions for work in workload(run).values()]
         return mean_figure(asked, 1) if asked else None
@@ -409,8 +413,8 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
     """Yield what differs: model, documents, questions, judge, fidelity, missing rows, and what the file says."""
     yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
     runs = [run for several in ours.runs.values() for run in several]
-    models = dict.fromkeys(str(run.about["experiment"].get("model")) for run in runs)
-    yield f"Model: {', '.join(models)}; the paper: {', '.join(part.plan()['models'])}."
+    yield f"Model: {', '.join(ours.models)}; the paper: {', '.join(part.plan()['models'])}."
+    yield from ours.notes
     searched = {
         " + ".join(
             str(run.about["experiment"][name]) for name in ("retriever", "rerank") if run.about["experiment"][name]
@@ -420,11 +424,10 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
     }
     if searched:
         yield f"Documents: of each data set, or --corpus, by {', '.join(sorted(searched))}; the paper: {part.corpus}."
-    asked = {data: run.total for (_, _, data), several in ours.runs.items() for run in several}
     theirs = part.questions
     drawn = [
         f"{data} {total:,} ({theirs if isinstance(theirs, int) else theirs.get(data, 'not told')})"
-        for data, total in asked.items()
+        for data, total in ours.asked.items()
     ]
     yield f"Questions, and the paper's number: {', '.join(drawn)}."
     if judges:

@@ -34,7 +34,7 @@ from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
-from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, LINKING_METHOD, BoundaryExperiment, Experiment
 from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
 from hoptree.retrieval.indexing.sources import Reading
@@ -47,7 +47,7 @@ _SETTINGS = (
     *sorted({part.name for part in fields(Experiment)} - {"data", "corpus", "graph", "name"}),
     *_OF_THE_PLAN,
 )
-_NO_MODEL = "none"
+NO_MODEL = "none"
 _BY_VECTORS = ("dense", "hybrid", "hippo")
 """Retrievers that need an encoder, or are better with one."""
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
@@ -116,8 +116,8 @@ def experiments_folder() -> Path:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 
-    A model, graph, corpus or encoder among the overrides replaces all that the file names; the reranker `none` takes
-    the file's away.
+    A model, graph, corpus or encoder among the overrides replaces all that the file names; `wikipedia=INDEX` replaces
+    that corpus alone, and the reranker `none` takes the file's away.
     """
     overrides = dict(overrides or {})
     graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
@@ -150,10 +150,13 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             if method == BOUNDARY_METHOD:
                 planned.append(Planned(str(data_name), run_name, (), BoundaryExperiment(**common)))
                 continue
-            sources = _corpora(places, path) if corpus is None else ()
-            corpora = tuple(_place(source, root, path) for source in sources if not is_remote(source))
-            searched = corpus or ", ".join(map(str, corpora or sources)) or None
-            has_graph = any(known.name == method and "graph" in known.needs for known in list_methods())
+            sources = _corpora(places, path)
+            instead = _in_place_of(sources, corpus)
+            corpora = tuple(_place(source, root, path) for source in sources if not instead and not is_remote(source))
+            searched = instead or ", ".join(map(str, corpora or sources)) or None
+            has_graph = method == LINKING_METHOD or any(
+                known.name == method and "graph" in known.needs for known in list_methods()
+            )
             facts = graph or (str(places.get("graph") or "") if has_graph else "")
             if facts and not graph and facts != "wikidata" and "://" not in facts:
                 facts = str(_place(facts, root, path))
@@ -204,6 +207,14 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return corpora
 
 
+def _in_place_of(sources: Sequence[str], corpus: str | None) -> str:
+    """Return what is searched in place of these corpora; "" where `corpus`, NAME=INDEX, is for another one."""
+    name, sign, index = (corpus or "").partition("=")
+    if not sign or not is_remote(name):
+        return corpus or ""
+    return index if name in sources else ""
+
+
 def _place(name: str, root: Path, path: Path) -> Path:
     """Resolve a path below the data folder, or beside the experiment file."""
     return (path.parent if name.startswith("./") else root) / name
@@ -217,17 +228,16 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
     named = {}
     for run_name, settings in runs.items():
         own = _mapping(settings, f"runs: {run_name}", path)
-        alone = own.get("model") == _NO_MODEL
+        alone = own.get("model") == NO_MODEL
         if "models" in plan and "model" in own and not alone:
             raise ConfigError(
                 f"{path}: {run_name} has a model of its own beside those that all runs are made with.",
                 "Name it in one place.",
             )
         for model_name, model in ({"": {}} if alone else models).items():
-            merged = {**every, **own, **model, **overrides} | ({"model": _NO_MODEL} if alone else {})
-            if "options" in every and "options" in own and "options" not in overrides:
-                parts = (_mapping(settings["options"], "options", path) for settings in (every, own))
-                merged["options"] = {name: value for part in parts for name, value in part.items()}
+            merged = {**every, **own, **model, **overrides} | ({"model": NO_MODEL} if alone else {})
+            for name in {"options", "index"} & every.keys() & own.keys() - overrides.keys():
+                merged[name] = _mapping(every[name], name, path) | _mapping(own[name], name, path)
             _known(merged, _SETTINGS, path)
             # What tells a run from the others: its name, its model's, or both.
             name = f"{run_name}, {model_name}" if len(models) > 1 and model_name else run_name

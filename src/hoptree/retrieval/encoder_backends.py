@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -241,8 +242,29 @@ def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
         shutil.move(fresh, out)
 
 
+TRUSTED = "HOPTREE_TRUST_REMOTE_CODE"
+"""Names the models whose own code may be run: FOLDER, or NAME@COMMIT on a hub, with commas between them.
+
+It is no part of an encoder's name: an index that others made names its encoder, and must not consent for its reader.
+"""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def _consent(model: str) -> dict[str, Any]:
+    """Return how a model's own code is dealt with: not run, or run as of the commit that was consented to."""
+    entries = [entry.strip() for entry in os.environ.get(TRUSTED, "").split(",")]
+    if Path(model).is_dir():
+        return {"trust_remote_code": os.path.realpath(model) in map(os.path.realpath, filter(None, entries))}
+    commits = [entry.removeprefix(f"{model}@") for entry in entries if entry.partition("@")[0] == model]
+    if commits and not _COMMIT.fullmatch(commits[0]):
+        raise ConfigError(
+            f"{TRUSTED} trusts the code of {model} whatever it becomes.", "Write NAME@COMMIT, with all 40 digits."
+        )
+    return {"trust_remote_code": bool(commits), "revision": commits[0] if commits else None}
+
+
 class TransformerEncoder:
-    """A model by its folder or its name on a model hub; code that comes with it is never run."""
+    """A model by its folder or its name on a model hub; its own code runs only where `TRUSTED` names the model."""
 
     remote = False
 
@@ -251,14 +273,20 @@ class TransformerEncoder:
         local = folder.is_dir()
         self._prefixes = prefixes or (folder_prefixes(folder) if local else Prefixes.of_name(model))
         self.name = f"st/{folder.resolve().name if local else model}"
-        self.identity = f"{self.name}:{weights_digest(folder) or model}{self._prefixes}"
+        how = _consent(model)
+        weights = weights_digest(folder) or how.get("revision") or model
+        self.identity = f"{self.name}:{weights}{self._prefixes}"
         module = import_optional("sentence_transformers", _TRANSFORMER, "whitebox")
         try:
-            self._model = module.SentenceTransformer(model, trust_remote_code=False)
-        except (OSError, ValueError, RuntimeError) as error:
+            self._model = module.SentenceTransformer(model, **how)
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            own_code = "trust_remote_code" in str(error)
             raise ConfigError(
                 f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).",
-                "Give the folder of a sentence-transformers model, or its name on a hub that can be reached.",
+                f"It brings code of its own: read that, then set {TRUSTED}={model}{'' if local else '@COMMIT'}; or "
+                "have an endpoint serve it: openai/NAME."
+                if own_code
+                else "Give the folder of a sentence-transformers model, or its name on a hub that can be reached.",
             ) from error
         self._lock = threading.Lock()  # tokenizers cannot be configured by two calls at once
         self.dimensions = int(self._model.get_embedding_dimension() or 0)

@@ -137,3 +137,14 @@ def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
                         *({path.relative_to(experiments).with_suffix("").as_posix()} - set(tables)),
                     )
     return needs
+
+
+def command_for(file: str, data: Path) -> str:
+    """Return the command that brings a file of a data set; "" if no release has it."""
+    name, _, wanted = file.partition("/")
+    public = public_sets().get(name)
+    for split, release in public.releases.items() if public else ():
+        if wanted in release.files:
+            named = "" if public and release is public.release("") else f" --split {split}"
+            return f"hoptree data get {name}{named} --data {data}"
+    return ""

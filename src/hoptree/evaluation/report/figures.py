@@ -22,6 +22,7 @@ from hoptree.evaluation.report.measures import (
 )
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
 from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on_all, read_boundary
+from hoptree.evaluation.report.tables import Number, Table
 from hoptree.evaluation.statistics import mean_of
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
@@ -97,6 +98,20 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
             svg = dots(f"all-{cost}", title, label, "F1", points)
             figures.append(Figure(title, caption, svg, legend, drawn, shaped=True))
     return figures
+
+
+def table_bars(table: Table, label: str) -> Figure:
+    """Draw a table of percentages: the bars of a row beside each other, ours with intervals."""
+    rows = [
+        (
+            f"{row.name} ({row.run})",
+            [(cell.value, cell.low, cell.high) if isinstance(cell, Number) else None for cell in row.cells],
+        )
+        for row in table.rows
+    ]
+    caption = "Thin lines are 95 % intervals; the paper gives none, and n/a is what it does not print."
+    svg = bars("bars", table.title, label, table.columns, rows)
+    return Figure(table.title, caption, svg, dict(enumerate(table.columns)), ())
 
 
 def _legend_of(runs: Sequence[Run]) -> dict[int, str]:

@@ -244,6 +244,19 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     )
 
 
+def make_figure_page(title: str, figures: Sequence[Figure], tables: Sequence[Table]) -> str:
+    """Return a page of plots and the tables they are drawn from, without runs or a script."""
+    style = _part("page.css")
+    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{escape_html(title)}</title><style>{style}</style></head>\n"
+        f"<body><header><h1>{escape_html(title)}</h1></header><main>{_figures(figures)}{_tables(tables)}</main></body>"
+        "</html>\n"
+    )
+
+
 def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
@@ -298,7 +311,7 @@ def _figure(figure: Figure) -> str:
         for series, name in figure.legend.items()
     )
     ids = figure.run_ids
-    runs = f'<span class="runid">Runs: {escape_html(", ".join(ids))}</span>'
+    runs = f'<span class="runid">Runs: {escape_html(", ".join(ids))}</span>' if ids else ""
     if len(ids) > _MAX_RUNS_IN_CAPTION:
         runs = f"<details><summary>Its {len(ids)} runs</summary>{runs}</details>"
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from hoptree.methods.steps.continuation import Draft, UncertaintySignal
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import capitalised_names, fold
+from hoptree.text.parse_labels import read_numbers
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, entity_confidence, find_mentions
 from hoptree.text.tokens import Span, word_spans
 from hoptree.text.word_classes import Tagger
@@ -42,11 +43,6 @@ class Filtered:
 
     kept: tuple[Candidate, ...]
     dropped: tuple[Candidate, ...] = ()
-
-    @classmethod
-    def of(cls, candidates: Iterable[Candidate], dropped: Collection[Candidate]) -> Filtered:
-        every = tuple(candidates)
-        return cls(tuple(c for c in every if c not in dropped), tuple(c for c in every if c in dropped))
 
 
 @decision("extracted")
@@ -113,46 +109,34 @@ def _is_name(text: str) -> bool:
     return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
 
 
-async def filter_by_reasoning(
+async def unneeded(
     ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
-) -> Filtered:
-    """MIND's CoT filter: keep the names that the model needs for the next step; all if its reply names none.
+) -> list[Candidate]:
+    """MIND's CoT filter: return the names that the model does not need for the next step; none if it names none.
 
     Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
     """
     names = [candidate for candidate in candidates if candidate.kind == "entity"]
     if not names:
-        return Filtered(tuple(candidates))
+        return []
     listed = "\n".join(f"{number}. {candidate.name}" for number, candidate in enumerate(names, 1))
     prompt = prompt_for(ctx.method, "filter").fill(
         question=question, text=text or "(nothing yet)", sentence=sentence, candidates=listed
     )
-    reading = read_json((await ctx.generate("filter", prompt, role="filter", max_tokens=_MAX_TOKENS)).text)
-    numbers = _numbers(reading.value, len(names))
-    note_reply(ctx, "filter", "" if numbers else reading.error or "no number of a name", reading.repairs)
-    dropped = [candidate for number, candidate in enumerate(names, 1) if number not in numbers] if numbers else []
-    return Filtered.of(candidates, dropped)
+    reply = await ctx.generate("filter", prompt, role="filter", max_tokens=_MAX_TOKENS)
+    numbers = read_numbers(reply.text.replace('"', ""), len(names))
+    note_reply(ctx, "filter", "" if numbers else "no number of a name")
+    return [candidate for number, candidate in enumerate(names, 1) if numbers and number not in numbers]
 
 
-def _numbers(value: Any, count: int) -> set[int]:
-    if isinstance(value, dict):
-        value = next((inner for inner in value.values() if isinstance(inner, list)), None)
-    texts = [
-        str(one).strip(" .[]()")
-        for one in (value if isinstance(value, list) else [])
-        if isinstance(one, int | str) and not isinstance(one, bool)
-    ]
-    return {int(text) for text in texts if text.isdecimal() and len(text) < 4 and 0 < int(text) <= count}
-
-
-def filter_by_confidence(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> Filtered:
-    """MIND's confidence filter: keep the surest `top_k`, or those that are at least this sure, and the surest one.
+def least_sure(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> list[Candidate]:
+    """MIND's confidence filter: return all but the surest `top_k`, or, but the surest one, those below `least`.
 
     Names and relations are ranked together: what is kept may be relations alone.
     """
     ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
     count = top_k if least is None else max(1, sum(candidate.confidence >= least for candidate in ranked))
-    return Filtered.of(candidates, ranked[count:])
+    return ranked[count:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,29 +212,27 @@ class EntityFilter:
         in_doubt: Sequence[str] = (),
     ) -> Filtered:
         """Apply filters to what is not `safe`, and record what each dropped."""
-        kept: Sequence[Candidate] = [candidate for candidate in candidates if candidate not in safe]
-        dropped_by: dict[str, str] = {}
-        if "cot" in filters and kept:
-            found = await filter_by_reasoning(self._ctx, self._question, uncertain.before, uncertain.sentence, kept)
-            dropped_by |= {candidate.name: "cot" for candidate in found.dropped}
-            kept = found.kept
+        left = [candidate for candidate in candidates if candidate not in safe]
+        dropped: dict[Candidate, str] = {}
+        if "cot" in filters:
+            unused = await unneeded(self._ctx, self._question, uncertain.before, uncertain.sentence, left)
+            dropped |= dict.fromkeys(unused, "cot")
         if "confidence" in filters:
-            found = filter_by_confidence(kept, top_k=self._setting.top_k, least=self._setting.cut)
-            dropped_by |= {candidate.name: "confidence" for candidate in found.dropped}
-        result = Filtered.of(candidates, [candidate for candidate in candidates if candidate.name in dropped_by])
+            left = [candidate for candidate in left if candidate not in dropped]
+            dropped |= dict.fromkeys(least_sure(left, top_k=self._setting.top_k, least=self._setting.cut), "confidence")
+        kept = tuple(candidate for candidate in candidates if candidate not in dropped)
         self._ctx.emit(
             EntitiesFiltered(
-                value=[candidate.name for candidate in result.kept],
+                value=[candidate.name for candidate in kept],
                 filters=filters,
                 in_doubt=list(in_doubt),
                 safe=[candidate.name for candidate in safe],
                 candidates=[
-                    [one.name, one.kind, one.origin, round(one.confidence, 4), dropped_by.get(one.name)]
-                    for one in candidates
+                    [one.name, one.kind, one.origin, round(one.confidence, 4), dropped.get(one)] for one in candidates
                 ],
             )
         )
-        return result
+        return Filtered(kept, tuple(candidate for candidate in candidates if candidate in dropped))
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
@@ -262,10 +244,9 @@ class EntityFilter:
 
     def _confidence(self, name: str, text: Draft) -> float:
         """Equation 4 where the model wrote the name; else where it would have written the question; else neutral."""
-        gamma, delta = self._setting.gamma, self._setting.delta
+        weights = {"gamma": self._setting.gamma, "delta": self._setting.delta}
         for written, tokens in ((text.text, text.tokens), (self._question, self._question_tokens)):
-            scaled = self._setting.scaled
-            confidence = entity_confidence(name, written, tokens, gamma=gamma, delta=delta, scaled=scaled)
+            confidence = entity_confidence(name, written, tokens, **weights, scaled=self._setting.scaled)
             if confidence is not None:
                 return confidence
         return NEUTRAL_CONFIDENCE

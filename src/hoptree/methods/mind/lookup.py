@@ -10,21 +10,25 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
+from hoptree.engine.prompts import prompt_for
 from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
-from hoptree.methods.steps.answer import supporting_ids
+from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
 from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
 from hoptree.text.names import fold
+from hoptree.text.parse import read_questions
 from hoptree.text.relation_words import relation_key
 from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import Tagger
 
+_QUESTION_TOKENS = 64
+
 
 @decision("sub_query")
 class SubQueryMade(Decision):
-    """The query for an uncertain sentence, of `kept` names and words `sought` of them; `again` with dropped names."""
+    """The query for an uncertain sentence, on `kept` names and words `sought` of them; `again` with dropped names."""
 
     value: str
     sentence: str
@@ -71,13 +75,17 @@ class MemoryShown(Decision):
 
 @dataclass(frozen=True, slots=True)
 class LookupSetting:
-    """Passages a search (`k`), words a query, facts `rendered`, whether titles are shown, and searches in all."""
+    """Passages a search (`k`), words a query, facts `rendered`, whether titles are shown, and searches in all.
+
+    With `by_question`, the model writes the query as a question.
+    """
 
     k: int
     words: int
     rendered: int
     titles: bool
     searches: int
+    by_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +161,26 @@ class Lookup:
     ) -> tuple[Passage, ...] | None:
         """Search with the names `used`, of those `kept`; None where that gives no query."""
         query = sub_query([candidate.name for candidate in used], sought, limit=self._setting.words)
+        if query and self._setting.by_question:
+            query = await self._write_question(uncertain, used) or query
         names = [candidate.name for candidate in kept]
         self._ctx.emit(
             SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought), again=again)
         )
         return await self._search_corpus(query, self._setting.k) if query else None
+
+    async def _write_question(self, uncertain: UncertainSentence, used: Sequence[Candidate]) -> str:
+        """Ask for the next question to look up (3.4); "" where the reply asks nothing."""
+        prompt = prompt_for(self._ctx.method, "sub_query").fill(
+            question=self._question,
+            text=uncertain.before or "(nothing yet)",
+            sentence=uncertain.sentence,
+            names=", ".join(candidate.name for candidate in used),
+        )
+        reply = await self._ctx.generate("sub_query", prompt, max_tokens=_QUESTION_TOKENS)
+        questions = read_questions(reply.text)
+        note_reply(self._ctx, "sub_query", "" if questions else "no question")
+        return questions[0] if questions else ""
 
     async def _search_corpus(self, query: str, k: int) -> tuple[Passage, ...]:
         self.left -= 1
@@ -190,16 +213,15 @@ class Lookup:
         held = self._memory.answers(uncertain.sentence, relation, hits=uncertain.hits) if self._memory else None
         if held is None:
             return None
-        fact = held.fact
         self._ctx.emit(
             AnsweredByMemory(
                 sentence=uncertain.sentence,
-                fact=[fact.subject, fact.relation, fact.object],
-                confidence=round(fact.confidence, 4),
-                passage=fact.passage_id,
+                fact=[*held.triple],
+                confidence=round(held.fact.confidence, 4),
+                passage=held.fact.passage_id,
             )
         )
-        source = [passage for passage in self.read if passage.id == fact.passage_id]
+        source = [passage for passage in self.read if passage.id == held.fact.passage_id]
         return Help(self._show(source, first=held))
 
     def _show(self, passages: Sequence[Passage], *, first: Held | None = None) -> str:

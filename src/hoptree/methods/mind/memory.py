@@ -53,6 +53,10 @@ class Held:
     title: str = ""
     step: int = 0
 
+    @property
+    def triple(self) -> Triple:
+        return self.fact.subject, self.fact.relation, self.fact.object
+
 
 class FactMemory:
     """The facts of one question; those below `least` confidence do not enter."""
@@ -69,7 +73,8 @@ class FactMemory:
         fact = held.fact
         if not fact.confidence >= self._least:
             return "unsure"
-        key = (fold(fact.subject), fold(fact.relation), fold(fact.object))
+        subject, relation, value = map(fold, held.triple)
+        key = (subject, relation, value)
         before = self._held.get(key)
         if before is not None and before.fact.confidence >= fact.confidence:
             return "known"
@@ -79,19 +84,13 @@ class FactMemory:
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
         """Return the surest fact that says what a sentence is about to: of a subject it names, and of this relation."""
 
-        def says(fact: Fact) -> bool:
-            return settles_doubt((fact.subject, fact.relation, fact.object), sentence, sought, hits)
-
-        settling = (held for held in self._held.values() if says(held.fact))
+        settling = (held for held in self._held.values() if settles_doubt(held.triple, sentence, sought, hits))
         return max(settling, key=lambda held: held.fact.confidence, default=None)
 
     def conflicts(self) -> list[list[list[str]]]:
         """Return facts that give one subject different objects of one relation, and do not come from one passage."""
-        return [
-            [[held.fact.subject, held.fact.relation, held.fact.object, held.fact.passage_id] for held in group]
-            for group in self._groups()
-            if _conflict(group)
-        ]
+        groups = (group for group in self._groups() if _conflict(group))
+        return [[[*held.triple, held.fact.passage_id] for held in group] for group in groups]
 
     def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
         """Render the surest facts, of equals the latest first, one a line; contradictions stand together.
@@ -119,7 +118,7 @@ def _conflict(group: Sequence[Held]) -> bool:
 def _line(group: Sequence[Held]) -> str:
     fact = group[0].fact
     objects = list(dict.fromkeys((held.fact.object, held.title) for held in group))
-    if len({held.fact.passage_id for held in group}) > 1 and len({value for value, _ in objects}) > 1:
+    if _conflict(group):
         values = " or ".join(f'{value} (by "{title}")' for value, title in objects) + "; the sources differ"
     else:
         values = ", ".join(dict.fromkeys(value for value, _ in objects))
@@ -171,12 +170,11 @@ async def learn(
         outcome = "not stated" if held is None else memory.add(held)
         if held is not None and outcome != "unsure":
             near += (held.fact.subject, held.fact.object)
-        subject, relation, value = triple if held is None else (held.fact.subject, held.fact.relation, held.fact.object)
         ctx.emit(
             FactRead(
                 op=outcome,
                 step=step,
-                fact=[subject, relation, value],
+                fact=[*(held.triple if held else triple)],
                 confidence=round(confidence, 4),
                 passage=held.fact.passage_id if held else None,
                 sentence=held.sentence if held else "",

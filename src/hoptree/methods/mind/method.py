@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
@@ -24,30 +24,20 @@ _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
 _OVER: Literal["sentence"] = "sentence"
 
 
-def _check(
-    *,
-    threshold: str,
-    theta: float | None,
-    alpha: float,
-    beta: float,
-    over: str,
-    top_k: int,
-    cut: float | None,
-    **_: object,
-) -> None:
+def _check(**options: Any) -> None:
     """Refuse what another option leaves without effect."""
-    if theta is not None and threshold == "dynamic":
+    theta, cut, fixed = options["theta"], options["cut"], options["threshold"] == "fixed"
+    if theta is not None and not fixed:
         raise ConfigError(
             f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
         )
-    given = {"alpha": (alpha, _ALPHA), "beta": (beta, _BETA), "over": (over, _OVER)}
-    for name, (value, default) in given.items():
-        if threshold == "fixed" and value != default:
+    for name, default in {"alpha": _ALPHA, "beta": _BETA, "over": _OVER}.items():
+        if fixed and options[name] != default:
             raise ConfigError(
-                f"{name}={value} belongs to the dynamic threshold, and threshold is fixed.",
+                f"{name}={options[name]} belongs to the dynamic threshold, and threshold is fixed.",
                 "Leave it out, or set threshold=dynamic.",
             )
-    if cut is not None and top_k != _TOP_K:
+    if cut is not None and (top_k := options["top_k"]) != _TOP_K:
         raise ConfigError(
             f"top_k={top_k} counts what is kept, and cut={cut:g} keeps what is as sure as that, however many.",
             "Leave one of them out.",
@@ -63,9 +53,10 @@ def _check(
     iterative=True,
     dynamic=True,
     strategy="Entropy and attention of words, against a threshold of their own",
-    query="Filtered names and the relation sought",
+    query="A question about filtered names",
     beyond={
         "attention=scaled": "beta is then the same for every sentence, as it was when alpha and beta were tuned",
+        "sub_query=words": "words suit BM25 and cost no call; a question is what the paper's example searches with",
         "over=history": "a mean over more words is steadier than that of a short sentence",
         "robust": "it goes beyond the paper where that is known to fail",
     },
@@ -94,6 +85,7 @@ async def mind(
     admit: float = 0.5,
     rendered: int = 3,
     k: int = 3,
+    sub_query: Literal["question", "words"] = "question",
     words: int = 25,
     stretch: int = 64,
     max_tokens: int = 256,
@@ -114,11 +106,12 @@ async def mind(
     question and of the reasoning. The filter `confidence` keeps the `top_k` surest of names and relations together, by
     `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have more names), or instead those above `cut`,
     meant to be a quantile of a slice of questions: nearly all names pass small values. The filter `cot` asks the model
-    which names the next step needs. Facts that passages state about kept names enter the memory with a confidence of
-    `admit` or more; the `rendered` surest are shown, and what is there is not searched for again. Without attention or
-    entropy, which hf/smollm and hf/qwen give, it does as dragin does. `stretch` and `max_tokens` count a draft and the
-    whole text, `retrievals` every search. `shots` worked examples are shown; another `draw` than 0 shows others.
-    `tagger` is as with dragin.
+    which names the next step needs. The `sub_query` is a question that the model writes about the kept names; with
+    words, and where it writes none, it is the names and what the sentence says of them, up to `words` of them. Facts
+    that passages state about kept names enter the memory with a confidence of `admit` or more; the `rendered` surest
+    are shown, and what is there is not searched for again. Without attention or entropy, which hf/smollm and hf/qwen
+    give, it does as dragin does. `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every
+    search. `shots` worked examples are shown; another `draw` than 0 shows others. `tagger` is as with dragin.
 
     Known limits: relations can be surer than every name, so that a search goes out without one. Names that the
     extractor invents are not held against the question. Memory knows relations by their words: several values of one
@@ -130,8 +123,9 @@ async def mind(
     is always scaled. An uncertain name is sought and not searched with, unless the question, the text before or the
     passages read last have it. Names of the question and of the passages read last are never dropped, and three names
     or fewer are not filtered. Of two `filters` the one is taken that distinguishes these names (confidence before cot).
-    The query is of the names of the uncertain sentence, in full where that has less of them; of the question's, where
-    it would be of an uncertain name or of relations alone. Names dropped so far are tried where it finds nothing new.
+    The query is words of the uncertain sentence, with its names in full where that has less of them; with the
+    question's, where it would be of an uncertain name or of relations alone. Names dropped so far are tried where it
+    finds nothing new.
     One sentence must state a fact (kin, marriage, birth, death and who made a work with a word for it), and a sentence
     is replaced by a surer one only. Where none is in doubt, nothing is asked about names.
     """
@@ -147,13 +141,15 @@ async def mind(
     if threshold == "dynamic":
         by = DynamicThreshold(alpha, beta, over, highest, scaled)
     tags = open_tagger(tagger)
-    signal = uncertainty_signal(ctx, attention=True, beyond=robust or over == "history" or scaled)
+    beyond = scaled or over == "history" or sub_query == "words"
+    signal = uncertainty_signal(ctx, attention=True, beyond=beyond)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     setting = FilterSetting(filters, gamma, delta, top_k, cut, scaled)
     filtering = filter_class(ctx, question.text, NameTagger(tags), setting, signal)
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None
-    searching = LookupSetting(k, words, rendered, titles or robust, retrievals)
+    by_question = sub_query == "question" and not robust
+    searching = LookupSetting(k, words, rendered, titles or robust, retrievals, by_question)
     lookup = lookup_class(ctx, question.text, tags, filtering, facts, searching)
     judge: Judge = Unsure(ctx, tags, by, surer=robust)
     if signal == "samples":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
@@ -36,8 +36,6 @@ from hoptree.text.comparison import tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.question_tree import Node
 
-_ENCODER = "minilm"
-
 
 def _ranks_densely(options: Mapping[str, Any]) -> bool:
     """Return whether an encoder ranks relations; where no graph is asked, none does."""
@@ -45,7 +43,7 @@ def _ranks_densely(options: Mapping[str, Any]) -> bool:
 
 
 def _uses(options: Mapping[str, Any]) -> dict[str, str]:
-    return {"encoder": BySharedEncoder(_ENCODER).identity} if _ranks_densely(options) else {}
+    return {"encoder": BySharedEncoder(options["encoder"]).identity} if _ranks_densely(options) else {}
 
 
 @method(
@@ -78,6 +76,7 @@ async def treeqa(
     preset: Literal["paper", "code"] = "paper",
     linker: str = "",
     relations: Literal["llm", "dense"] = "llm",
+    encoder: str = "minilm",
     accumulate: bool = False,
     whole_corpus: bool = False,
     correct: bool = True,
@@ -95,8 +94,8 @@ async def treeqa(
     query and by what the model reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
     words. Texts are those of the entities' pages, and a clue's evidence replaces what was found before it (Algorithm
     3); `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
-    attempts, the newest first. The model says which `relations` matter, or the encoder minilm does (dense). With
-    `correct` off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
+    attempts, the newest first. The model says which `relations` matter, or an `encoder` does (dense). With `correct`
+    off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
     `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper. What fulfils several conditions is found by intersecting candidates. Texts and facts
@@ -114,7 +113,7 @@ async def treeqa(
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     dense = _ranks_densely({"relations": relations, "correct": correct, "evidence": evidence})
-    ranking = BySharedEncoder(_ENCODER) if dense else None
+    ranking = BySharedEncoder(encoder) if dense else None
     if linker:
         parse_linker(linker)
     reader = shared_mention_model(linker) if linker and correct else None
@@ -134,15 +133,7 @@ async def treeqa(
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
     propose_draft(ctx, draft)
-    process = ProcessNode(
-        ctx,
-        question.text,
-        sources,
-        max_attempts,
-        separate_reason=reason == "separate",
-        query=query,
-        accumulate=accumulate,
-    )
+    process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query, accumulate)
     walk = make_walk(traversal, ctx, process, root.children)
     await walk.run()
     lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
@@ -174,6 +165,7 @@ def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: An
     return answer
 
 
+@dataclass(slots=True)
 class ProcessNode:
     """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
 
@@ -181,31 +173,24 @@ class ProcessNode:
     is not wanted any more is left as it is.
     """
 
-    def __init__(
-        self,
-        ctx: Context,
-        question: str,
-        sources: Sources,
-        max_attempts: int,
-        *,
-        separate_reason: bool,
-        query: Literal["dual", "question"],
-        accumulate: bool,
-    ) -> None:
-        self._accumulate = accumulate
-        self._ctx, self._question, self._sources = ctx, question, sources
-        self.max_attempts, self._separate_reason, self._query = max_attempts, separate_reason, query
+    ctx: Context
+    question: str
+    sources: Sources
+    max_attempts: int
+    separate_reason: bool
+    query: Literal["dual", "question"]
+    accumulate: bool
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
-        ctx, node, asked, hypothesis = self._ctx, branch.node, branch.node.question, branch.hypothesis
-        query = f"{asked} {hypothesis}" if self._query == "dual" and hypothesis else asked
-        box, with_reason = EvidenceBox(), not self._separate_reason
+        ctx, node, asked, hypothesis = self.ctx, branch.node, branch.node.question, branch.hypothesis
+        query = f"{asked} {hypothesis}" if self.query == "dual" and hypothesis else asked
+        box, with_reason = EvidenceBox(), not self.separate_reason
         attempts: tuple[Attempt, ...] = ()
         for number in range(1, allowed + 1):
             if not wanted():
                 break
-            found = await self._sources.retrieve(query, node, wanted)
-            box = found.over(box) if self._accumulate else found
+            found = await self.sources.retrieve(query, node, wanted)
+            box = found.over(box) if self.accumulate else found
             if not wanted():
                 break
             verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
@@ -223,15 +208,15 @@ class ProcessNode:
         self, branch: Branch, attempts: tuple[Attempt, ...], *, may_rebuild: bool, wanted: Wanted
     ) -> Outcome:
         """Algorithm 2 for a refuted node: find the conflict, and rebuild the sub-tree."""
-        ctx, node, claim, last = self._ctx, branch.node, branch.claim, attempts[-1]
-        if self._separate_reason and wanted():
+        ctx, node, claim, last = self.ctx, branch.node, branch.claim, attempts[-1]
+        if self.separate_reason and wanted():
             verdict = await find_conflict(ctx, claim.question, claim.hypothesis, last.verdict, last.box, node=node)
             attempts = (*attempts[:-1], replace(last, verdict=verdict))
         if not may_rebuild or not wanted():
             return Outcome(attempts)
         if isinstance(wanted, Ahead):
             wanted.refuted(attempts[-1].verdict)
-        rebuilt = await rebuild(ctx, self._question, claim, attempts[-1].verdict, last.box, node=node)
+        rebuilt = await rebuild(ctx, self.question, claim, attempts[-1].verdict, last.box, node=node)
         return Outcome(attempts, rebuilt, stays=rebuilt is None)
 
 
