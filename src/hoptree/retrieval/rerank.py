@@ -114,6 +114,12 @@ def normalise_scores(scores: Sequence[float]) -> list[float]:
     return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
+def like_cosines(scores: list[float]) -> tuple[list[float], bool]:
+    """Return scores that lie at most 1 apart, and whether they were scaled for that."""
+    scaled = max(scores, default=0.0) - min(scores, default=0.0) > 1
+    return (normalise_scores(scores) if scaled else scores), scaled
+
+
 class Distinct:
     """A retriever without near-duplicates: it fetches more until k passages remain or there are no more."""
 

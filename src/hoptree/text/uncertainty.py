@@ -262,3 +262,12 @@ def divergence(shares: Sequence[float], others: Sequence[float]) -> float:
     """Return the Kullback-Leibler divergence of shares from others, in nats; a share of 0 there counts as 1e-9."""
     pairs = zip(shares, others, strict=True)
     return sum(share * math.log(share / max(other, _LEAST)) for share, other in pairs if share > 0)
+
+
+_LSR_TEMPERATURE = 0.1
+
+
+def lsr_shares(scores: Sequence[float], likelihoods: Sequence[float]) -> tuple[list[float], list[float], float]:
+    """Return the retriever's shares of documents, those that the model prefers, and LSR's loss: their divergence."""
+    shares, preferred = softmax(scores, _LSR_TEMPERATURE), softmax(likelihoods, _LSR_TEMPERATURE)
+    return shares, preferred, divergence(shares, preferred)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,15 +13,17 @@ from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.evaluation.datasets.reading import draw_types, half_of, sample
 from hoptree.evaluation.datasets.releases import paper_sample
-from hoptree.methods.baselines.replug import like_cosines, likelihood_of, lsr_shares
 from hoptree.methods.ra_isf import judge_knowledge, judge_passages
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.models.model import Message
+from hoptree.retrieval.rerank import like_cosines
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import SelfKnowledge
+from hoptree.text.uncertainty import lsr_shares
 from hoptree.training.chat_rows import (
     TAIKC,
     ChatRow,
@@ -209,7 +212,7 @@ async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
             if len(passages) < 2:
                 return None
             likelihoods = await together(
-                likelihood_of(context(), text, passage, answer, titles=spec.titles) for passage in passages
+                _likelihood(context(), text, passage, answer, titles=spec.titles) for passage in passages
             )
             scores, _ = like_cosines([passage.score for passage in passages])
             shares, preferred, loss = lsr_shares(scores, likelihoods)
@@ -351,3 +354,12 @@ def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:
     if spec.balance is not None:
         raise InputError(f"{cause}, so nothing can be balanced.", "Give more or other questions, or no --balance.")
     return [f"{cause}: a model trained on such a set learns to say nothing else. Give more or other questions."]
+
+
+async def _likelihood(ctx: Context, question: str, passage: Passage, answer: str, *, titles: bool) -> float:
+    """Return how likely an answer is by one document: the product of its tokens' probabilities."""
+    ctx.require("entropy")  # models without it do not score a text that is given
+    documents = show_passages(ctx, [passage], titles=titles)
+    prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
+    reply = await ctx.generate("read", prompt, max_tokens=0, prefix=answer, top_logprobs=1, part=True)
+    return math.exp(sum(token.logprob for token in reply.choices[0].tokens))

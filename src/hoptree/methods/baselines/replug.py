@@ -18,11 +18,11 @@ from hoptree.methods.steps.answer import answer_each, note_answer, supporting_id
 from hoptree.methods.steps.choose import answer_key
 from hoptree.methods.steps.continuation import note_fidelity
 from hoptree.models.model import MAX_TOP_LOGPROBS
-from hoptree.retrieval.rerank import normalise_scores
+from hoptree.retrieval.rerank import like_cosines
 from hoptree.text.parse_dialogue import read_answer
-from hoptree.text.uncertainty import distributions, divergence, mix_distributions, softmax
+from hoptree.text.uncertainty import distributions, lsr_shares, mix_distributions, softmax
 
-_ANSWER_TOKENS, _WIDE_TOP, _LSR_TEMPERATURE = 64, 200, 0.1
+_ANSWER_TOKENS, _WIDE_TOP = 64, 200
 
 
 @decision("heaviest")
@@ -94,35 +94,11 @@ async def replug(
     text, likelihoods = mixed
     _, preferred, differs = lsr_shares(scores, likelihoods)
     shown = [[round(value, 6) for value in values] for values in (weights, likelihoods, preferred if lsr else ())]
-    ctx.emit(
-        TokensMixed(
-            value=text, weights=shown[0], likelihoods=shown[1], lsr=differs if lsr else None, preferred=shown[2]
-        )
-    )
+    loss = differs if lsr else None
+    ctx.emit(TokensMixed(value=text, weights=shown[0], likelihoods=shown[1], lsr=loss, preferred=shown[2]))
     answer = read_answer(text)
     note_answer(ctx, "read", text.strip(), answer.text)
     return replace(answer, source="external", support=supporting_ids(answer.text, passages))
-
-
-def like_cosines(scores: list[float]) -> tuple[list[float], bool]:
-    """Return scores that lie at most 1 apart, and whether they were scaled for that."""
-    scaled = max(scores, default=0.0) - min(scores, default=0.0) > 1
-    return (normalise_scores(scores) if scaled else scores), scaled
-
-
-def lsr_shares(scores: Sequence[float], likelihoods: Sequence[float]) -> tuple[list[float], list[float], float]:
-    """Return the retriever's shares of documents, those that the model prefers, and LSR's loss: their divergence."""
-    shares, preferred = softmax(scores, _LSR_TEMPERATURE), softmax(likelihoods, _LSR_TEMPERATURE)
-    return shares, preferred, divergence(shares, preferred)
-
-
-async def likelihood_of(ctx: Context, question: str, passage: Passage, answer: str, *, titles: bool) -> float:
-    """Return how likely an answer is by one document: the product of its tokens' probabilities."""
-    ctx.require("entropy")  # models without it do not score a text that is given
-    documents = show_passages(ctx, [passage], titles=titles)
-    prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
-    reply = await ctx.generate("read", prompt, max_tokens=0, prefix=answer, top_logprobs=1, part=True)
-    return math.exp(sum(token.logprob for token in reply.choices[0].tokens))
 
 
 async def _mix(
