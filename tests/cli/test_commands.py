@@ -122,7 +122,7 @@ def test_anything_else_is_left_to_the_parser(words: list[str]) -> None:
 
 
 def test_a_plain_question_needs_neither_the_parser_nor_optional_libraries(tmp_path: Path) -> None:
-    hidden = "pyoxigraph numpy scipy rustworkx usearch onnxruntime fastapi pydantic httpx pypdf mcp xllamacpp typer"
+    hidden = "pyoxigraph numpy scipy rustworkx usearch onnxruntime fastapi pydantic httpx pypdfium2 mcp xllamacpp typer"
     code = f"import sys; sys.modules.update(dict.fromkeys('{hidden}'.split())); {MAIN}"
     (tmp_path / "model.json").write_text('{"replies": [{"reply": "Canada"}]}', encoding="utf-8")
     asked = ["ask", "Where was Elizabeth Bishop born?", "--corpus", "sample", "--model", "scripted/model.json"]

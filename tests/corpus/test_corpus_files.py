@@ -158,7 +158,6 @@ def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
         (lambda path: None, "There is no"),
         (lambda path: path.mkdir(), "holds no document"),
         (lambda path: write(path / "picture.png"), r"holds no document \(picture.png is no document of a known kind\)"),
-        (lambda path: path.write_bytes(b"x"), "no document of a known kind"),
         (lambda path: os.mkfifo(path), "is a named pipe and no document"),
         (lambda path: path.symlink_to("/dev/null"), "is a device and no document"),
         (lambda path: listen(path), "is a socket and no document"),
@@ -176,10 +175,23 @@ def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: obje
 
 @pytest.mark.parametrize(
     ("name", "suffix"),
-    [("a.md", ".md"), ("a.jsonl.MD.GZ", ".md"), ("a.pdf.gz", ""), ("a.gz", ""), ("txt", ""), ("a.json.bak", "")],
+    [
+        *(("a.md", ".md"), ("a.jsonl.MD.GZ", ".md"), ("a.pdf.gz", ".pdf"), ("a.json.bak", ""), ("a.PY", ".py")),
+        *(("a.gz", ".txt"), ("LICENSE", ".txt"), ("README.Debian", ".txt"), ("boot.log.1", ".txt"), ("a.png", "")),
+    ],
 )
 def test_the_kind_of_a_file_is_told_by_its_suffix(name: str, suffix: str) -> None:
     assert suffix_of(name) == suffix
+
+
+def test_a_program_without_a_suffix_is_of_an_unknown_kind(tmp_path: Path) -> None:
+    write(tmp_path / "README")
+    (tmp_path / "umlauts").write_bytes("Größe".encode("latin-1"))
+    (tmp_path / "program").write_bytes(b"\x7fELF\2\1\1\0" + bytes(range(256)))
+    (tmp_path / "libfoo.so.6").write_bytes(b"\x7fELF\2\1\1\0" + bytes(range(256)))
+    problems = Problems(limit=0)
+    assert names(tmp_path, problems) == ["README", "umlauts"]
+    assert problems.counts == {"files of an unknown kind": 2}
 
 
 def test_a_folder_that_is_being_written_is_not_looked_into(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 
 
 def passages(text: str, name: str = "notes/films.md") -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ def test_front_matter_names_the_document_and_stands_in_no_passage() -> None:
 )
 def test_a_rule_at_the_top_is_no_front_matter(text: str) -> None:
     document = markdown_document(text, "b.md")
-    assert document.metadata == () and document.text == text and document.title != "never closed"
+    assert document.metadata == () and document.title != "never closed"
 
 
 def test_the_title_is_the_first_heading_or_the_name_of_the_file() -> None:
@@ -78,27 +78,41 @@ def test_the_title_is_the_first_heading_or_the_name_of_the_file() -> None:
     assert markdown_document("Words.", "folder/My notes.md.gz").title == "My notes"
 
 
-def test_line_ends_within_the_text_are_as_python_reads_them() -> None:
-    text = "# One\n\nFirst.\n# Two\nSecond."
-    document = markdown_document(text, "a.md")
-    for passage in chunk(document, Chunking()):
-        assert passage.text == text[passage.start : passage.end]
+def test_links_code_and_emphasis_are_read_as_text() -> None:
+    text = (
+        'See [the *guide*](guide.md "x"), ![a picture](p.png) or <https://a.org>, **not** `x_y_z` or ``a`b``.\n'
+        "[![badge](b.svg)](ci) snake_case 2*3*4 \\*kept\\*<br>\n\n```python\nx = [1](2)\n```\n\n- one\n- _two_\n"
+    )
+    assert passages(text)[0][1] == (
+        "See the guide, a picture or https://a.org, not x_y_z or a`b.\n"
+        "badge snake_case 2*3*4 *kept*\n\nx = [1](2)\n\none\ntwo"
+    )
+
+
+def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
+    text = "| Film | Year |\n|---|---:|\n| *Red Kite* | 2014 |\n| Blue | |\n"
+    assert passages(text) == [("films", "Film: Red Kite; Year: 2014\n\nFilm: Blue")]
 
 
 @given(
-    st.lists(st.sampled_from(["# ", "#", "\n", "---\n", "===", "```", "~~~", "a", "a: b", "- ", " ", "[x](y)"])).map(
+    st.lists(st.sampled_from(["# ", "#", "\n", "---\n", "===", "```", "~~~", "ab", "a: b", "- ", " ", "[x](y)"])).map(
         "".join
     )
     | st.text()
 )
-def test_any_text_is_a_document_and_no_word_outside_headings_is_lost(text: str) -> None:
+def test_any_text_is_a_document_of_which_passages_are_slices(text: str) -> None:
     document = markdown_document(text, "a.md")
     starts = [section.start for section in document.sections]
-    assert starts == sorted(starts) and document.text == text and document.title
-    hidden = {at for section in document.sections for at in range(section.start, section.start + section.skip)}
-    shown = {at for passage in chunk(document, Chunking()) for at in range(passage.start, passage.end)}
-    assert not hidden & shown
-    assert all(at in hidden or at in shown or character.isspace() for at, character in enumerate(text))
+    assert starts == sorted(starts) and document.title
+    for passage in chunk(document, Chunking()):
+        assert passage.text == document.text[passage.start : passage.end]
+
+
+@given(st.lists(st.sampled_from(["alpha", "*beta*", "`gamma`", "[delta](x)", "\n\n", "- ", "> ", "```\n"])))
+def test_every_word_outside_of_marks_is_kept(pieces: list[str]) -> None:
+    document = markdown_document(" ".join(pieces), "a.md")
+    for word in ("alpha", "beta", "gamma", "delta"):
+        assert document.text.count(word) == sum(word in piece for piece in pieces)
 
 
 @pytest.mark.parametrize("piece", ["#", "# [", "```\n", "-", "a\n---\n", "# h\n", "[", "---\na: b\n", "\n", " .", "漢"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import base64
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,30 +13,55 @@ from hoptree.core.errors import MissingExtra
 from hoptree.corpus.document import Problems
 from hoptree.corpus.read import read_passages
 
+LOCKED = (
+    "JVBERi0xLjMKJeLjz9MKMSAwIG9iago8PAovUHJvZHVjZXIgPGI5NGYzMmVkYjA+Cj4+CmVuZG9iagoyIDAgb2JqCjw8Ci9UeXBl"
+    "IC9QYWdlcwovQ291bnQgMQovS2lkcyBbIDQgMCBSIF0KPj4KZW5kb2JqCjMgMCBvYmoKPDwKL1R5cGUgL0NhdGFsb2cKL1BhZ2Vz"
+    "IDIgMCBSCj4+CmVuZG9iago0IDAgb2JqCjw8Ci9UeXBlIC9QYWdlCi9SZXNvdXJjZXMgPDwKPj4KL01lZGlhQm94IFsgMC4wIDAu"
+    "MCAzMCAzMCBdCi9QYXJlbnQgMiAwIFIKPj4KZW5kb2JqCjUgMCBvYmoKPDwKL1YgMgovUiAzCi9MZW5ndGggMTI4Ci9QIDQyOTQ5"
+    "NjcyOTIKL0ZpbHRlciAvU3RhbmRhcmQKL08gPDBlNTIyOTI1YTNlNGU4NzRjM2NmYWNiZWY1MTFhNzNhYzRlYzJiZDg2NWRjZDNk"
+    "NDYyNzYxNDkxN2FiZmQ3ZTQ+Ci9VIDxiNjIxMjBiMWFmNWM4YWI3MjhlZDk4MzA3NjBkNTEwYjI4YmY0ZTVlNGU3NThhNDE2NDAw"
+    "NGU1NmZmZmEwMTA4Pgo+PgplbmRvYmoKeHJlZgowIDYKMDAwMDAwMDAwMCA2NTUzNSBmIAowMDAwMDAwMDE1IDAwMDAwIG4gCjAw"
+    "MDAwMDAwNTkgMDAwMDAgbiAKMDAwMDAwMDExOCAwMDAwMCBuIAowMDAwMDAwMTY3IDAwMDAwIG4gCjAwMDAwMDAyNTkgMDAwMDAg"
+    "biAKdHJhaWxlcgo8PAovU2l6ZSA2Ci9Sb290IDMgMCBSCi9JbmZvIDEgMCBSCi9JRCBbIDxjZWE4YmYwYjlmMDFlMmYxYzk0ZWVi"
+    "MTk4OTM0NWE1Yz4gPGNlYThiZjBiOWYwMWUyZjFjOTRlZWIxOTg5MzQ1YTVjPiBdCi9FbmNyeXB0IDUgMCBSCj4+CnN0YXJ0eHJl"
+    "Zgo0NzQKJSVFT0YK"
+)
+"""An empty page, locked with a password."""
 
-def pdf(*pages: str, title: str = "", password: str = "") -> bytes:
-    """A PDF with a line of text a page."""
-    generic = pytest.importorskip("pypdf.generic")
-    from pypdf import PdfWriter
 
-    writer: Any = PdfWriter()
-    for text in pages:
-        page = writer.add_blank_page(300, 300)
-        font = generic.DictionaryObject()
-        for key, value in (("Type", "Font"), ("Subtype", "Type1"), ("BaseFont", "Helvetica")):
-            font[generic.NameObject(f"/{key}")] = generic.NameObject(f"/{value}")
-        fonts = generic.DictionaryObject({generic.NameObject("/F1"): font})
-        page[generic.NameObject("/Resources")] = generic.DictionaryObject({generic.NameObject("/Font"): fonts})
-        stream = generic.DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
-        page[generic.NameObject("/Contents")] = writer._add_object(stream)
-    if title:
-        writer.add_metadata({"/Title": title})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+def pdf(*pages: str, title: str = "", outline: tuple[tuple[str, int], ...] = ()) -> bytes:
+    """A PDF with lines of text on each page; the outline names pages from 0 on."""
+    pytest.importorskip("pypdfium2")
+    first = 4
+    kids = [first + 2 * number for number in range(len(pages))]
+    marks = [first + 2 * len(pages) + number for number in range(len(outline))]
+    objects = {
+        1: f"<</Type/Catalog/Pages 2 0 R{f'/Outlines {marks[-1] + 1} 0 R' if marks else ''}>>",
+        2: f"<</Type/Pages/Count {len(pages)}/Kids[{' '.join(f'{kid} 0 R' for kid in kids)}]>>",
+        3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+    }
+    for kid, text in zip(kids, pages, strict=True):
+        lines = " ".join(f"({line}) Tj T*" for line in text.split("\n"))
+        stream = f"BT /F1 8 Tf 10 TL 20 380 Td {lines} ET"
+        objects[kid] = (
+            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 400]/Resources<</Font<</F1 3 0 R>>>>/Contents {kid + 1} 0 R>>"
+        )
+        objects[kid + 1] = f"<</Length {len(stream.encode('cp1252'))}>>stream\n{stream}\nendstream"
+    for number, (words, page) in enumerate(outline):
+        following = f"/Next {marks[number + 1]} 0 R" if number + 1 < len(outline) else ""
+        objects[marks[number]] = f"<</Title({words})/Parent {marks[-1] + 1} 0 R/Dest[{kids[page]} 0 R/Fit]{following}>>"
+    if marks:
+        objects[marks[-1] + 1] = f"<</Type/Outlines/First {marks[0]} 0 R/Last {marks[-1]} 0 R/Count {len(marks)}>>"
+    info = max(objects) + 1
+    objects[info] = f"<</Title({title})>>"
+    body = b"%PDF-1.7\n"
+    places = []
+    for number in sorted(objects):
+        places.append(len(body))
+        body += f"{number} 0 obj{objects[number]}endobj\n".encode("cp1252")
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    end = f"xref\n0 {len(places) + 1}\n0000000000 65535 f \n{table}"
+    return body + f"{end}trailer<</Size {info + 1}/Root 1 0 R/Info {info} 0 R>>\nstartxref\n{len(body)}\n%%EOF".encode()
 
 
 def lenient(path: Path, content: bytes) -> tuple[list[Any], Problems]:
@@ -54,20 +79,64 @@ def test_pages_are_documents_with_their_numbers(tmp_path: Path) -> None:
     assert problems.broken == 0 and "1 of 3 pages" in problems.notes[0]
 
 
+def test_lines_are_joined_and_hyphens_undone(tmp_path: Path) -> None:
+    lines = (
+        "The lighthouse of the northern cape was built by the brothers Brask in the sum-\n"
+        "mer of 1902, and its lamp was seen from the whole coast between the two fjords until\n"
+        "the war.\n"
+        "- A keeper lived there with his family.\n"
+        "- The Linux-\nDistribution was not yet made."
+    )
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
+    assert [passage.text for passage in passages] == [
+        "The lighthouse of the northern cape was built by the brothers Brask in the summer of 1902, and its lamp was "
+        "seen from the whole coast between the two fjords until the war.\n\n"
+        "- A keeper lived there with his family.\n\n- The Linux-Distribution was not yet made."
+    ]
+
+
+def test_running_headers_footers_and_page_numbers_are_dropped(tmp_path: Path) -> None:
+    words = ("Ada came.", "Bo saw it all.", "Cy is the keeper.", "Dee left.")
+    pages = [f"Chapter {n}. The North\n{text}\nA Guide to Capes\n{n} / 4" for n, text in enumerate(words, 1)]
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(*pages))
+    assert [passage.text for passage in passages] == list(words)
+
+
+def test_a_sentence_is_on_the_page_on_which_it_begins(tmp_path: Path) -> None:
+    passages, _ = lenient(tmp_path / "a.pdf", pdf("One. The keeper of the", "lamp was Ada. She slept.", "Last."))
+    assert [(p.text, p.metadata[0][1]) for p in passages] == [
+        ("One. The keeper of the lamp was Ada.", "1"),
+        ("She slept.", "2"),
+        ("Last.", "3"),
+    ]
+
+
+def test_the_table_of_contents_names_sections(tmp_path: Path) -> None:
+    pages = ("1 Beginnings\nIt began.", "It went on.\n2 Ends\nIt ended.")
+    content = pdf(*pages, title="Red Kite", outline=(("Beginnings", 0), ("Ends", 1)))
+    passages, _ = lenient(tmp_path / "a.pdf", content)
+    assert [(p.title, p.text) for p in passages] == [
+        ("Red Kite › Beginnings", "It began."),
+        ("Red Kite › Beginnings", "It went on."),
+        ("Red Kite › Ends", "It ended."),
+    ]
+
+
 def test_a_locked_file_is_passed_over(tmp_path: Path) -> None:
-    passages, problems = lenient(tmp_path / "a.pdf", pdf("x", password="secret"))
-    assert passages == [] and "password" in problems.sentences[0]
+    pytest.importorskip("pypdfium2")
+    passages, problems = lenient(tmp_path / "a.pdf", base64.b64decode(LOCKED))
+    assert passages == [] and problems.sentences == ["a.pdf is locked with a password."]
 
 
 def test_a_damaged_file_is_passed_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = pdf("Some words")
     for content in (b"", b"no pdf", b"%PDF-1.7\n", whole[: len(whole) // 2], whole.replace(b"/Pages", b"/Pages[[[")):
         passages, problems = lenient(tmp_path / "a.pdf", content)
-        assert passages or problems.counts["damaged PDF files"] == 1, content
+        assert passages or problems.counts["damaged documents"] == 1, content
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(MissingExtra, match=r"hoptree\[pdf\]"):
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    with pytest.raises(MissingExtra, match=r"hoptree\[docs\]"):
         lenient(tmp_path / "a.pdf", b"%PDF-1.7\n")

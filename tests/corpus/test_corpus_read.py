@@ -87,8 +87,15 @@ def test_rows_are_passages_however_the_file_is_written(tmp_path: Path, name: str
 
 
 def test_every_known_kind_has_a_reader(tmp_path: Path) -> None:
-    for suffix in set(SUFFIXES) - {".pdf", ".tsv"}:
-        body = JSONL if "js" in suffix else "Some words."
+    mail = "Subject: A film\n\nSome words."
+    bodies = {
+        ".eml": mail,
+        ".mbox": f"From a@b.c\n{mail}",
+        ".ipynb": '{"cells": [{"cell_type": "raw", "source": "words"}]}',
+    }
+    bodies |= dict.fromkeys((".json", ".jsonl", ".ndjson"), JSONL)
+    for suffix in set(SUFFIXES) - {".pdf", ".docx", ".pptx", ".xlsx", ".epub"}:
+        body = bodies.get(suffix, "Some words.")
         assert read(write(tmp_path / f"a{suffix}", body)), suffix
         assert read(write(tmp_path / f"a{suffix}.gz", gzip.compress(body.encode()))), suffix
 
@@ -152,7 +159,7 @@ def test_much_of_one_kind_does_not_hide_the_first_of_another() -> None:
         problems.add("broken lines", f"Line {number}.")
         problems.note("links not followed", f"link{number}")
     for number in range(7):
-        problems.add("damaged PDF files", f"{number}.pdf")
+        problems.add("damaged documents", f"{number}.pdf")
         problems.note("empty documents", f"{number}.txt")
     assert problems.sentences[20:] == [f"{number}.pdf" for number in range(5)]
     assert problems.notes[20:] == [f"{number}.txt" for number in range(5)]
@@ -211,7 +218,7 @@ def test_half_a_packed_text_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.json", "a.jsonl"])
 @pytest.mark.parametrize(
-    "content", [b"caf\xe9 \xff\xfe", b"a\0b\0c\0d\0", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1", b"\xff\xfea\0\xd8"]
+    "content", [b"caf\xe9 \x01\x02\x03", b"a\0b\0c\0d\0", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1", b"\xff\xfea\0\xd8"]
 )
 def test_a_file_that_is_no_text_is_passed_over_and_counted(tmp_path: Path, name: str, content: bytes) -> None:
     write(tmp_path / name, content)
@@ -224,11 +231,18 @@ def test_a_file_that_is_no_text_is_passed_over_and_counted(tmp_path: Path, name:
 
 
 def test_other_encodings_with_a_mark_and_stray_nuls_are_read(tmp_path: Path) -> None:
-    for encoding in ("utf-16", "utf-32", "utf-8-sig"):
+    for encoding in ("utf-16", "utf-32", "utf-8-sig", "utf-16-le", "utf-16-be"):
         assert [p.text for p in read(write(tmp_path / "a.txt", "Łódź and more".encode(encoding)))] == ["Łódź and more"]
     assert [p.text for p in read(write(tmp_path / "a.txt", "many words here and\0there"))] == [
         "many words here and there"
     ]
+
+
+def test_a_text_that_is_no_utf8_is_read_as_latin_1_and_that_is_noted(tmp_path: Path) -> None:
+    for name in ("a.txt", "README", "a.md", "a.rst", "a.csv"):
+        passages, problems = lenient(write(tmp_path / name, "Die Übergröße – „groß“".encode("cp1252")))
+        assert [passage.text for passage in passages] == ["Die Übergröße – „groß“"]
+        assert problems.broken == 0 and problems.notes == [f"{name} is no UTF-8 text and was read as Latin-1."]
 
 
 def test_an_empty_file_holds_no_passage(tmp_path: Path) -> None:

@@ -253,13 +253,24 @@ def test_a_table_is_read_by_the_names_of_its_columns(tmp_path: Path, header: str
     assert told(list(read_passages(tmp_path / "a.tsv"))) == [("7", told_title, "A film.")]
 
 
-@pytest.mark.parametrize("first", ["country\tcapital\tpopulation", "1\t2020\t500", "Ada\tborn\tSkagen", "a"])
-def test_a_table_without_passages_is_passed_over_and_named(tmp_path: Path, first: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "row"),
+    [
+        ("country\tcapital\tpopulation", "country: Latvia; capital: Riga; population: 1"),
+        ("1\t2020\t500", "Latvia | Riga | 1"),
+        ("a", "Latvia | Riga | 1"),
+    ],
+)
+def test_a_table_without_passages_is_read_row_by_row(tmp_path: Path, first: str, row: str) -> None:
     (tmp_path / "a.tsv").write_text(f"{first}\nLatvia\tRiga\t1\n")
-    problems = Problems(limit=0)
-    assert list(read_passages(tmp_path / "a.tsv", problems=problems)) == []
-    assert problems.counts == {"files of an unknown kind": 1}
-    assert problems.notes[0].startswith("a.tsv is passed over.") and "text (or passage, contents)" in problems.notes[0]
+    (passage,) = read_passages(tmp_path / "a.tsv", problems=Problems(limit=0))
+    assert passage.text.endswith(row) and passage.title == "a"
+
+
+def test_rows_of_a_comma_separated_file_with_texts_are_passages(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,title,text\n7,Riga,"A city, on\nthe Daugava."\n8,Oslo,A city.\n')
+    rows = [(passage.id, passage.title, passage.text) for passage in read_passages(tmp_path / "a.csv")]
+    assert rows == [("7", "Riga", "A city, on\nthe Daugava."), ("8", "Oslo", "A city.")]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ app = typer.Typer(
     help="""Make documents searchable, and keep the index up to date.
 
 \b
-hoptree index docs/ --out docs.idx                 build (text, Markdown, HTML, PDF, JSON, JSONL, TSV; gzip too)
+hoptree index docs/ --out docs.idx                 build (PDF, Word, Excel, HTML, Markdown, e-mail, JSON, …)
 hoptree index add more/ --out docs.idx             further documents; only what is new is touched
 hoptree index update --out docs.idx                what changed in its sources since
 hoptree index remove ID --out docs.idx             passages, documents or whole sources

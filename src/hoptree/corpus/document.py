@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from hoptree.core.errors import CorpusError
 
 BETWEEN_HEADINGS = " › "
+MAX_DOCUMENT_BYTES = 128 * 2**20
+"""The largest file that is one document, and the longest text of one, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,13 @@ Problem = Literal[
     "fields of the wrong type",
     "files that are no text",
     "damaged archives",
-    "damaged PDF files",
+    "damaged documents",
     "oversized lines or files",
     "unreadable files",
 ]
 Note = Literal[
     "empty documents",
+    "texts read as Latin-1",
     "repeated passages",
     "files of an unknown kind",
     "files of questions",
@@ -108,6 +113,38 @@ def short(heading: str) -> str:
     return " ".join(heading[: _MAX_HEADING_CHARS * 4].split())[:_MAX_HEADING_CHARS]
 
 
+_NUMBER = re.compile(r"[^\w]*\d[\d\s.,:/%()€$£+-]*$")
+_MAX_COLUMN_CHARS = 100
+
+
+def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
+    """Yield a line for each row of a table: its cells, by column, with the names of their columns.
+
+    The first row of two cells or more names the columns, unless a cell of it is a number, long or repeated.
+    """
+    names: Mapping[int, str] | None = None
+    unused: dict[int, str] = {}
+    for row in rows:
+        cells = {at: words for at, cell in row.items() if (words := " ".join(cell.split()))}
+        if names is None and len(cells) > 1:
+            names = cells if _are_names(list(cells.values())) else {}
+            unused = dict(names)
+            if names:
+                continue
+        if cells:
+            for at in cells.keys() & unused.keys():
+                del unused[at]
+            named = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
+            yield ("; " if names else " | ").join(named)
+    if unused:  # columns without a cell
+        yield " | ".join(unused.values())
+
+
+def _are_names(cells: list[str]) -> bool:
+    long_or_number = any(len(cell) > _MAX_COLUMN_CHARS or _NUMBER.match(cell) for cell in cells)
+    return not long_or_number and len(set(cells)) == len(cells)
+
+
 class HeadingPath:
     """The current headings, outermost first; the document's title comes before those below the first level."""
 
@@ -123,3 +160,48 @@ class HeadingPath:
         if self._title and self._path[0][0] > 1 and names[0] != self._title:
             names.insert(0, self._title)
         return BETWEEN_HEADINGS.join(names)
+
+
+class Oversized(Exception):
+    """A document is longer than any that is read."""
+
+
+class TextBuilder:
+    """Gathers the paragraphs of a document under their headings; raises Oversized when they are too long."""
+
+    def __init__(self, title: str = "") -> None:
+        self.title = title
+        self._sections: list[Section] = []
+        self._path = HeadingPath(title)
+        self._pieces: list[str] = []
+        self._length = 0
+        self._tight = False
+
+    def heading(self, level: int, words: str) -> None:
+        """Begin a section; the first one names a document that has no title."""
+        if words := short(words):
+            self.title = self.title or words
+            self.section(self._path.enter(level, words))
+
+    def section(self, title: str) -> None:
+        """Begin a section whose path of headings is known."""
+        self._sections.append(Section(self._length, title))
+        self._tight = False
+
+    def add(self, paragraphs: Iterable[str], *, tight: bool = False) -> None:
+        """Add paragraphs; `tight` ones, as of lists, follow each other without an empty line."""
+        for paragraph in paragraphs:
+            if not paragraph or paragraph.isspace():
+                continue
+            gap = "\n" if tight and self._tight else "\n\n"
+            self._pieces.append(f"{gap}{paragraph}" if self._pieces else paragraph)
+            self._length += len(self._pieces[-1])
+            self._tight = tight
+            if self._length > MAX_DOCUMENT_BYTES:
+                raise Oversized
+
+    def document(
+        self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()
+    ) -> Document:
+        """Make the document, named `name` if it has no title."""
+        return Document(key, self.title or name, "".join(self._pieces), aliases, metadata, tuple(self._sections))

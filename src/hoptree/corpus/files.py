@@ -6,6 +6,7 @@ import codecs
 import errno
 import io
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,18 +16,52 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
-from hoptree.corpus.document import Document, Problems
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-SUFFIXES = (".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".jsonl", ".ndjson", ".json", ".tsv")
+TEXT_SUFFIXES = (
+    *(".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff"),
+    *(".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp"),
+    *(
+        ".cs",
+        ".go",
+        ".rs",
+        ".rb",
+        ".php",
+        ".pl",
+        ".pm",
+        ".lua",
+        ".r",
+        ".jl",
+        ".swift",
+        ".m",
+        ".f90",
+        ".hs",
+        ".ml",
+        ".ex",
+    ),
+    *(".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql", ".proto", ".graphql"),
+    *(".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf", ".v", ".vhd", ".patch"),
+)
+"""Of plain text, source code and logs, which are read as they are."""
+SUFFIXES = (
+    *(".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub", ".ipynb"),
+    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".eml", ".mbox", *TEXT_SUFFIXES),
+)
 _INDEX_MANIFEST = "hoptree-index.json"
 _BEIR_CORPUS, _BEIR_QUESTIONS = (
     tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries")
 )
-_KNOWN_KINDS = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
+KNOWN_KINDS = (
+    "Read are text, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), CSV, TSV, "
+    "EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, each also packed (.gz)."
+)
+_TEXT_NAME = re.compile(
+    r"(?:readme|changelog|changes|news|copying|copyright|licen[cs]e|authors|todo|install|faq)\b", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +75,15 @@ class SourceFile:
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix that says how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind."""
-    suffix = os.path.splitext(name.lower().removesuffix(".gz"))[1]  # noqa: PTH122 - a name, not a path
-    return "" if suffix not in SUFFIXES or (suffix == ".pdf" and name.lower().endswith(".gz")) else suffix
+    """Return the suffix that says how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind.
+
+    A name without a suffix, or with a mere number for one, is that of a text.
+    """
+    base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
+    if suffix in SUFFIXES:
+        return suffix
+    is_text = suffix.strip(".0123456789") == "" or _TEXT_NAME.match(base.rpartition("/")[2])
+    return ".txt" if is_text else ""
 
 
 def find_files(
@@ -66,7 +107,7 @@ def find_files(
         raise CorpusError(why, "Give a folder or a file with documents.") from error
     if stat.S_ISREG(status.st_mode):
         if not suffix_of(source.name):
-            raise CorpusError(f"{source} is no document of a known kind.", _KNOWN_KINDS)
+            raise CorpusError(f"{source} is no document of a known kind.", KNOWN_KINDS)
         yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
     if not stat.S_ISDIR(status.st_mode):
@@ -80,7 +121,7 @@ def find_files(
         yield file
     if empty and not may_be_empty:
         why = "".join(f" ({note.removesuffix('.')})" for note in problems.notes[noted : noted + 1])
-        raise CorpusError(f"{source} holds no document{why}.", _KNOWN_KINDS)
+        raise CorpusError(f"{source} holds no document{why}.", KNOWN_KINDS)
 
 
 def _special(mode: int) -> str:
@@ -110,7 +151,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
             elif not entry.is_file():
                 sentence = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
                 problems.note("pipes, sockets and devices", sentence)
-            elif not suffix_of(entry.name):
+            elif not suffix_of(entry.name) or _is_program(entry):
                 problems.note("files of an unknown kind", f"{_name(name)} is no document of a known kind.")
             else:
                 status = entry.stat()
@@ -118,6 +159,18 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
         except OSError as error:
             problems.unlisted.append(_name(name))
             problems.add("unreadable files", f"{_name(name)} cannot be read: {error.strerror}.")
+
+
+def _is_program(entry: os.DirEntry[str]) -> bool:
+    """Tell whether a file whose suffix says nothing holds something else than text, such as a program."""
+    if entry.name.lower().removesuffix(".gz").endswith(SUFFIXES):
+        return False
+    try:
+        with open_bytes(Path(entry.path)) as stream:
+            head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    except Damaged:
+        return False  # reading it says so
+    return bool(head) and not decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
 
 
 def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:
@@ -161,7 +214,9 @@ _READ_BYTES = 2**20
 _GZIP_READ_BYTES = 2**11
 """Small, as the block in which a file turns out to be garbled is lost."""
 _GZIP_MAGIC = b"\x1f\x8b"
-_MAX_DOCUMENT_BYTES = 128 * 2**20
+_HEAD_BYTES = 8192
+_MAX_CONTROL_SHARE = 0.01
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1b\0"))
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -244,6 +299,34 @@ def bom_encoding(head: bytes) -> str:
     return next((encoding for mark, encoding in _BOMS if head.startswith(mark)), "")
 
 
+def decode(content: bytes) -> tuple[str, str]:
+    """Return a text and its encoding: that of its mark, UTF-8, UTF-16 or Latin-1; "" twice if it is none.
+
+    Latin-1 is what is neither and has no control characters; it is read as Windows means it.
+    """
+    head = content[:_HEAD_BYTES]
+    encoding = bom_encoding(head) or _utf16_without_mark(head) or "utf-8"
+    if encoding == "utf-8" and head.count(0) * 10 > len(head) and head.strip(b"\0 \t\r\n"):
+        return "", ""
+    try:
+        return content.decode(encoding), encoding
+    except UnicodeDecodeError:
+        controls = len(head) - len(head.translate(None, _CONTROLS)) + head.count(0)
+        if encoding != "utf-8" or controls > len(head) * _MAX_CONTROL_SHARE:
+            return "", ""
+        return content.decode("cp1252", "replace"), "latin-1"
+
+
+def _utf16_without_mark(head: bytes) -> str:
+    """Return the encoding of a text of which nearly every second byte is zero."""
+    half = len(head) // 2
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        zeros, others = head[first : 2 * half : 2].count(0), head[1 - first : 2 * half : 2].count(0)
+        if half >= 8 and zeros > half * 0.7 and not others:
+            return encoding
+    return ""
+
+
 def is_binary(head: bytes, name: str, problems: Problems) -> bool:
     """Report a file with too many NULs for text; nothing but NULs is an empty text."""
     binary = not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
@@ -260,8 +343,8 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
         while piece := stream.read1(_READ_BYTES):
             pieces.append(piece)
             size += len(piece)
-            if size > _MAX_DOCUMENT_BYTES:
-                limit = f"{_MAX_DOCUMENT_BYTES // 2**20} MiB"
+            if size > MAX_DOCUMENT_BYTES:
+                limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB"
                 problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for one document.")
                 return None
     except Damaged as error:
@@ -272,13 +355,14 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
 def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str | None:
     """Read the text of a file with line ends as \\n and NULs as spaces; None if it is no text."""
     content = read_all(stream, name, problems)
-    if content is None or is_binary(content[:8192], name, problems):
+    if content is None:
         return None
-    try:
-        text = content.decode(bom_encoding(content[:4]) or "utf-8")
-    except UnicodeDecodeError as error:
-        problems.add("files that are no text", f"{name} is no UTF-8 text: {error.reason} at byte {error.start}.")
+    text, encoding = decode(content)
+    if not encoding:
+        problems.add("files that are no text", f"{name} is no text: it is binary.")
         return None
+    if encoding == "latin-1":
+        problems.note("texts read as Latin-1", f"{name} is no UTF-8 text and was read as Latin-1.")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 
@@ -286,7 +370,8 @@ def read_text_file(stream: io.BufferedReader, name: str, problems: Problems) -> 
     """Read a file as one document that is named after it."""
     text = read_text(stream, name, problems)
     if text is not None:
-        yield Document(name, stem(name), text)
+        base = PurePosixPath(name).name
+        yield Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
 
 
 def stem(name: str) -> str:

@@ -1,16 +1,25 @@
-"""Rows of JSON Lines, JSON and tab-separated files, read one at a time."""
+"""Rows of JSON Lines, JSON, comma- and tab-separated files, read one at a time; and tables as texts."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hoptree.corpus.document import Problems
-from hoptree.corpus.files import Damaged, bom_encoding, is_binary
+from hoptree.corpus.document import Document, Problems, TextBuilder, table_lines
+from hoptree.corpus.files import (
+    Damaged,
+    bom_encoding,
+    decode,
+    is_binary,
+    read_text,
+    stem,
+    suffix_of,
+)
 
 Row = tuple[int, Any]
 """The number of the line where it begins, and its value."""
@@ -241,8 +250,27 @@ class _Reader:
 _DEFAULT_COLUMNS = ["id", "text", "title"]
 _SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
-"""A first line with one of these names the columns."""
-_COLUMNS = "A .tsv file has columns id (or _id, pid), text (or passage, contents) and title, named in its first line."
+"""A first line with one of these names the columns of passages."""
+_SEPARATORS = ",;\t|"
+_MAX_CELL_CHARS = 2**20
+
+
+def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
+    """Tell whether a comma- or tab-separated file has a passage a line, and is no table of anything else."""
+    head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
+    first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
+    return bool(_passage_columns(first.split(separator)))
+
+
+def _passage_columns(fields: list[str]) -> list[str]:
+    """Return the names of the columns if the first fields of a file name them or are a passage; else none."""
+    fields = [_unquoted(field).strip() for field in fields]
+    header = [_SYNONYMS.get(field.lower(), field.lower()) for field in fields]
+    if not _HEADER_COLUMNS.isdisjoint(header):
+        return header
+    # A number, a text and perhaps a title are a passage; anything else is a row of a table.
+    is_passage = 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].isdecimal() and " " in fields[1]
+    return _DEFAULT_COLUMNS if is_passage and not _is_number(fields[1]) else []
 
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
@@ -251,20 +279,50 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     for number, line in read_lines(stream, name, problems):
         fields = [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]
         if not names:
-            header = [_SYNONYMS.get(field.strip().lower(), field.strip().lower()) for field in fields]
-            if not _HEADER_COLUMNS.isdisjoint(header):
-                names = header
+            names = _passage_columns(fields)
+            if names is not _DEFAULT_COLUMNS:
                 continue
-            # A number, a text and perhaps a title are a passage; anything else names no columns.
-            is_passage = 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].strip().isdecimal()
-            if not is_passage or _is_number(fields[1]):
-                problems.note("files of an unknown kind", f"{name} is passed over. {_COLUMNS}")
-                return
-            names = _DEFAULT_COLUMNS
         if len(fields) < min(2, len(names)) or len(fields) > len(names):
             problems.add("broken lines", f"Line {number} of {name} has {len(fields)} fields, not {len(names)}.")
             continue
         yield number, dict(zip(names, fields, strict=False))
+
+
+def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
+    """Yield the rows of passages of a comma-separated file, with the numbers of the lines they end in."""
+    names: list[str] = []
+    for number, fields in _cells((line for _, line in read_lines(stream, name, problems)), ",", name, problems):
+        if not names:
+            names = _passage_columns(fields)
+            if names is not _DEFAULT_COLUMNS:
+                continue
+        yield number, dict(zip(names, fields, strict=False))
+
+
+def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read a comma- or tab-separated file as a document with a paragraph for each row."""
+    text = read_text(stream, name, problems)
+    if text is None:
+        return
+    text = text.removeprefix("\ufeff")
+    first = text.lstrip()[:_BLOCK_BYTES].partition("\n")[0]
+    separator = "\t" if suffix_of(name) == ".tsv" else max(_SEPARATORS, key=first.count)
+    rows = _cells(io.StringIO(text, newline=""), separator, name, problems)
+    builder = TextBuilder(stem(name))
+    builder.add(table_lines(dict(enumerate(fields)) for _, fields in rows))
+    yield builder.document(name, stem(name))
+
+
+def _cells(lines: Iterable[str], separator: str, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of every row with the number of the line it ends in."""
+    csv.field_size_limit(_MAX_CELL_CHARS)
+    reader = csv.reader(lines, delimiter=separator)
+    while True:
+        try:
+            yield from ((reader.line_num, fields) for fields in reader)
+            return
+        except csv.Error as error:
+            problems.add("broken lines", f"Line {reader.line_num} of {name} cannot be read: {error}.")
 
 
 def _is_number(field: str) -> bool:

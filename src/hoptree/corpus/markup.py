@@ -1,18 +1,26 @@
-"""Read HTML and Markdown: the visible text, with headings as sections."""
+"""Read HTML and e-mail: the visible text, with headings as sections."""
 
 from __future__ import annotations
 
+import email
+import email.policy
 import io
 import re
 from collections.abc import Iterator
-from functools import cache
-from itertools import accumulate, pairwise
+from contextlib import suppress
 
-from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short
-from hoptree.corpus.files import bom_encoding, is_binary, read_all, read_text, stem
+from hoptree.corpus.document import (
+    Document,
+    HeadingPath,
+    Oversized,
+    Problems,
+    Section,
+    TextBuilder,
+    short,
+)
+from hoptree.corpus.files import decode, is_binary, read_all, stem
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -48,26 +56,21 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
     if len(content) > _MAX_BYTES:
         limit = f"{_MAX_BYTES // 2**20} MiB"
         problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for a page.")
-    elif (text := _decode(content)) is None:
-        problems.add("files that are no text", f"{name} is no UTF-8 text and does not name its encoding.")
-    else:
+    elif text := decode_html(content):
         yield html_document(text, name)
+    elif content:
+        problems.add("files that are no text", f"{name} is no text: it is binary.")
 
 
-def _decode(content: bytes) -> str | None:
-    """Decode by the byte order mark, as UTF-8, or in the encoding the page names (as browsers understand it)."""
-    try:
-        return content.decode(bom_encoding(content[:4]) or "utf-8")
-    except UnicodeDecodeError:
-        pass
-    match = _CHARSET.search(content[:4096])
-    encoding = match[1].decode().lower() if match else ""
-    if not encoding or encoding.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
-        return None
-    try:
-        return content.decode("cp1252" if encoding in _LATIN else encoding, "replace")
-    except (LookupError, ValueError):
-        return None
+def decode_html(content: bytes) -> str:
+    """Decode by the byte order mark, as UTF-8, in the encoding the page names, or as Latin-1, as browsers do."""
+    text, encoding = decode(content)
+    match = _CHARSET.search(content[:4096]) if encoding in ("", "latin-1") else None
+    named = match[1].decode().lower() if match else ""
+    if named and named not in _LATIN and not named.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
+        with suppress(LookupError, ValueError):
+            return content.decode(named, "replace")
+    return text
 
 
 def html_document(text: str, name: str) -> Document:
@@ -192,91 +195,37 @@ class _Page:
                 self._widen("\n\n")
 
 
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
-_MAX_FRONT_LINES = 500
-_QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
-_KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
+_MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 
 
-def read_markdown(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    text = read_text(stream, name, problems)
-    if text is not None:
-        yield markdown_document(text, name)
+def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read a message, or each of those in a mailbox, by its subject; attachments are named."""
+    content = read_all(stream, name, problems)
+    if content is None:
+        return
+    content = content.replace(b"\r\n", b"\n")
+    many = name.lower().removesuffix(".gz").endswith(".mbox")
+    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if many else [content], 1):
+        key = f"{name}#message={number}" if many else name
+        try:
+            yield _mail_document(message, key, name)
+        except Oversized:
+            raise
+        except Exception as error:  # the library raises errors of any kind for damaged messages
+            problems.add("damaged documents", f"{key} cannot be read as e-mail: {type(error).__name__}.")
 
 
-def markdown_document(text: str, name: str) -> Document:
-    """Make a document whose title is that of its front matter, its first heading, or the file's name."""
-    front, length = _front_matter(text)
-    title = next((short(value) for key, value in front if key == "title"), "")
-    path = HeadingPath(title)
-    sections = [Section(0, "", length)] if length else []
-    for start, end, level, heading in _headings(text, length):
-        sections.append(Section(start, path.enter(level, heading), end - start))
-        title = title or heading
-    return Document(
-        name,
-        title or stem(name),
-        text,
-        aliases=tuple(value for key, value in front if key in ("alias", "aliases")),
-        metadata=tuple(pair for pair in front if pair[0] not in ("title", "alias", "aliases")),
-        sections=tuple(sections),
-    )
-
-
-def _headings(text: str, start: int) -> Iterator[tuple[int, int, int, str]]:
-    """Yield start, end, level and words of headings outside code, lists and quotes."""
-    lines = text[start:].split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=start))
-    tokens = _parser().parse("\n".join(lines).replace("\r", " "))  # which the parser would take for a line's end
-    for opening, inline in pairwise(tokens):
-        if opening.type != "heading_open" or opening.level or not opening.map:
-            continue
-        first, last = opening.map
-        words = short(inline.content)  # without the marks of emphasis, code and links
-        heading = _LINK.sub(r"\1", words).replace("**", "").replace("`", "").strip() or words
-        if heading and "\n" not in inline.content:
-            yield starts[first], min(starts[last], len(text)), int(opening.tag[1:]), heading
-
-
-@cache
-def _parser() -> MarkdownIt:
-    """Return a parser of blocks alone; a heading right below a line of HTML is a heading all the same."""
-    parser = MarkdownIt("commonmark").disable(["html_block", "reference"])
-    parser.core.ruler.enableOnly(["normalize", "block"])
-    return parser
-
-
-def _front_matter(text: str) -> tuple[list[tuple[str, str]], int]:
-    """Read keys with their values between two lines of --- at the very beginning, and the length of all that.
-
-    Plain values, [lists, in brackets] and lists with dashes are read. A block with anything else at its left margin
-    is no front matter. YAML would refuse what people write, such as a title with a colon.
-    """
-    pairs: list[tuple[str, str]] = []
-    key = ""
-    length = 0
-    for number, line in enumerate(io.StringIO(text, newline="\n")):
-        length += len(line)
-        bare = line.rstrip()
-        if number == 0:
-            if bare != "---":
-                break
-        elif bare in ("---", "..."):
-            return pairs, length
-        elif number > _MAX_FRONT_LINES:
-            break
-        elif match := _KEY.match(bare):
-            key = match[1].strip().lower()
-            pairs += [(key, value) for value in _front_values(match[2] or "")]
-        elif key and bare.lstrip().startswith("- "):
-            pairs += [(key, value) for value in _front_values(bare.lstrip()[2:])]
-        elif bare and not bare.startswith((" ", "\t", "#", "- ")):
-            break
-    return [], 0
-
-
-def _front_values(text: str) -> list[str]:
-    text = text.strip()
-    items = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
-    values = (_QUOTED.sub(r"\2", item.strip()) for item in items)
-    return [value for value in values if value and value not in ("|", ">", "null", "~")]
+def _mail_document(content: bytes, key: str, name: str) -> Document:
+    message = email.message_from_bytes(content, policy=email.policy.default)
+    headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
+    headers = [(field, value) for field, value in headers if value]
+    if not headers and not message["Subject"]:
+        raise ValueError("no message")
+    builder = TextBuilder(short(str(message["Subject"] or "")))
+    builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
+    body = message.get_body(("plain", "html"))
+    if body is not None:
+        text = str(body.get_content()).replace("\0", " ")
+        builder.add([html_document(text, name).text if body.get_content_type() == "text/html" else text.strip()])
+    builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
+    return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))

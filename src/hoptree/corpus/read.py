@@ -3,76 +3,219 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
+import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hoptree.core.errors import CorpusError, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
-from hoptree.corpus.document import Document, Problems, short
-from hoptree.corpus.files import Damaged, SourceFile, find_files, open_bytes, read_all, read_text_file, stem, suffix_of
-from hoptree.corpus.json_rows import Row, read_json_lines, read_json_values, read_tsv
-from hoptree.corpus.markup import read_html, read_markdown
+from hoptree.corpus.document import (
+    BETWEEN_HEADINGS,
+    MAX_DOCUMENT_BYTES,
+    Document,
+    HeadingPath,
+    Oversized,
+    Problems,
+    TextBuilder,
+    short,
+)
+from hoptree.corpus.files import (
+    TEXT_SUFFIXES,
+    Damaged,
+    SourceFile,
+    find_files,
+    open_bytes,
+    read_all,
+    read_text_file,
+    stem,
+    suffix_of,
+)
+from hoptree.corpus.json_rows import (
+    Row,
+    holds_passages,
+    read_csv,
+    read_json_lines,
+    read_json_values,
+    read_table,
+    read_tsv,
+)
+from hoptree.corpus.markdown import read_markdown, read_notebook, read_rst
+from hoptree.corpus.markup import read_html, read_mail
+from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_records
+from hoptree.text.tokens import is_unspaced
+
+_PDFIUM = threading.Lock()
+"""PDFium may be used by one thread at a time."""
+_EDGE_LINES, _MIN_REPEATS = 2, 3
+"""Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
+_FORM_CHARS = 20
+_MAX_NUMBER_CHARS = 20
+"""Of a chapter, before its heading."""
+_PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
+_LEADERS = re.compile(r"(?:\s*\.){4,}\s*")
+_ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
+_FULL_LINE = 0.75
+"""Of the width of a page: a line that is shorter may end a paragraph."""
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     """Yield a document for each page, with the page number as metadata and ids like PDF links (#page=3)."""
     try:
-        from pypdf import PdfReader
+        import pypdfium2 as pdfium
     except ImportError as error:
-        raise MissingExtra(f"Reading {name}", "pdf") from error
+        raise MissingExtra(f"Reading {name}", "docs") from error
     content = read_all(stream, name, problems)
     if content is None:
         return
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would print every oddity to the terminal
-    try:
-        reader = PdfReader(io.BytesIO(content))
-        if reader.is_encrypted and not reader.decrypt(""):
-            problems.add("damaged PDF files", f"{name} is locked with a password.", cuts=True)
-            return
-        title = short((reader.metadata and reader.metadata.title) or "") or stem(name)
-        pages = len(reader.pages)
-    except Exception as error:  # a damaged file makes pypdf raise errors of any kind
-        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_reason(error)}.", cuts=True)
-        return
-    empty = 0
-    for number in range(pages):
+    texts: list[str] = []
+    headings: dict[int, list[tuple[int, str]]] = {}
+    with _PDFIUM:
         try:
-            text = reader.pages[number].extract_text()
-        except Exception as error:
-            sentence = f"Page {number + 1} of {name} cannot be read: {_reason(error)}."
-            problems.add("damaged PDF files", sentence, cuts=True)
-            continue
-        text = text.replace("\0", " ").encode("utf-8", "replace").decode()
-        if text.strip():
-            yield Document(f"{name}#page={number + 1}", title, text, metadata=(("page", str(number + 1)),))
+            with closing(pdfium.PdfDocument(content)) as pdf:
+                title = short(pdf.get_metadata_dict().get("Title", "")) or stem(name)
+                for mark in pdf.get_toc():
+                    target = mark.get_dest()
+                    if target is not None and target.get_index() is not None:
+                        headings.setdefault(target.get_index(), []).append((mark.level + 1, short(mark.get_title())))
+                for number in range(len(pdf)):
+                    texts.append(_page_text(pdf, number, name, problems))
+                    if sum(map(len, texts)) > MAX_DOCUMENT_BYTES:
+                        raise Oversized
+        except pdfium.PdfiumError as error:
+            why = "is locked with a password" if "assword" in str(error) else "cannot be read as PDF: it is damaged"
+            problems.add("damaged documents", f"{name} {why}.", cuts=True)
+            return
+    path, above = HeadingPath(), ""
+    pages = [_paragraphs(lines, headings.get(at, [])) for at, lines in enumerate(_without_running(texts))]
+    for number, paragraphs in enumerate(_whole_sentences(pages)):
+        builder = TextBuilder(title)
+        if above:
+            builder.section(BETWEEN_HEADINGS.join((title, above)))
+        for paragraph in paragraphs:
+            heading = _heading_of(paragraph, headings.get(number, []))
+            if heading:
+                headings[number].remove(heading)
+                above = path.enter(*heading)
+                builder.section(BETWEEN_HEADINGS.join((title, above)))
+            else:
+                builder.add([paragraph])
+        if texts[number].strip():
+            yield builder.document(f"{name}#page={number + 1}", name, metadata=(("page", str(number + 1)),))
+    if empty := sum(not text.strip() for text in texts):
+        sentence = f"{empty} of {len(texts)} pages of {name} hold no text; scanned pages need OCR."
+        problems.note("empty documents", sentence)
+
+
+def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
+    """Return the text of a page; a hyphen at the end of a line is undone, unless a capital letter follows."""
+    try:
+        text = str(pdf[number].get_textpage().get_text_range())
+    except Exception as error:  # damaged pages make it raise errors of several kinds
+        sentence = f"Page {number + 1} of {name} cannot be read: {type(error).__name__}."
+        problems.add("damaged documents", sentence, cuts=True)
+        return ""
+    text = text.replace("\0", " ").encode("utf-8", "replace").decode()
+    return re.sub("(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)", lambda m: f"-{m[1]}" if m[1].isupper() else m[1], text)
+
+
+def _without_running(texts: Sequence[str]) -> list[list[str]]:
+    """Return the lines of every page without its number and without running headers and footers."""
+    pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
+    counts = Counter(form for page in pages for form in {_form(line) for line in _edges(page)})
+
+    def runs(line: str) -> bool:
+        return bool(_PAGE_NUMBER.match(line)) or counts[_form(line)] >= _MIN_REPEATS
+
+    for page in pages:
+        for at in (*[0] * _EDGE_LINES, *[-1] * _EDGE_LINES):
+            if page and runs(page[at]):
+                del page[at]
+    return pages
+
+
+def _edges(page: list[str]) -> list[str]:
+    return [*page[:_EDGE_LINES], *page[-_EDGE_LINES:]]
+
+
+def _form(line: str) -> str:
+    """Return how a line begins, whatever its numbers: the end of a running header may name the section."""
+    return re.sub(r"\d+", "#", line)[:_FORM_CHARS]
+
+
+def _paragraphs(lines: Sequence[str], headings: list[tuple[int, str]]) -> list[str]:
+    """Join the lines of a page that belong together; headings stay apart."""
+    width = max(map(len, lines), default=0) * _FULL_LINE
+    paragraphs: list[str] = []
+    ended, short_before = True, False
+    for line in lines:
+        begins = _ITEM.match(line) or _heading_of(line, headings)
+        if ended or begins or (short_before and (line[0].isupper() or line[0].isdigit())):
+            paragraphs.append(line)
         else:
-            empty += 1
-    if empty:
-        problems.note("empty documents", f"{empty} of {pages} pages of {name} hold no text; scanned pages need OCR.")
+            gap = "" if is_unspaced(line[0]) and is_unspaced(paragraphs[-1][-1]) else " "
+            paragraphs[-1] += f"{gap}{line}"
+        short_before = len(line) < width
+        ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
+        ended = ended or bool(_heading_of(paragraphs[-1], headings))
+    return [_LEADERS.sub(" … ", paragraph) for paragraph in paragraphs]
 
 
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
+def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
+    """Move the end of a sentence to the page on which it begins."""
+    for page, following in pairwise(pages):
+        if page and following and page[-1][-1] not in ".!?:;。！？" and following[0][0].islower():
+            end = re.search(r"[.!?](?=\s)", following[0])
+            stop = end.end() if end else len(following[0])
+            page[-1] += f" {following[0][:stop]}"
+            following[0] = following[0][stop:].strip()
+            if not following[0]:
+                del following[0]
+    return pages
+
+
+def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, str] | None:
+    """Return the entry of the table of contents that a paragraph is, apart from its number."""
+    words = re.sub(r"\s+", "", paragraph).casefold()
+    for entry in headings:
+        heading = re.sub(r"\s+", "", entry[1]).casefold()
+        if heading and words.endswith(heading) and len(words) < len(heading) + _MAX_NUMBER_CHARS:
+            return entry
+    return None
 
 
 _AUTO = Chunking()
 
 
-_DOCUMENTS: dict[str, Callable[[io.BufferedReader, str, Problems], Iterator[Document]]] = {
-    ".txt": read_text_file,
+Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
+
+_DOCUMENTS: dict[str, Reader] = {
+    **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
     ".md": read_markdown,
     ".markdown": read_markdown,
     ".html": read_html,
     ".htm": read_html,
     ".xhtml": read_html,
+    ".rst": read_rst,
+    ".ipynb": read_notebook,
+    ".eml": read_mail,
+    ".mbox": read_mail,
+    ".csv": read_table,
+    ".tsv": read_table,
     ".pdf": read_pdf,
+    ".docx": read_docx,
+    ".pptx": read_pptx,
+    ".xlsx": read_xlsx,
+    ".epub": read_epub,
 }
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_passages(
@@ -109,7 +252,7 @@ def read_file(
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
     """Yield the passages of a file of a corpus."""
-    if chunking.by != "auto" or suffix_of(file.name) in _DOCUMENTS:
+    if chunking.by != "auto" or _reader_of(file) is not None:
         for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
         return
@@ -133,7 +276,7 @@ def read_documents(
     file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Document]:
     """Yield the documents of a file; `on_bytes` is called with how many of its bytes, packed as they are, were read."""
-    reader = _DOCUMENTS.get(suffix_of(file.name))
+    reader = _reader_of(file)
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
         yield from read_records(rows, file.name, problems, plain=_document)
@@ -142,11 +285,24 @@ def read_documents(
         with open_bytes(file.path, on_bytes) as stream:
             for document in reader(stream, file.name, problems):
                 if not document.text or document.text.isspace():
-                    problems.note("empty documents", f"{file.name} is empty.")
+                    problems.note("empty documents", f"{document.id} is empty.")
                 else:
                     yield document
+    except Oversized:
+        limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB"
+        problems.add("oversized lines or files", f"{file.name} is larger than {limit} when unpacked, too long to read.")
     except OSError as error:
         _report_unreadable(file, error, problems)
+
+
+def _reader_of(file: SourceFile) -> Reader | None:
+    """Return what reads the documents of a file; None for one that holds a passage a row."""
+    suffix = suffix_of(file.name)
+    if suffix in _SEPARATORS:
+        with suppress(OSError), open_bytes(file.path) as stream:
+            if holds_passages(stream, _SEPARATORS[suffix]):
+                return None
+    return _DOCUMENTS.get(suffix)
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
@@ -154,8 +310,8 @@ def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int],
     suffix = suffix_of(file.name)
     try:
         with open_bytes(file.path, on_bytes) as stream:
-            if suffix == ".tsv":
-                yield from read_tsv(stream, file.name, problems)
+            if suffix in _SEPARATORS:
+                yield from (read_tsv if suffix == ".tsv" else read_csv)(stream, file.name, problems)
             # A file that should hold a row a line may be one JSON array instead.
             elif suffix == ".json" or stream.peek(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
                 yield from read_json_values(stream, file.name, problems)

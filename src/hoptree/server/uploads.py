@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from hoptree.corpus.files import SUFFIXES, suffix_of
+from hoptree.corpus.files import KNOWN_KINDS, suffix_of
 from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Limits
 
@@ -21,9 +21,7 @@ _MAX_PARTS = 8
 _MAX_SHOWN_CHARS = 80
 _SPECIAL = '\\:*?"<>|'
 _JOINERS = "\u200c\u200d"
-_TYPES_REMEDY = (
-    f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz), several with .zip."
-)
+_TYPES_REMEDY = f"{KNOWN_KINDS} A .zip may hold several."
 
 
 def check_file_name(name: str) -> None:

@@ -1,0 +1,165 @@
+"""reStructuredText, notebooks, e-mail, tables and source code as documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import mailbox
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.patience import patience
+
+from hoptree.corpus.chunk import Chunking, chunk
+from hoptree.corpus.document import Problems
+from hoptree.corpus.markdown import rst_document
+from hoptree.corpus.read import read_passages
+
+
+def read(path: Path, content: str | bytes) -> list[tuple[str, str, str]]:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    problems = Problems(limit=0)
+    return [(x.id, x.title, x.text) for x in read_passages(path, problems=problems)]
+
+
+RST = """
+========
+Red Kite
+========
+
+.. _start:
+.. comment that is
+   not read
+
+See :ref:`the cast <cast>`, :class:`~films.Kite` and ``x * y`` or `a page <https://a.org>`_::
+
+    code here
+
+Cast
+----
+
+.. toctree::
+   :maxdepth: 2
+
+   one
+   two
+
+.. note:: Bo played *Ada*.
+
+.. function:: play(name)
+   :noindex:
+
+   Play the film.
+"""
+
+
+def test_restructured_text_has_titles_by_their_underlines_and_words_without_roles(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.rst", RST) == [
+        ("a.rst#1", "Red Kite", "See the cast, films.Kite and x * y or a page:\n\n    code here"),
+        ("a.rst#2", "Red Kite › Cast", "Bo played Ada.\n\nplay(name)\n\n   Play the film."),
+    ]
+
+
+@given(
+    st.lists(st.sampled_from(["===", "---", "\n", "ab", ".. ", "::", "`", "*", ":a:", " ", "   "])).map("".join)
+    | st.text()
+)
+def test_any_text_is_restructured_text(text: str) -> None:
+    document = rst_document(text, "a.rst")
+    for passage in chunk(document, Chunking()):
+        assert passage.text == document.text[passage.start : passage.end]
+
+
+@pytest.mark.parametrize("piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_"])
+def test_long_texts_are_read_in_time(piece: str) -> None:
+    with patience(5):
+        rst_document(piece * (100_000 // len(piece)), "a.rst")
+
+
+def test_a_notebook_is_its_cells_and_their_outputs(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Kites\n", "See [this](x)."]},
+        {"cell_type": "code", "source": "1 + 1", "outputs": [{"data": {"text/plain": ["2"]}}, {"text": "x" * 9999}]},
+        {"cell_type": "code", "source": "", "outputs": [{"data": {"image/png": "iVBOR"}}]},
+    ]
+    ((key, title, text),) = read(tmp_path / "a.ipynb", json.dumps({"cells": cells}))
+    assert (key, title, text) == ("a.ipynb#1", "Kites", f"See this.\n\n1 + 1\n\n2\n\n{'x' * 2000}")
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "3", '{"cells": [3]}', '{"cells": [{"cell_type": "code", "source": 3}]}']
+)
+def test_what_is_no_notebook_is_passed_over(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.ipynb").write_text(content)
+    problems = Problems()
+    assert list(read_passages(tmp_path / "a.ipynb", problems=problems)) == []
+    assert problems.counts == {"damaged documents": 1}
+
+
+def message(subject: str, html: bool = False) -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["Date"] = subject, "Ådne <a@b.c>", "Mon, 2 Mar 2020 10:00:00 +0000"
+    mail.set_content("<p>Grüße</p>" if html else "Grüße\nfrom Riga.", subtype="html" if html else "plain")
+    mail.add_attachment(b"\x89PNG", "image", "png", filename="kite.png")
+    return mail
+
+
+def test_a_message_is_named_by_its_subject_and_attachments_are_named(tmp_path: Path) -> None:
+    head = "From: Ådne <a@b.c>\nDate: Mon, 02 Mar 2020 10:00:00 +0000"
+    path = tmp_path / "a.eml"
+    assert read(path, message("Häuser").as_bytes()) == [
+        ("a.eml#1", "Häuser", f"{head}\n\nGrüße\nfrom Riga.\n\nAttachment: kite.png")
+    ]
+    assert read(path, message("", html=True).as_bytes())[0][2] == f"{head}\n\nGrüße\n\nAttachment: kite.png"
+    assert next(read_passages(path)).metadata[0] == ("from", "Ådne <a@b.c>")
+
+
+def test_a_mailbox_holds_a_document_for_each_message(tmp_path: Path) -> None:
+    box = mailbox.mbox(tmp_path / "made")
+    box.add(message("One"))
+    box.add(message("Two"))
+    box.close()
+    content = (tmp_path / "made").read_bytes()
+    named = [("a.mbox.gz#message=1#1", "One"), ("a.mbox.gz#message=2#1", "Two")]
+    assert [row[:2] for row in read(tmp_path / "a.mbox.gz", gzip.compress(content))] == named
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_message_or_passed_over(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    for name in ("any.eml", "any.mbox"):
+        path = tmp_path_factory.getbasetemp() / name
+        path.write_bytes(b"From x\nSubject: a\nContent-Type: multipart/mixed; boundary=a\n" + data)
+        for passage in read_passages(path, problems=Problems(1000)):
+            passage.text.encode()
+
+
+def test_a_row_of_a_table_is_a_paragraph_with_the_names_of_its_columns(tmp_path: Path) -> None:
+    text = 'Name;Born;Notes\nAda;1815;"a, b\n\nc"\n\nBo;;x\n'
+    assert read(tmp_path / "a.csv", text) == [
+        ("a.csv#1", "a", "Name: Ada; Born: 1815; Notes: a, b c\n\nName: Bo; Notes: x")
+    ]
+    assert read(tmp_path / "a.tsv.gz", gzip.compress(text.replace(";", "\t").encode()))[0][2].startswith(
+        "Name: Ada; Born"
+    )
+
+
+def test_a_table_without_names_or_rows_keeps_its_words(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "1,2\n3,4\n")[0][2] == "1 | 2\n\n3 | 4"
+    assert read(tmp_path / "a.csv", "Prices\nItem,Price,Unit\nOil,3\n")[0][2] == "Prices\n\nItem: Oil; Price: 3\n\nUnit"
+
+
+def test_a_cell_without_end_is_one_broken_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1," + "x" * (2**20 + 1) + "\n2,3\n")
+    problems = Problems()
+    (passage,) = read_passages(tmp_path / "a.csv", problems=problems)
+    assert passage.text == "a: 2; b: 3" and problems.counts == {"broken lines": 1}
+
+
+def test_source_code_and_logs_are_read_as_they_are(tmp_path: Path) -> None:
+    code = "def play():\n    return 1\n"
+    assert read(tmp_path / "kite.py", code) == [("kite.py#1", "kite.py", code.strip())]
+    assert read(tmp_path / "Makefile", "all:\n\techo")[0][1:] == ("Makefile", "all:\n\techo")
+    assert read(tmp_path / "boot.log", "a\nb")[0][1] == "boot.log"
