@@ -52,7 +52,7 @@ def test_an_index_through_its_life(home: Path) -> None:
     write_rows(home / "more.jsonl", rows(2, 50))
     added = said(hoptree(home, "index", "add", "more.jsonl", "--out", "idx", "--json"))
     assert counts(added) == (2, 0, 0, 0, 8)
-    assert {*Outcome.__dataclass_fields__} - {"manifest"} <= added.keys()
+    assert {*Outcome.__dataclass_fields__} - {"manifest", "report"} <= added.keys()
     removed = said(hoptree(home, "index", "remove", "more.jsonl", "--out", "idx", "--json"))
     assert counts(removed) == (0, 0, 0, 2, 6)
     assert removed["digest"] == first["digest"]
@@ -247,13 +247,28 @@ def test_a_further_name_is_found_along_links(home: Path) -> None:
     assert json.loads(hoptree(home, *search, "bm25").stdout) == []
 
 
+def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> None:
+    for name in ("a.txt", "b.md", "c.MD.gz", "kite.png", "broken.docx"):
+        (home / "docs" / name).write_text(f"Words of {name}.", encoding="utf-8")
+    done = hoptree(home, "index", "docs", "--out", "new")
+    assert done.returncode == 0 and "kite.png is no document of a known kind." in done.stderr
+    assert "broken.docx is damaged, or of another kind than its name says." in done.stderr
+    (home / "docs" / "b.md").write_text("Other words.", encoding="utf-8")
+    (home / "docs" / "new.png").write_text("x", encoding="utf-8")
+    again = hoptree(home, "index", "update", "--out", "new")
+    assert "kite.png" not in again.stderr and "new.png is no document of a known kind." in again.stderr
+    told = hoptree(home, "index", "info", "--out", "new").stdout
+    assert "document files: 2 .md, " in told and "1 .docx" in told
+    assert json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)["formats"][".md"] == 2
+
+
 def test_the_questions_of_a_beir_folder_are_passed_over_and_named(home: Path) -> None:
     write_rows(home / "beir" / "corpus.jsonl", rows(2))
     write_rows(home / "beir" / "queries.jsonl", [{"_id": "q", "text": "Who lives in town1?"}])
     (home / "beir" / "qrels").mkdir()
     (home / "beir" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tp1\t1\n", encoding="utf-8")
     done = hoptree(home, "index", "beir", "--out", "new")
-    assert done.stdout.startswith("2 passages") and "files of questions: 1" in done.stderr
+    assert done.stdout.startswith("2 passages") and "files of questions: 2" in done.stderr
     assert "queries.jsonl holds the questions" in done.stderr
 
 

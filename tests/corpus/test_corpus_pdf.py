@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from hoptree.core.errors import MissingExtra
 from hoptree.corpus.document import Problems
 from hoptree.corpus.read import read_passages
 
@@ -136,7 +135,12 @@ def test_a_damaged_file_is_passed_over(tmp_path: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_pdf_is_passed_over_and_the_extra_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    with pytest.raises(MissingExtra, match=r"hoptree\[docs\]"):
-        lenient(tmp_path / "a.pdf", b"%PDF-1.7\n")
+    (tmp_path / "b.txt").write_text("Words.")
+    problems = Problems()
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\n")
+    assert [passage.text for passage in read_passages(tmp_path, problems=problems)] == ["Words."]
+    assert problems.sentences == ["a.pdf was not read: PDF needs pip install 'hoptree[docs]'."]

@@ -153,6 +153,29 @@ def test_too_many_broken_lines_are_an_error_that_says_how_to_go_on(tmp_path: Pat
     assert len(problems.sentences) == 20 and problems.summary() == "broken lines: 30"
 
 
+def test_no_number_of_broken_files_is_an_error(tmp_path: Path) -> None:
+    for number in range(30):
+        write(tmp_path / f"{number}.docx", b"nothing")
+    write(tmp_path / "a.txt", "Words.")
+    passages, problems = lenient(tmp_path, limit=3)
+    assert [passage.text for passage in passages] == ["Words."] and problems.broken == 30
+
+
+def test_files_of_an_unknown_kind_are_one_line_and_told_once(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png", "sub/c.exe", "d.txt"):
+        write(tmp_path / name, "Words.")
+    problems = Problems()
+    assert len(list(read_passages(tmp_path, problems=problems))) == 1
+    assert problems.report() == (
+        "4 files of an unknown kind (.png 3, .exe 1), such as: a.png is no document of a known kind.",
+    )
+    write(tmp_path / "new.png", "x")
+    again = Problems(known=problems.passed)
+    assert len(list(read_passages(tmp_path, problems=again))) == 1
+    assert again.report() == ("new.png is no document of a known kind.",)
+    assert again.passed == ["a.png", "b.png", "c.png", "new.png", "sub/c.exe"]
+
+
 def test_much_of_one_kind_does_not_hide_the_first_of_another() -> None:
     problems = Problems()
     for number in range(30):

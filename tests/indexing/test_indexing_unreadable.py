@@ -30,7 +30,7 @@ def test_broken_lines_are_passed_over_up_to_a_limit(docs: Path, tmp_path: Path) 
     outcome = build_index(docs, tmp_path / "idx")
     assert (outcome.added, outcome.passed_over) == (30, "broken lines: 5")
     assert "Line 1 of bad.jsonl" in outcome.examples[0]
-    with pytest.raises(CorpusError, match="More than 4 places"):
+    with pytest.raises(CorpusError, match="More than 4 rows"):
         build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=4))
     assert read_manifest(tmp_path / "idx") == outcome.manifest
 

@@ -67,11 +67,12 @@ def test_names_that_people_write_are_taken(name: str) -> None:
 
 def test_what_a_packer_adds_of_its_own_is_passed_over_and_told(tmp_path: Path) -> None:
     packed = {"docs/a.txt": b"Ada keeps bees.", "__MACOSX/docs/._a.txt": b"\0\5\x16\7", "docs/.DS_Store": b"\0Bud1"}
+    packed["docs/kite.png"] = b"\x89PNG"
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         job = create(server, {"mac.zip": zipped(packed)})
         assert job["state"] == "done" and passages(server) == {"docs/a.txt": 1}
         told = {one["file"]: one for one in job["passed_over"]}
-        assert set(told) == {"__MACOSX/docs/._a.txt", "docs/.DS_Store"}
+        assert set(told) == {"__MACOSX/docs/._a.txt", "docs/.DS_Store", "docs/kite.png"}
         assert all(one["cause"] and one["remedy"] for one in told.values())
         only = server.client.post(
             "/v1/corpora", data={"name": "other"}, files={"files": ("a.zip", zipped({"__MACOSX/._a": b"x"}))}

@@ -20,7 +20,7 @@ _FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
 _BINARY = bytes(range(256)) * 4
 
 
-@pytest.mark.parametrize("content", [_BINARY, b"", b"K\xe4se."], ids=["binary", "empty", "latin"])
+@pytest.mark.parametrize("content", [_BINARY, b"", b"K\xe4se \1\2"], ids=["binary", "empty", "latin"])
 def test_the_old_version_stays_and_the_job_says_so(tmp_path: Path, content: bytes) -> None:
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         create(server, _FILES)

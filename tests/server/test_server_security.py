@@ -116,7 +116,6 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
         "lying.zip": (lying(zeros), 400),
         "broken.zip": (b"PK\x03\x04 nothing", 400),
         "locked.zip": (locked(), 400),
-        "broken.gz.txt": (b"\x1f\x8b nothing", 400),
     }
     with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
         for name, (content, status) in bombs.items():
@@ -129,10 +128,10 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_what_is_no_document_is_refused(server: Running) -> None:
-    for name in ("run.sh", "a.exe", "a.html.php", "noending"):
+    for name in ("a.exe", "a.html.bak", "picture.png"):
         reply = server.client.post("/v1/corpora", data={"name": "kind"}, files={"files": (name, b"x")})
         assert reply.status_code == 415
-        assert ".txt" in reply.json()["error"]["remedy"]
+        assert ".docx" in reply.json()["error"]["remedy"]
 
 
 # Whose page, whose name

@@ -210,19 +210,22 @@ def test_a_name_that_looks_like_something_secret_is_told_to_whoever_gave_it(tmp_
 def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         files = {"a.txt": _GOOD, "latin.txt": b"K\xe4se.", "empty.txt": b"", "rows.jsonl": b'{"text": "Rows."}\n{oh\n'}
+        files |= {"junk.txt": b"\0\1\2\3", "bad.docx": b"x", "half.txt.gz": b"\x1f\x8b nothing", "kite.png": b"\x89PNG"}
         job = _post(server, "/v1/corpora", files, name="mine")
         assert job["state"] == "done"
-        assert job["message"].startswith("2 passages (2 added)")
+        assert job["message"].startswith("3 passages (3 added)")
         told = {one["file"]: one for one in job["passed_over"]}
-        assert set(told) == {"latin.txt", "empty.txt", "rows.jsonl"}
+        assert set(told) == set(files) - {"a.txt"}, "none of them is a reason to refuse the rest"
+        assert told["kite.png"]["cause"] == "kite.png is no document of a known kind."
         assert told["latin.txt"]["remedy"] == "Save it as UTF-8, then upload it again."
         assert "Line 2 of rows.jsonl" in told["rows.jsonl"]["cause"]
         assert all(one["cause"] and one["remedy"] for one in told.values())
-        assert _passages(server) == {"a.txt": 1, "empty.txt": 0, "latin.txt": 0, "rows.jsonl": 1}
+        unread = dict.fromkeys(("bad.docx", "empty.txt", "half.txt.gz", "junk.txt"), 0)
+        assert _passages(server) == {"a.txt": 1, "latin.txt": 1, "rows.jsonl": 1, **unread}
         job = _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})
         assert job["passed_over"] == []
-        job = _post(server, "/v1/corpora/mine/documents", {"latin.txt": b"K\xe4se und Brot."})
-        assert (job["state"], job["error"]["remedy"]) == ("failed", "Save it as UTF-8, then upload it again.")
+        job = _post(server, "/v1/corpora/mine/documents", {"latin.txt": b"K\xe4se \0\1\2\3"})
+        assert job["state"] == "failed" and job["error"]["remedy"].startswith("Upload it as text")
         one = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="other")
         assert (one["message"], one["passed_over"]) == ("1 passage (1 added)", [])
 

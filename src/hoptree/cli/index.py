@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from hoptree.cli.options import AsJson
 from hoptree.cli.progress import rate_bar
 from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.corpus.chunk import Chunking
+from hoptree.corpus.files import suffix_of
 from hoptree.retrieval import indexing
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
@@ -82,7 +84,9 @@ def _source(name: str) -> Path:
 
 
 Sources = Annotated[list[Path], Argument(parser=_source, help="Folders or files of documents.")]
-SkipBroken = Annotated[int, Option(min=0, help="Broken lines and files to pass over before giving up.")]
+SkipBroken = Annotated[
+    int, Option(min=0, help="Broken rows of JSON or CSV to pass over before giving up; files do not count.")
+]
 SkipBrokenNow = Annotated[int | None, Option("--skip-broken", min=0, help="As for build; by default as it was then.")]
 _CHANGED = "of documents are new or changed"
 
@@ -273,9 +277,12 @@ def info(
     else:
         check.check_parts(index)
     held = count_facts(index)
+    with closing(index.ledger()) as ledger:
+        prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
+        formats = Counter(suffix_of(name) for _, _, name in ledger.files() if name)
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
-        print_json({"index": str(out), **asdict(manifest), **more})
+        print_json({"index": str(out), **asdict(manifest), "formats": dict(formats.most_common()), **more})
         return
     settings = manifest.settings
     echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
@@ -285,14 +292,18 @@ def info(
         by = held.encoder or "their words"
         echo(f"  {counted(held.facts, 'fact')} of {counted(held.passages, 'passage')}, found by {by}")
     echo(f"  digest {manifest.digest}")
-    with closing(index.ledger()) as ledger:
-        for source in manifest.sources:
-            prefix = ledger.prefix_of(source)
-            echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
+    if formats:
+        echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")
+    for source, prefix in prefixes.items():
+        echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:
         echo(f"  without passages that hold a question of {path}")
     if checked:
         _report_checked(checked, settings)
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -348,14 +359,14 @@ def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
-    for sentence in outcome.examples:
+    for sentence in outcome.report:
         warn(sentence)
     if outcome.passed_over:
         warn(f"passed over: {outcome.passed_over}")
     manifest = outcome.manifest
     if as_json:
         data = outcome.as_dict()
-        data.pop("manifest")
+        del data["manifest"], data["report"]
         print_json({"index": str(out), **asdict(manifest), **data})
         return
     counts = {

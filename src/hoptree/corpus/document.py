@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Literal
 
 from hoptree.core.errors import CorpusError
@@ -49,6 +50,7 @@ Problem = Literal[
     "damaged documents",
     "oversized lines or files",
     "unreadable files",
+    "files that need a library",
 ]
 Note = Literal[
     "empty documents",
@@ -64,22 +66,33 @@ Note = Literal[
 
 _MAX_SENTENCES, _MIN_SENTENCES_PER_KIND = 20, 5
 """Kept in all, and in any case of each kind, lest one kind hide the others."""
+_MAX_SINGLE_NOTES = 3
 _MAX_HEADING_CHARS = 300
 
 
-class Problems:
-    """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`).
+_IN_ROWS = frozenset(("broken lines", "records without text", "fields of the wrong type"))
+"""Problems of single rows. Many of them mean that a file is not what it seems, so they are limited."""
 
-    `cut_short` counts files that were not read to their end; `unlisted` names what could not be listed.
+
+class Problems:
+    """Collects what could not be read (`add`) and what need not be read (`note`).
+
+    Above `limit` broken rows it is an error; files that cannot be read never are, unless the limit is 0. `cut_short`
+    counts files that were not read to their end; `unlisted` names what could not be listed. Notes on files that are
+    `known` are not repeated; `passed` are all files that a note is about.
     """
 
-    def __init__(self, limit: int = 100) -> None:
+    def __init__(self, limit: int = 100, known: Collection[str] = ()) -> None:
         self.limit = limit
         self.counts: Counter[str] = Counter()
         self.sentences: list[str] = []
         self.notes: list[str] = []
         self.broken = self.cut_short = 0
         self.unlisted: list[str] = []
+        self.passed: list[str] = []
+        self._known = frozenset(known)
+        self._first: dict[str, list[str]] = {}
+        self._suffixes: Counter[str] = Counter()
 
     def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
         """Count a broken place; an error above the limit. `cuts` says that more may follow in the same file."""
@@ -88,24 +101,44 @@ class Problems:
         self.cut_short += cuts
         if len(self.sentences) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.sentences.append(sentence)
-        if self.broken <= self.limit:
-            return
         if self.limit <= 0:
             raise CorpusError(
                 sentence, "Mend or remove it, or run it again with --skip-broken N to pass over N places."
             )
-        cause = f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}"
+        if kind not in _IN_ROWS or sum(self.counts[each] for each in _IN_ROWS) <= self.limit:
+            return
+        cause = f"More than {self.limit:,} rows of the corpus cannot be read. The last one: {sentence}"
         raise CorpusError(cause, f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
 
-    def note(self, kind: Note, sentence: str) -> None:
-        """Count something that is left out though nothing is wrong with it."""
+    def note(self, kind: Note, sentence: str, file: str = "") -> None:
+        """Count something that is left out though nothing is wrong with it, such as a file of another kind."""
+        if file:
+            self.passed.append(file)
+            if file in self._known:
+                return
         self.counts[kind] += 1
+        first = self._first.setdefault(kind, [])
+        first += [sentence] if len(first) < _MAX_SINGLE_NOTES else []
+        if kind == "files of an unknown kind":
+            self._suffixes[PurePosixPath(file).suffix.lower() or "no suffix"] += 1
         if len(self.notes) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.notes.append(sentence)
 
+    def report(self) -> tuple[str, ...]:
+        """Return what a person is told: every problem, and one line for many notes of one kind."""
+        lines = list(self.sentences)
+        for kind, first in self._first.items():
+            suffixes = ", ".join(f"{suffix} {number:,}" for suffix, number in self._suffixes.most_common(8))
+            which = f" ({suffixes})" if kind == "files of an unknown kind" else ""
+            if (count := self.counts[kind]) > len(first):
+                first = [f"{count:,} {kind}{which}, such as: {first[0]}"]
+            lines += first
+        return tuple(lines)
+
     def summary(self) -> str:
         """Return one line: each kind with its count, the most frequent first; "" if nothing was skipped."""
-        return "; ".join(f"{kind}: {count:,}" for kind, count in self.counts.most_common())
+        skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts read as Latin-1")
+        return "; ".join(f"{kind}: {count:,}" for kind, count in skipped)
 
 
 def short(heading: str) -> str:

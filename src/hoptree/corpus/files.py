@@ -145,14 +145,15 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
             continue
         try:
             if entry.is_symlink() and not _leads_to_file_inside(entry.path, root):
-                problems.note("links not followed", f"{_name(name)} is a link that is not followed.")
+                problems.note("links not followed", f"{_name(name)} is a link that is not followed.", _name(name))
             elif entry.is_dir():
                 stack.append((f"{name}/", _entries(Path(entry.path), name, problems)))
             elif not entry.is_file():
                 sentence = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
-                problems.note("pipes, sockets and devices", sentence)
+                problems.note("pipes, sockets and devices", sentence, _name(name))
             elif not suffix_of(entry.name) or _is_program(entry):
-                problems.note("files of an unknown kind", f"{_name(name)} is no document of a known kind.")
+                sentence = f"{_name(name)} is no document of a known kind."
+                problems.note("files of an unknown kind", sentence, _name(name))
             else:
                 status = entry.stat()
                 yield SourceFile(Path(entry.path), _name(name), status.st_size, status.st_mtime_ns)
@@ -184,15 +185,15 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
         problems.add("unreadable files", f"The folder {_name(name)} cannot be read: {error.strerror}.")
         return
     if any(entry.name == _INDEX_MANIFEST for entry in entries):
-        problems.note("indexes", f"{_name(name)} is an index and not read.")
+        problems.note("indexes", f"{_name(name)} is an index and not read.", _name(name))
         return
     corpus = next((entry.name for entry in entries if entry.name in _BEIR_CORPUS), "")
     for entry in entries:
         shown = _name(f"{name}/{entry.name}".removeprefix("/"))
         if entry.name.startswith("."):
-            problems.note("hidden files and folders", f"{shown} is hidden and not read.")
-        elif corpus and entry.name in _BEIR_QUESTIONS:
-            problems.note("files of questions", f"{shown} holds the questions to {corpus} and is not read.")
+            problems.note("hidden files and folders", f"{shown} is hidden and not read.", shown)
+        elif corpus and (entry.name in _BEIR_QUESTIONS or entry.name == "qrels"):
+            problems.note("files of questions", f"{shown} holds the questions to {corpus} and is not read.", shown)
         else:
             yield entry
 

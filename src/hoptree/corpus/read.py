@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import CorpusError, MissingExtra
+from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
 from hoptree.corpus.document import (
@@ -70,8 +70,10 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     """Yield a document for each page, with the page number as metadata and ids like PDF links (#page=3)."""
     try:
         import pypdfium2 as pdfium
-    except ImportError as error:
-        raise MissingExtra(f"Reading {name}", "docs") from error
+    except ImportError:
+        sentence = f"{name} was not read: PDF needs pip install 'hoptree[docs]'."
+        problems.add("files that need a library", sentence, cuts=True)
+        return
     content = read_all(stream, name, problems)
     if content is None:
         return

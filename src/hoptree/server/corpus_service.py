@@ -178,9 +178,7 @@ class CorpusService:
             staged.documents.mkdir(parents=True)
             for file in files:
                 upload.add(file.filename or "", file.file)
-            if not upload.names:
-                cause = "Only hidden files were uploaded." if upload.left_out else "No file was uploaded."
-                raise Refusal(400, "NoFiles", cause, "Send one or more as 'files'.")
+            upload.check_filled()
             return {name: (staged.documents / name).stat().st_size for name in upload.names}
 
         try:

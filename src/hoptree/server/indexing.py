@@ -15,10 +15,12 @@ from typing import Any
 from hoptree.core.errors import IndexUnavailable, InternalError, redact
 from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
+from hoptree.corpus.files import KNOWN_KINDS
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.resources import ManagedCorpus
 from hoptree.server.settings import Limits
+from hoptree.server.uploads import is_packer_artifact
 from hoptree.server.workers import exit_text, module_command
 
 _LOG = logging.getLogger("hoptree.server")
@@ -162,6 +164,8 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
 
 
 def _left_out(name: str) -> PassedOver:
+    if not is_packer_artifact(name):
+        return PassedOver(file=name, cause=f"{name} is no document of a known kind.", remedy=KNOWN_KINDS)
     cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
     return PassedOver(file=name, cause=cause, remedy="Rename it if it is a document, then upload it again.")
 

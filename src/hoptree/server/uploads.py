@@ -9,6 +9,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -150,7 +151,7 @@ class UploadFolder:
         self._given_up = threading.Event()
         self.names = Names()
         self.left_out: list[str] = []
-        """What lay in archives and was not taken, up to a bound."""
+        """What was not taken, up to a bound: of an unknown kind, or hidden in an archive."""
 
     def give_up(self) -> None:
         """End it at the next block: nobody waits for it any more."""
@@ -181,17 +182,31 @@ class UploadFolder:
                 self._store(entry.filename, _unpacked(archive, entry))
 
     def _is_taken(self, name: str) -> bool:
-        if not is_packer_artifact(name):
-            return True
+        if is_packer_artifact(name):
+            self._leave_out(name)
+            return False
+        return True
+
+    def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:
             self.left_out.append(printable_name(name))
-        return False
+
+    def check_filled(self) -> None:
+        """Refuse an upload of which nothing was taken."""
+        if self.names:
+            return
+        unknown = next((name for name in self.left_out if not is_packer_artifact(name)), "")
+        if unknown:
+            raise Refusal(415, "UnknownKind", f"'{unknown}' is no document of a known kind.", _TYPES_REMEDY)
+        cause = "Only hidden files were uploaded." if self.left_out else "No file was uploaded."
+        raise Refusal(400, "NoFiles", cause, "Send one or more as 'files'.")
 
     def _store(self, name: str, blocks: Iterable[bytes]) -> None:
         self._check_wanted()
         shown = f"'{printable_name(name)}'"
-        if not suffix_of(name):
-            raise Refusal(415, "UnknownKind", f"{shown} is no document of a known kind.", _TYPES_REMEDY)
+        if not suffix_of(name):  # one picture among the documents is no reason to refuse these
+            self._leave_out(name)
+            return
         if len(self.names) >= self._limits.files:
             raise too_many_files(self._limits.files)
         if name in self.names:
@@ -213,7 +228,7 @@ class UploadFolder:
                 return
             file.seek(0)
             member = zlib.decompressobj(wbits=31)
-            try:
+            with suppress(zlib.error):  # what is damaged is passed over when it is read
                 for block in _blocks(file):
                     left = block
                     while left:
@@ -225,8 +240,6 @@ class UploadFolder:
                                 cause = f"A .gz file has more than {_MAX_EXTRA_MEMBERS:,} pieces."
                                 raise Refusal(413, "TooMany", cause, _GZIP_REMEDY)
                             left, member = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
-            except zlib.error as error:
-                raise Refusal(400, "BadArchive", "A .gz file is damaged.", _GZIP_REMEDY) from error
 
     def _check_wanted(self) -> None:
         if self._given_up.is_set():

@@ -40,6 +40,8 @@ _AT_ONCE = 1_000
 _SAVE_EVERY, _SAVE_INTERVAL_S = 1_000_000, 60.0
 """Passages, or seconds, between checkpoints: what a killed run loses at most."""
 _COUNTS_FACT = "so far"
+_PASSED_FACT, _MAX_PASSED = "passed over", 10_000
+"""Files that were left out, as the report said already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Run:
         self._change, self._ledger = change, change.ledger
         self._reading = reading
         self._on_progress = on_progress or (lambda progress: None)
-        self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken)
+        self._passed = change.ledger.fact(_PASSED_FACT).split("\n")
+        self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken, self._passed)
         self._warnings: list[str] = []
         self._filter: QuestionFilter | None = None
         self._tokenizer: Tokenizer | None = None
@@ -353,10 +356,13 @@ class Run:
             run_coroutine(encode_passages(change, partial(self._progress, "encoding"), any_encoder=any_encoder))
         self._total = fresh
         self._ledger.set_fact(_COUNTS_FACT, "")
+        passed = dict.fromkeys((*self._problems.passed, *self._passed))
+        self._ledger.set_fact(_PASSED_FACT, "\n".join(list(passed)[:_MAX_PASSED]))
         manifest = change.finish(reading=self._reading.stored())
         counts = (self._added, self._unchanged, self._replaced, self._removed, self._repeated, self._held_questions)
         examples = (*self._warnings, *self._problems.sentences, *self._problems.notes)
-        return Outcome(manifest, *counts, change.resumed, self._problems.summary(), examples)
+        report = (*self._warnings, *self._problems.report())
+        return Outcome(manifest, *counts, change.resumed, self._problems.summary(), examples, report)
 
     @property
     def refused(self) -> str:

@@ -178,6 +178,8 @@ class Outcome:
     resumed: bool
     passed_over: str
     examples: tuple[str, ...]
+    report: tuple[str, ...]
+    """The examples as a person is told them: one line for all files of an unknown kind."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
