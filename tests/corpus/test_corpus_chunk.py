@@ -81,6 +81,14 @@ def test_paragraphs_are_kept_together_then_sentences() -> None:
     assert [len(p.text.split()) for p in paragraphs] == [60] * 5
     sentences = cut(" ".join(["one two three four."] * 10), Chunking("words", 10))
     assert all(p.text.endswith("four.") for p in sentences)
+    early = cut(
+        "One two three four five six. Seven with Dr. Who and J. R. Smith, e.g. here and there.", Chunking("words", 10)
+    )
+    assert early[1].text.startswith("Seven with Dr. Who"), (
+        "a passage begins at a sentence, if half of one can be filled"
+    )
+    lines = cut("\n".join(["one two three four"] * 5), Chunking("words", 10))
+    assert all(p.text.startswith("one") for p in lines)
 
 
 def test_no_passage_reaches_across_a_heading_and_headings_stand_in_none() -> None:

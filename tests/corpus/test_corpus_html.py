@@ -35,6 +35,14 @@ def test_a_page_is_what_its_reader_sees() -> None:
     ]
 
 
+def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
+    rows = "<tr><td><a href=x>Red</a> Kite<td colspan=2>2014</tr><tr><td>Blue<td><td>x</table>"
+    page = f"Before<table><caption>Films</caption><tr><th>Film<th>Year<th>Note</tr>{rows}After"
+    assert passages(page) == [("a", "Before\n\nFilms\n\nFilm: Red Kite; Year: 2014\n\nFilm: Blue; Note: x\n\nAfter")]
+    layout = "<table><tr><th>Menu<th>x</tr><tr><td><table><tr><td>Words</table></table>"
+    assert passages(layout)[0][1].split() == ["Menu", "x", "Words"]
+
+
 def test_the_title_is_that_of_the_page_or_its_first_heading_or_the_file() -> None:
     assert html_document("<h2>Cast</h2>x", "a.html").title == "Cast"
     assert html_document("x", "folder/a b.html").title == "a b"

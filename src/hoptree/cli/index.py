@@ -280,9 +280,12 @@ def info(
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
         formats = Counter(suffix_of(name) for _, _, name in ledger.files() if name)
+    told = index.texts.languages
+    languages = {"english": max(0, manifest.passages - sum(told.values())), **told}
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
-        print_json({"index": str(out), **asdict(manifest), "formats": dict(formats.most_common()), **more})
+        counts = {"formats": dict(formats.most_common()), "languages": languages}
+        print_json({"index": str(out), **asdict(manifest), **counts, **more})
         return
     settings = manifest.settings
     echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
@@ -294,6 +297,7 @@ def info(
     echo(f"  digest {manifest.digest}")
     if formats:
         echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")
+    echo(f"  passages by language: {_counts(Counter(languages))}")
     for source, prefix in prefixes.items():
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:

@@ -24,6 +24,30 @@ _WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]{{1,1000}}")
 """A run of characters that are no space; a single character in scripts without spaces."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
+_MAX_END_CHARS = 16
+_INITIAL = re.compile(r"[A-ZÀ-Þ]\.")
+_ABBREVIATIONS = frozenset(
+    (
+        *(
+            "dr.",
+            "mr.",
+            "mrs.",
+            "ms.",
+            "prof.",
+            "st.",
+            "jr.",
+            "sr.",
+            "vs.",
+            "e.g.",
+            "i.e.",
+            "cf.",
+            "fig.",
+            "no.",
+            "vol.",
+        ),
+        *("ca.", "z.b.", "d.h.", "bzw.", "u.a.", "nr.", "bd.", "mme."),
+    )
+)
 _MAX_TOKENIZER_CHARS = 1_000_000
 
 Span = tuple[int, int]
@@ -131,16 +155,29 @@ def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[S
 
 
 def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
-    """Return how many words to take: paragraphs are kept together, then sentences, if at least half remains."""
+    """Return how many words to take, at least half: to the end of a paragraph, else of a sentence, else of a line."""
     size = chunking.size
-    least = max(size // 2, chunking.overlap) + 1
-    for cut in range(size, least - 1, -1):
-        if _PARAGRAPH.search(text, words[cut - 1][1], words[cut][0]):
-            return cut
-    for cut in range(size, max(least, size * 3 // 4) - 1, -1):
-        if _SENTENCE_END.search(text, max(words[cut - 1][0], words[cut - 1][1] - 8), words[cut - 1][1]):
-            return cut
+    cuts = range(size, max(size // 2, chunking.overlap), -1)
+    for ends in (_ends_paragraph, _ends_sentence, _ends_line):
+        for cut in cuts:
+            if ends(text, *words[cut - 1], words[cut][0]):
+                return cut
     return size
+
+
+def _ends_paragraph(text: str, start: int, end: int, following: int) -> bool:
+    return bool(_PARAGRAPH.search(text, end, following))
+
+
+def _ends_sentence(text: str, start: int, end: int, following: int) -> bool:
+    """Tell whether a word ends a sentence: an abbreviation or an initial does not."""
+    word = text[max(start, end - _MAX_END_CHARS) : end]
+    is_short = word.lower().lstrip("([\"'„“»") in _ABBREVIATIONS or _INITIAL.fullmatch(word)
+    return bool(_SENTENCE_END.search(word)) and not is_short
+
+
+def _ends_line(text: str, start: int, end: int, following: int) -> bool:
+    return "\n" in text[end:following]
 
 
 def _by_tokens(tokenizer: Tokenizer | None) -> Callable[[str, int, int, Chunking], Iterator[Span]]:

@@ -19,6 +19,7 @@ from hoptree.corpus.document import (
     Section,
     TextBuilder,
     short,
+    table_lines,
 )
 from hoptree.corpus.files import decode, is_binary, read_all, stem
 
@@ -143,6 +144,12 @@ class _Page:
                     if len(title) > len(self.title):  # a title that was never closed
                         self._put(title)
                     continue
+                if tag == "table" and (rows := _named_rows(node)):
+                    self._widen("\n\n")
+                    for line in table_lines(rows):
+                        self._put(line)
+                        self._widen("\n\n")
+                    continue
                 self._enter_or_leave(tag, 1)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
 
@@ -193,6 +200,27 @@ class _Page:
             if len(words) > len(short(words)):
                 self._put(words)
                 self._widen("\n\n")
+
+
+def _named_rows(table: LexborNode) -> list[dict[int, str]]:
+    """Return the cells of a table whose first row names its columns; none of one that is there for the layout."""
+    rows = table.css("tr")
+    names = [cell.tag for cell in rows[0].iter()] if rows else []
+    if len(rows) < 2 or len(names) < 2 or set(names) != {"th"} or len(table.css("table, h1, h2, h3, h4, pre")) > 1:
+        return []
+    caption = table.css_first("caption")
+    return [*([{0: caption.text()}] if caption else []), *map(_cells, rows)]
+
+
+def _cells(row: LexborNode) -> dict[int, str]:
+    cells: dict[int, str] = {}
+    at = 0
+    for cell in row.iter():
+        if cell.tag in _CELLS:
+            cells[at] = cell.text(separator=" ")
+            span = cell.attributes.get("colspan") or "1"
+            at += int(span) if span.isdecimal() and len(span) < 4 else 1
+    return cells
 
 
 _MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)

@@ -9,9 +9,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import pairwise
+from dataclasses import replace
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -50,13 +51,13 @@ from hoptree.corpus.markdown import read_markdown, read_notebook, read_rst
 from hoptree.corpus.markup import read_html, read_mail
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_records
-from hoptree.text.tokens import is_unspaced
+from hoptree.text.tokens import is_unspaced, language_of
 
 _PDFIUM = threading.Lock()
 """PDFium may be used by one thread at a time."""
 _EDGE_LINES, _MIN_REPEATS = 2, 3
 """Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
-_FORM_CHARS = 20
+_FORM_CHARS, _CAPITALS_CHARS = 20, 8
 _MAX_NUMBER_CHARS = 20
 """Of a chapter, before its heading."""
 _PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
@@ -149,7 +150,7 @@ def _edges(page: list[str]) -> list[str]:
 
 def _form(line: str) -> str:
     """Return how a line begins, whatever its numbers: the end of a running header may name the section."""
-    return re.sub(r"\d+", "#", line)[:_FORM_CHARS]
+    return re.sub(r"\d+", "#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
 
 
 def _paragraphs(lines: Sequence[str], headings: list[tuple[int, str]]) -> list[str]:
@@ -194,6 +195,8 @@ def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, s
 
 
 _AUTO = Chunking()
+_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000
+"""Of a file of rows, from which its language is told."""
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
@@ -259,11 +262,29 @@ def read_file(
             yield from chunk(document, chunking, tokenizer)
         return
     rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-    for item in read_records(rows, file.name, problems, plain=_passage):
+    for item in _in_their_language(read_records(rows, file.name, problems, plain=_passage)):
         if type(item) is Passage:
             yield item
         elif type(item) is Document:
             yield from chunk(item, chunking)
+
+
+Item = TypeVar("Item", Document, Passage, Document | Passage)
+
+
+def _in_language(item: Item, language: str) -> Item:
+    """Add the language to the metadata of what is not English; an index has terms of its own for it."""
+    if language == "english" or any(name == "language" for name, _ in item.metadata):
+        return item
+    return replace(item, metadata=(*item.metadata, ("language", language)))
+
+
+def _in_their_language(items: Iterator[Item]) -> Iterator[Item]:
+    """Give all rows of a file the language that the first ones have together."""
+    first = list(islice(items, _ROWS_TO_TELL))
+    language = language_of("\n".join(item.text[:_CHARS_TO_TELL] for item in first))
+    yield from (_in_language(item, language) for item in first)
+    yield from items if language == "english" else (_in_language(item, language) for item in items)
 
 
 def _passage(key: str, title: str, text: str) -> Passage:
@@ -281,7 +302,7 @@ def read_documents(
     reader = _reader_of(file)
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-        yield from read_records(rows, file.name, problems, plain=_document)
+        yield from _in_their_language(read_records(rows, file.name, problems, plain=_document))
         return
     try:
         with open_bytes(file.path, on_bytes) as stream:
@@ -289,7 +310,7 @@ def read_documents(
                 if not document.text or document.text.isspace():
                     problems.note("empty documents", f"{document.id} is empty.")
                 else:
-                    yield document
+                    yield _in_language(document, language_of(document.text))
     except Oversized:
         limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB"
         problems.add("oversized lines or files", f"{file.name} is larger than {limit} when unpacked, too long to read.")

@@ -231,11 +231,11 @@ def unwritable(folder: Path, error: OSError) -> CorpusError:
 
 
 _MAX_TERM_BYTES = 60
-_STEMMED = (
+STEMMED = (
     *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
 )
-_WITH_STOP_WORDS = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}
+_WITH_STOP_WORDS = frozenset(STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}
 _QUESTION_WORDS = {
     "english": lazy_re(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
 }
@@ -251,8 +251,8 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     Accents go last, since stop words and endings are written with them. In English they go before endings: only names
     have them, and the stemmer makes "emil" of Emile and leaves Émile.
     """
-    if language not in (*_STEMMED, "none"):
-        raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(_STEMMED)}, or none.")
+    if language not in (*STEMMED, "none"):
+        raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(STEMMED)}, or none.")
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
         tantivy.Filter.remove_long(_MAX_TERM_BYTES)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import accumulate, chain
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +17,7 @@ from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import (
     KEYS_AT_ONCE,
+    STEMMED,
     KeyedWriter,
     TantivyErrors,
     analyzer_for,
@@ -30,8 +31,11 @@ from hoptree.retrieval.index.tantivy_files import (
     without_asking,
 )
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
+from hoptree.text.tokens import FUNCTION_WORDS, LANGUAGES, language_of
 
 _ANALYZER = "hoptree"
+LANGUAGE = "language"
+"""The name of the metadata that says which language a passage is in."""
 _PLAIN = b"="
 """The first byte of the record of a passage that is its own document."""
 _TITLE_WEIGHT = 3
@@ -67,6 +71,7 @@ class TextWriter(KeyedWriter):
         with TantivyErrors(f"The index cannot be written to {folder}"):
             index = open_packed(folder, _schema())
             index.register_tokenizer(_ANALYZER, analyzer_for(language))
+            self._language = language
             super().__init__(index, "The index", memory=memory, threads=2)
 
     def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
@@ -90,6 +95,9 @@ class TextWriter(KeyedWriter):
             document.add_text("tags", tag_of(DOCUMENT, passage.document))
         if not text.isascii() or not title.isascii():
             document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
+        language = next((value for name, value in passage.metadata if name == LANGUAGE), self._language)
+        if language != self._language and language in STEMMED:
+            document.add_text("pairs", " ".join(_foreign(language, f"{title} " * _TITLE_WEIGHT + text)))
         return document
 
     def remove_from(self, number: int) -> None:
@@ -117,6 +125,14 @@ def _record(passage: Passage) -> bytes:
     return json.dumps(rest).encode()
 
 
+def _foreign(language: str, text: str) -> list[str]:
+    """Return the terms of a text in a language that is not that of the index, marked as such."""
+    return [f"{language}:{term}" for term in _analyzer(language).analyze(composed(text))]
+
+
+_analyzer = cache(analyzer_for)
+
+
 def tag_of(name: str, value: str) -> str:
     return composed(f"{name}\x1f{value}")
 
@@ -134,16 +150,23 @@ class Texts:
             self._index.reload()
             self._schema = self._index.schema
             self._searcher = self._index.searcher()
+            self.languages = {name: count for name in LANGUAGES if (count := self._in_language(name))}
+            """How many passages are in languages other than English, as far as that was told when they were read."""
         # None of these refers to `self`: a cycle would keep the index open until garbage is collected.
-        sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language))
+        foreign = frozenset(self.languages) & frozenset(STEMMED) - {language}
+        spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
+        sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
         self.sought: Callable[[str], tuple[str, ...]] = sought
-        known = partial(_known, self._searcher, sought)
+        known = partial(_known, self._searcher, sought, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
+
+    def _in_language(self, name: str) -> int:
+        return int(self._searcher.doc_freq("tags", tag_of(LANGUAGE, name)))
 
     def check(self) -> None:
         """Raise an error if the first passage of a segment cannot be read: opening reads the ends of files alone."""
@@ -346,16 +369,26 @@ def _terms(analyzer: tantivy.TextAnalyzer, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(analyzer.analyze(composed(text))))
 
 
-def _sought(analyzer: tantivy.TextAnalyzer, language: str, query: str) -> tuple[str, ...]:
+def _spoken(own: str, foreign: Collection[str], query: str) -> str:
+    """Return the language of a query if passages are in it that is not that of the index; else ""."""
+    language = language_of(query, own) if foreign else own
+    return language if language in foreign else ""
+
+
+def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str) -> tuple[str, ...]:
+    if foreign := spoken(query):
+        words = (word for word in query.split() if word.strip("?¿!.,").lower() not in FUNCTION_WORDS.get(foreign, ()))
+        query = " ".join(word for word in words if _foreign(foreign, word)) or query
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 
 
 def _known(
-    searcher: tantivy.Searcher, sought: Callable[[str], tuple[str, ...]], query: str
+    searcher: tantivy.Searcher, sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
 ) -> MappingProxyType[Word, int]:
     """Return the words of a query that any passage has, and how many have each."""
-    of_pairs = (("pairs", pair) for pair in dict.fromkeys(pairs(composed(query))))
-    words: Iterator[Word] = chain((("body", term) for term in sought(query)), of_pairs)
+    foreign = spoken(query)
+    of_pairs = dict.fromkeys((*pairs(composed(query)), *(_foreign(foreign, query) if foreign else ())))
+    words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
     return MappingProxyType({word: count for word in words if (count := int(searcher.doc_freq(*word)))})
 
 
