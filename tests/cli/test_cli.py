@@ -231,7 +231,9 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
     [
         (("ask", QUESTION, "-m", "scripted/script.json"), ("no corpus", "hoptree index")),
         (("ask", QUESTION, "--corpus", "nowhere", "-m", "scripted/script.json"), ("nowhere", "hoptree index")),
-        (("ask", QUESTION, "--corpus", "docs", "-m", "scripted/script.json"), ("no index", "hoptree index")),
+        (("ask", QUESTION, "docs", "--corpus", "docs.idx"), ("Both docs and --corpus docs.idx",)),
+        (("ask", QUESTION, "nowhere/"), ("There is no nowhere/", "docs/")),
+        (("ask", QUESTION, "script.json", "-m", "scripted/script.json"), ("records without text",)),
         (("ask", QUESTION, "--corpus", "docs.idx"), ("not on this machine", "hoptree models pull")),
         (("ask", QUESTION, "--corpus", "docs.idx", "-m", "local/none.gguf"), ("none.gguf",)),
         (("ask", QUESTION, "--corpus", "docs.idx", "-m", "opnai/x"), ("names no model", "openai/")),
@@ -378,8 +380,3 @@ def test_a_repaired_plan_and_a_cut_reply_are_told(home: Path) -> None:
 def test_a_script_with_a_wrong_rule_is_refused(home: Path, rule: dict[str, Any]) -> None:
     (home / "wrong.json").write_text(json.dumps({"replies": [rule]}), encoding="utf-8")
     refused(hoptree(home, "ask", QUESTION, "--method", "direct", "-m", "scripted/wrong.json"), "wrong.json")
-
-
-def test_a_folder_of_documents_is_not_taken_for_an_index(home: Path) -> None:
-    refused(hoptree(home, "search", "film", "--corpus", "docs"), "hoptree index docs --out docs.idx")
-    refused(hoptree(home, "search", "film", "--corpus", "docs/films.md"), "is no index")

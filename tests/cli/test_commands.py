@@ -86,7 +86,7 @@ LEFT_TO_THE_PARSER = [
     [],
     ["--help"],
     ["Who?", "-h"],
-    ["Who?", "What?"],
+    ["Who?", "docs", "What?"],
     ["Who?", "--corpus"],
     ["Who?", "--json=1"],
     ["Who?", "--no-such-option", "1"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 from hoptree.cli.console import clean, counted, print_error, print_json, run, warn, what_stays
@@ -44,6 +45,7 @@ _DRAWING_DELAY_S = 0.1
 
 def ask(
     question: Annotated[str, Argument(help="The question; - reads it from standard input.")],
+    documents: Annotated[str | None, Argument(help="A folder or file to ask about, indexed into the cache.")] = None,
     corpus: Corpus = None,
     graph: Graph = None,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
@@ -69,15 +71,20 @@ def ask(
     """Answer a question, and show the tree of sub-questions and evidence behind the answer.
 
     \b
-    hoptree ask "Who is the spouse of the director of film X?" --corpus docs.idx
+    hoptree ask "Who is the spouse of the director of film X?" docs/           indexed once, then kept up to date
+    hoptree ask "…" --corpus docs.idx                                          an index made by hoptree index
     hoptree ask "…" --corpus docs.idx --set effort=high --budget calls=20      goes on while it is in doubt
     hoptree ask "…" --corpus docs.idx --method taikc --set robust=on
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     """
     text = sys.stdin.read() if question == "-" else question
+    if documents is not None and corpus is not None:
+        raise InputError(f"Both {documents} and --corpus {corpus} were given.", "Give one of them.")
+    if documents is not None and not Path(documents).exists():
+        raise InputError(f"There is no {documents}.", 'Give a folder or a file: hoptree ask "…" docs/')
     with open_engine(
-        corpus=corpus,
+        corpus=corpus if documents is None else documents,
         retriever=retriever,
         graph=graph,
         method=method,

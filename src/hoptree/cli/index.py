@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
-from hoptree.cli.progress import rate_bar
+from hoptree.cli.progress import shown_indexing
 from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.corpus.files import suffix_of
@@ -24,7 +25,7 @@ from hoptree.retrieval import indexing
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.indexing import check
-from hoptree.retrieval.indexing.sources import Outcome, Progress, Reading
+from hoptree.retrieval.indexing.sources import Outcome, Reading
 from hoptree.retrieval.open_encoder import absolute_spec
 
 
@@ -88,7 +89,9 @@ SkipBroken = Annotated[
     int, Option(min=0, help="Broken rows of JSON or CSV to pass over before giving up; files do not count.")
 ]
 SkipBrokenNow = Annotated[int | None, Option("--skip-broken", min=0, help="As for build; by default as it was then.")]
+Watch = Annotated[bool, Option("--watch", help="Stay, and take in what changes, until Ctrl-C.")]
 _CHANGED = "of documents are new or changed"
+_WATCH_INTERVAL_S = 2.0
 
 
 @app.command()
@@ -112,6 +115,7 @@ def build(
         list[Path], Option(help="Leave out passages that hold a question of this evaluation file.")
     ] = [],  # noqa: B006 - typer copies it
     skip_broken: SkipBroken = 100,
+    watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
@@ -123,9 +127,11 @@ def build(
     expected = check.estimate(sources, out, settings)
     _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
     _report(outcome, out, as_json)
+    if watch:
+        _keep_current(out, as_json)
 
 
 @app.command()
@@ -133,7 +139,7 @@ def build(
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
     _announce_change(check.estimate_change(out, sources), _CHANGED, as_json)
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
@@ -146,6 +152,7 @@ def update(
         bool, Option("--reread", help="Read unchanged files again, too; brings back what remove took out of them.")
     ] = False,
     skip_broken: SkipBrokenNow = None,
+    watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """Take in what is new or changed in the sources of an index, and take out what is gone.
@@ -154,9 +161,24 @@ def update(
     """
     what = "of documents are read again" if reread else _CHANGED
     _announce_change(check.estimate_change(out, reread=reread), what, as_json)
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
+    if watch:
+        _keep_current(out, as_json)
+
+
+def _keep_current(out: Path, as_json: bool) -> None:
+    """Look every few seconds whether the sources have changed, and update the index when they have."""
+    typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+    with suppress(KeyboardInterrupt):
+        while True:
+            sleep(_WATCH_INTERVAL_S)
+            try:
+                if not check.is_current(out):
+                    _report(indexing.update_index(out), out, as_json)
+            except CorpusError as error:  # a folder that is gone, say, may come back
+                warn(f"{error.cause} Still watching.")
 
 
 @app.command()
@@ -181,7 +203,7 @@ def remove(
     single = [name for name in what if os.path.realpath(name) not in known]
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.remove_from_index(
             out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
         )
@@ -192,7 +214,7 @@ def remove(
 @stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.compact_index(out, on_progress=progress)
     _report(outcome, out, as_json)
 
@@ -208,7 +230,7 @@ def encode(
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
     expected = check.estimate_encoding(out, spec)
     _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         outcome = indexing.encode_index(out, spec, on_progress=progress)
     if as_json:
         _report(outcome, out, as_json)
@@ -238,7 +260,7 @@ def facts(
     of a passage that changed in the index do not count until it is extracted again.
     """
     spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)
-    with _shown(as_json) as progress:
+    with shown_indexing(as_json) as progress:
         taken = indexing.add_facts(facts, out, encoder=spec, on_progress=progress)
     if taken.strange:
         warn(f"{counted(taken.strange, 'passage')} of the facts are not in the index; left out.")
@@ -272,7 +294,7 @@ def info(
     index = Index(out)
     manifest, checked = index.manifest, None
     if deep:
-        with _shown(as_json) as progress:
+        with shown_indexing(as_json) as progress:
             checked = check.check_all(index, on_progress=progress)
     else:
         check.check_parts(index)
@@ -349,17 +371,6 @@ def _announce(expected: check.Estimate, beginning: str, where: str, quiet: bool)
         )
     if expected.disk_bytes > expected.free_bytes:
         warn("that may not fit on the disk.")
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    with rate_bar(quiet, "passages") as advance:
-
-        def show(now: Progress) -> None:
-            bytes_done = now.stage in ("reading", "checking files")
-            advance(now.stage, now.done, now.total, now.passages if bytes_done else now.done)
-
-        yield show
 
 
 def _report(outcome: Outcome, out: Path, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
@@ -32,8 +32,8 @@ class Option(Argument):
 
 _PRICES_REMEDY = "Write IN/OUT, for example --prices 0.15/0.60."
 CORPUS_HELP = (
-    "An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
-    "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
+    "An index made by hoptree index, documents (indexed into the cache), 'sample', an elasticsearch://… or milvus://… "
+    "address, or a wiki as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
 )
 RETRIEVER_HELP = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
 
@@ -141,7 +141,8 @@ def read_plainly(command: Callable[..., None], words: Sequence[str]) -> dict[str
             given[name] = [*given.get(name, []), value] if kind == list[str] else value
         else:
             return None
-    return None if positional else values | given
+    optional = command.__code__.co_varnames[: command.__code__.co_argcount][-len(command.__defaults__ or ()) :]
+    return values | given if set(positional) <= set(optional) else None
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -223,6 +224,7 @@ def open_engine(
     from hoptree.models import DEFAULT_MODEL
 
     limits = Budget.parse(budget)
+    corpus = located(corpus)
     if trace and not trace.parent.is_dir():
         raise InputError(f"There is no folder {trace.parent} for the trace.", f"Make it: mkdir -p {trace.parent}")
     writer = TraceFile(trace) if trace else None
@@ -249,6 +251,35 @@ def open_engine(
     finally:
         if writer:
             writer.close()
+
+
+def located(corpus: str | None) -> str | None:
+    """Return where the index of a corpus is; that of a folder of documents is made in the cache, or updated."""
+    from hoptree.retrieval.index.folder import holds_documents, sample_index
+    from hoptree.retrieval.retriever import is_remote
+
+    if corpus == "sample":
+        return str(sample_index())
+    if corpus is None or is_remote(corpus) or not holds_documents(Path(corpus)):
+        return corpus
+    from hoptree.cli.progress import shown_indexing
+    from hoptree.retrieval.indexing import cached_index
+
+    with ExitStack() as stack:
+        bar: list[Callable[[Any], None]] = []
+
+        def show(progress: Any) -> None:
+            if not bar:  # drawn only where there is something to do
+                bar.append(stack.enter_context(shown_indexing(False)))
+            bar[0](progress)
+
+        place, outcome = cached_index(Path(corpus), on_progress=show)
+    if outcome:
+        for sentence in outcome.report:
+            warn(sentence)
+        changed = outcome.added + outcome.replaced + outcome.removed
+        warn(f"{corpus} was indexed into {place}: {outcome.manifest.passages:,} passages, {changed:,} of them changed.")
+    return str(place)
 
 
 def warn_without_graph(method: str, graph: str | None) -> None:

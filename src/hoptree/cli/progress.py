@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import JudgeProgress, Progress
+    from hoptree.retrieval.indexing.sources import Progress as IndexingProgress
 
 
 Show = Callable[[int, int, Callable[[], str]], None]
@@ -114,6 +115,18 @@ def run_bars(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
             update(len(now.rows), now.total, lambda: describe_run(now))
             if len(now.rows) == now.total:
                 stack.close()
+
+        yield show
+
+
+@contextmanager
+def shown_indexing(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
+    """Draw how far indexing is."""
+    with rate_bar(quiet, "passages") as advance:
+
+        def show(now: IndexingProgress) -> None:
+            bytes_done = now.stage in ("reading", "checking files")
+            advance(now.stage, now.done, now.total, now.passages if bytes_done else now.done)
 
         yield show
 

@@ -87,19 +87,10 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
     """Return the retriever over what --corpus names."""
     from hoptree.retrieval.retriever import open_retriever
 
-    corpus = _place_of(corpus)
+    corpus = options.located(corpus) or corpus
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
     options.warn_without_links(corpus, kind)
     return opened
-
-
-def _place_of(corpus: str) -> str:
-    """Return where a corpus is; the packaged sample has an index of its own."""
-    if corpus != "sample":
-        return corpus
-    from hoptree.retrieval.index.folder import sample_index
-
-    return str(sample_index())
 
 
 def _read_conditions(texts: list[str]) -> dict[str, str]:
@@ -238,7 +229,7 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
         warn(f"{counted(asked.without_gold, 'question has', 'questions have')} no gold passages; left out.")
     if is_remote(corpus):
         return None
-    corpus = _place_of(corpus)
+    corpus = options.located(corpus) or corpus
     missing = missing_gold(Path(corpus), asked)
     if len(missing) == len({name for question in asked.questions for name in question.gold}):
         raise InputError(

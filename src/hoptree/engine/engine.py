@@ -336,12 +336,15 @@ def _open_corpus(
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    from hoptree.retrieval.retriever import open_retriever
+    from hoptree.retrieval.index.folder import holds_documents, sample_index
+    from hoptree.retrieval.retriever import is_remote, open_retriever
 
     if str(corpus) == "sample":
-        from hoptree.retrieval.index.folder import sample_index
-
         corpus = sample_index()
+    elif not is_remote(str(corpus)) and holds_documents(Path(corpus)):
+        from hoptree.retrieval.indexing import cached_index
+
+        corpus, _ = cached_index(Path(corpus))
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
 
 

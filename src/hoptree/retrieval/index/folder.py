@@ -176,6 +176,17 @@ def check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
         raise CorpusError(f"The index {folder} is damaged: its ledger does not fit.", BUILD_AGAIN)
 
 
+def holds_documents(corpus: Path) -> bool:
+    """Tell whether a corpus is a file or folder of documents, and not an index, finished or not."""
+    if corpus.is_file():
+        from hoptree.corpus.files import suffix_of
+
+        return bool(suffix_of(corpus.name))
+    if not corpus.is_dir() or (corpus / MANIFEST).exists():
+        return False
+    return not any(corpus.glob("[0-9]*.part")) and not any(corpus.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text"))
+
+
 def sample_index() -> Path:
     """Return the folder of the packaged sample's index; the first call builds it."""
     corpus = files("hoptree.sample") / "corpus.jsonl"

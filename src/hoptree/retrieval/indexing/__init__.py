@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from hoptree.core.errors import CorpusError
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.files import cache_dir, is_busy
 from hoptree.core.values import Passage
 from hoptree.retrieval.hippo_store import FOLDER, AddedFacts, add_facts_to, read_facts
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors
-from hoptree.retrieval.index.folder import Index, Manifest, Settings, read_manifest
+from hoptree.retrieval.index.folder import FORMAT, MANIFEST, Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for
+from hoptree.retrieval.indexing.check import is_current
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import (
     Listener,
@@ -45,6 +48,20 @@ def build_index(
         run = Run(change, reading, on_progress)
         run.take_in(paths)
         return run.finish()
+
+
+def cached_index(documents: Path, *, on_progress: Listener | None = None) -> tuple[Path, Outcome | None]:
+    """Return the index of a file or folder that is kept in the cache, up to date; None if nothing had changed."""
+    name = hashlib.sha256(source_name(documents).encode()).hexdigest()[:16]
+    out = cache_dir() / f"documents-{name}-{FORMAT}"
+    try:
+        if not (out / MANIFEST).exists():
+            return out, build_index(documents, out, on_progress=on_progress)
+        return out, None if is_current(out) else update_index(out, on_progress=on_progress)
+    except IndexUnavailable as error:
+        if is_busy(error) and (out / MANIFEST).exists():  # another process brings it up to date
+            return out, None
+        raise
 
 
 def check_build(out: Path, settings: Settings, reading: Reading) -> None:

@@ -194,6 +194,23 @@ def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread:
         return _estimate(changed, out, index.manifest.settings, ledger.bytes)
 
 
+def is_current(out: Path) -> bool:
+    """Tell whether an index holds the files that its sources have now, each as it is."""
+    with closing(Index(out).ledger()) as ledger:
+        for name, source in _named(sources_of(out)).items():
+            known = {file_name for _, _, file_name in ledger.files(name)}
+            for file in _files(source, out, may_be_empty=True):
+                # A file that could not be read is not tried again and again: its size is not known, its time is.
+                whole, broken = (ledger.file(name, file.name, complete=complete) for complete in (True, False))
+                same = whole is not None and whole.fits(file.size, file.modified_ns)
+                if not same and (broken is None or broken.modified_ns != file.modified_ns):
+                    return False
+                known.discard(file.name)
+            if known:
+                return False
+    return True
+
+
 def estimate_encoding(out: Path, encoder: str) -> Estimate:
     """Estimate what encoding an index takes beside it."""
     index = Index(out)
