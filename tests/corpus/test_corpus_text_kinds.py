@@ -34,7 +34,7 @@ Red Kite
 .. comment that is
    not read
 
-See :ref:`the cast <cast>`, :class:`~films.Kite` and ``x * y`` or `a page <https://a.org>`_::
+See :ref:`the cast <cast>`, :class:`~films.Kite` and ``__x__ * y`` or `a page <https://a.org>`_::
 
     code here
 
@@ -58,7 +58,7 @@ Cast
 
 def test_restructured_text_has_titles_by_their_underlines_and_words_without_roles(tmp_path: Path) -> None:
     assert read(tmp_path / "a.rst", RST) == [
-        ("a.rst#1", "Red Kite", "See the cast, films.Kite and x * y or a page:\n\n    code here"),
+        ("a.rst#1", "Red Kite", "See the cast, films.Kite and __x__ * y or a page:\n\n    code here"),
         ("a.rst#2", "Red Kite › Cast", "Bo played Ada.\n\nplay(name)\n\n   Play the film."),
     ]
 
@@ -163,3 +163,12 @@ def test_source_code_and_logs_are_read_as_they_are(tmp_path: Path) -> None:
     assert read(tmp_path / "kite.py", code) == [("kite.py#1", "kite.py", code.strip())]
     assert read(tmp_path / "Makefile", "all:\n\techo")[0][1:] == ("Makefile", "all:\n\techo")
     assert read(tmp_path / "boot.log", "a\nb")[0][1] == "boot.log"
+
+
+def test_json_that_holds_no_passages_is_read_as_it_is(tmp_path: Path) -> None:
+    settings = '{"name": "kite", "private": true}'
+    assert read(tmp_path / "package.json", settings) == [("package.json#1", "package.json", settings)]
+    events = '{"level": "warn", "message": "x"}\n{"level": "info"}'
+    assert read(tmp_path / "events.jsonl", events)[0][2] == events
+    table = '[{"country": "Latvia"}, {"country": "Norway"}]'
+    assert read(tmp_path / "table.json", table)[0][2] == table

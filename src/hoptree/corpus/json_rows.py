@@ -255,6 +255,16 @@ _SEPARATORS = ",;\t|"
 _MAX_CELL_CHARS = 2**20
 
 
+_ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context|_?id)"\s*:')
+_OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
+
+
+def holds_other_json(stream: io.BufferedReader) -> bool:
+    """Tell whether a JSON file holds objects of other kinds than passages and questions, such as settings."""
+    head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
+    return bool(_OBJECT.match(head)) and not _ROW_KEYS.search(head)
+
+
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
     """Tell whether a comma- or tab-separated file has a passage a line, and is no table of anything else."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]

@@ -20,9 +20,8 @@ _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
 _KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
 _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
-_EMPHASIS = re.compile(
-    r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])|(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\3(?!\w)"
-)
+_STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
+_UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
 _TAG = re.compile(r"<((?:https?|mailto):[^<>\s]+)>|<!--[^<>]*-->|</?[A-Za-z][^<>]*>")
 _KEPT = "\ue000"
 """Stands for code and escaped characters while marks are removed."""
@@ -94,7 +93,7 @@ def _plain(text: str) -> str:
         text = shorter
     text = _TAG.sub(lambda tag: tag[1] or "", text)
     for _ in range(2):  # emphasis in emphasis
-        text = _EMPHASIS.sub(lambda match: match[2] or match[4], text)
+        text = _UNDERSCORES.sub(r"\2", _STARS.sub(r"\2", text))
     pieces = iter(kept)
     return re.sub(_KEPT, lambda _: next(pieces), text) if kept else text
 
@@ -210,7 +209,7 @@ def rst_document(text: str, name: str) -> Document:
 
 def _plain_rst(line: str) -> str:
     line = _ROLE.sub(r"\1", _LITERAL.sub(r"\1", line))
-    line = _EMPHASIS.sub(lambda match: match[2] or match[4], line)
+    line = _STARS.sub(r"\2", line)
     return f"{line.rstrip()[:-1]}" if line.rstrip().endswith("::") else line
 
 

@@ -240,7 +240,12 @@ def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
         except Oversized:
             raise
         except Exception as error:  # the library raises errors of any kind for damaged messages
-            problems.add("damaged documents", f"{key} cannot be read as e-mail: {type(error).__name__}.")
+            why = str(error) if isinstance(error, _NoMessage) else type(error).__name__
+            problems.add("damaged documents", f"{key} cannot be read as e-mail: {why}.")
+
+
+class _NoMessage(Exception):
+    """Says why a text is no message."""
 
 
 def _mail_document(content: bytes, key: str, name: str) -> Document:
@@ -248,7 +253,7 @@ def _mail_document(content: bytes, key: str, name: str) -> Document:
     headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
     headers = [(field, value) for field, value in headers if value]
     if not headers and not message["Subject"]:
-        raise ValueError("no message")
+        raise _NoMessage("it has no sender, date or subject")
     builder = TextBuilder(short(str(message["Subject"] or "")))
     builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
     body = message.get_body(("plain", "html"))

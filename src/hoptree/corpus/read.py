@@ -40,6 +40,7 @@ from hoptree.corpus.files import (
 )
 from hoptree.corpus.json_rows import (
     Row,
+    holds_other_json,
     holds_passages,
     read_csv,
     read_json_lines,
@@ -321,10 +322,11 @@ def read_documents(
 def _reader_of(file: SourceFile) -> Reader | None:
     """Return what reads the documents of a file; None for one that holds a passage a row."""
     suffix = suffix_of(file.name)
-    if suffix in _SEPARATORS:
-        with suppress(OSError), open_bytes(file.path) as stream:
-            if holds_passages(stream, _SEPARATORS[suffix]):
-                return None
+    with suppress(OSError), open_bytes(file.path) as stream:
+        if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
+            return None
+        if suffix not in _DOCUMENTS and holds_other_json(stream):
+            return read_text_file
     return _DOCUMENTS.get(suffix)
 
 
