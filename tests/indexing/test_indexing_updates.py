@@ -11,12 +11,15 @@ import pytest
 from tests.indexing.small_changes import counts
 from tests.small_indexes import found, graph, inodes, rows, write_rows
 
+import hoptree
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking
+from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import read_manifest
 from hoptree.retrieval.indexing import (
     add_to_index,
     build_index,
+    cached_index,
     compact_index,
     remove_from_index,
     update_index,
@@ -184,3 +187,21 @@ def test_compaction_gives_the_scores_of_a_fresh_build(docs: Path, out: Path, tmp
 
 def searched(folder: Path, kind: str, query: str) -> tuple[Passage, ...]:
     return asyncio.run(open_retriever(folder, kind).search(query, k=8))
+
+
+def test_documents_have_an_index_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    write_rows(docs / "a.jsonl", rows(5))
+    place, outcome = cached_index(docs)
+    assert outcome is not None and outcome.added == 5 and place.is_relative_to(tmp_path / "cache")
+    assert cached_index(docs) == (place, None)
+    write_rows(docs / "b.jsonl", rows(2, 50))
+    with Change(place, intent={}):  # another process brings it up to date
+        assert cached_index(docs) == (place, None)
+    assert cached_index(docs)[1] is not None
+    assert cached_index(docs / "b.jsonl")[0] != place
+    script = tmp_path / "script.json"
+    script.write_text('{"replies": [{"reply": "Ada"}]}', encoding="utf-8")
+    result = hoptree.ask("Who lives in town1?", method="oner", model=f"scripted/{script}", corpus=docs)
+    assert result.answer == "Ada" and result.consulted

@@ -89,9 +89,11 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
                     target = mark.get_dest()
                     if target is not None and target.get_index() is not None:
                         headings.setdefault(target.get_index(), []).append((mark.level + 1, short(mark.get_title())))
+                left = MAX_DOCUMENT_BYTES
                 for number in range(len(pdf)):
                     texts.append(_page_text(pdf, number, name, problems))
-                    if sum(map(len, texts)) > MAX_DOCUMENT_BYTES:
+                    left -= len(texts[-1])
+                    if left < 0:
                         raise Oversized
         except pdfium.PdfiumError as error:
             why = "is locked with a password" if "assword" in str(error) else "cannot be read as PDF: it is damaged"
@@ -121,7 +123,8 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
     """Return the text of a page; a hyphen at the end of a line is undone, unless a capital letter follows."""
     try:
-        text = str(pdf[number].get_textpage().get_text_range())
+        with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
+            text = str(opened.get_text_range())
     except Exception as error:  # damaged pages make it raise errors of several kinds
         sentence = f"Page {number + 1} of {name} cannot be read: {type(error).__name__}."
         problems.add("damaged documents", sentence, cuts=True)
