@@ -6,6 +6,7 @@ reads a passage for a ranker: its terms, sentences and names, whatever the quest
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -135,6 +136,10 @@ def _schema() -> tantivy.Schema:
 
 
 _QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
+_NUMBERING = lazy_re(
+    r"(?:(?:chapter|section|appendix|part|kapitel|abschnitt|anhang) )?(?:\d+\.)+(?:\d+)?\s+", re.IGNORECASE
+)
+"""What comes before the words of a heading, but not before those of a title: "1. FC Köln" is a name."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
 _MAX_TITLE_CHARS = 1_000
 """Longer titles are no names, whatever stands in brackets at their end."""
@@ -161,6 +166,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for full_name in (title, *aliases):
         parts = composed(full_name).split(" › ")
+        parts[1:] = [_NUMBERING.sub("", part, 1) if _NUMBERING.match(part) else part for part in parts[1:]]
         for part in dict.fromkeys((parts[0], parts[-1])) if len(parts) > 1 else parts:
             part = part.strip()
             if len(part) > _MAX_TITLE_CHARS:
