@@ -48,6 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (documents / "films.md").write_text("# Red Kite\n\nRed Kite is a film directed by Ada Moor.\n", encoding="utf-8")
     (documents / "people.txt").write_text("Ada Moor was born in Skagen.\n", encoding="utf-8")
     (folder / "script.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    (folder / "questions.jsonl").write_text(json.dumps({"id": 1, "question": QUESTION}), encoding="utf-8")
     done = process(folder, "index", "docs", "--out", "docs.idx")
     assert done.returncode == 0, done.stderr
     return folder
@@ -233,7 +234,7 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
         (("ask", QUESTION, "--corpus", "nowhere", "-m", "scripted/script.json"), ("nowhere", "hoptree index")),
         (("ask", QUESTION, "docs", "--corpus", "docs.idx"), ("Both docs and --corpus docs.idx",)),
         (("ask", QUESTION, "nowhere/"), ("There is no nowhere/", "docs/")),
-        (("ask", QUESTION, "script.json", "-m", "scripted/script.json"), ("records without text",)),
+        (("ask", QUESTION, "questions.jsonl", "-m", "scripted/script.json"), ("records without text",)),
         (("ask", QUESTION, "--corpus", "docs.idx"), ("not on this machine", "hoptree models pull")),
         (("ask", QUESTION, "--corpus", "docs.idx", "-m", "local/none.gguf"), ("none.gguf",)),
         (("ask", QUESTION, "--corpus", "docs.idx", "-m", "opnai/x"), ("names no model", "openai/")),
@@ -258,7 +259,7 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
             ("no folder new", "mkdir -p new"),
         ),
         (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),
-        (("index", "script.json", "--out", "x.idx"), ("no passage", "records without text")),
+        (("index", "questions.jsonl", "--out", "x.idx"), ("no passage", "records without text")),
         (("index", "docs", "--out", "docs"), ("no index",)),
         (("search", "film", "--corpus", "nowhere"), ("nowhere",)),
         (("show", "nowhere.jsonl"), ("nowhere.jsonl",)),
