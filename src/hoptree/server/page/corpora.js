@@ -79,7 +79,7 @@ export class CorporaPage {
     const box = make("div", { class: "job" });
     const send = make("button", { type: "submit", class: "main" }, action);
     const form = make("form", { class: "files" }, make("h2", { text: title }),
-      field("Files", files, "Text, Markdown, HTML, PDF, JSON lines, TSV, or .zip archives of them. You can drop them here too."),
+      field("Files", files, "PDF, Word, PowerPoint, Excel, HTML, Markdown, text, e-mail, JSON, or .zip archives of them. You can drop them here too."),
       make("p", { class: "actions" }, send), box);
     form.addEventListener("dragover", (event) => { event.preventDefault(); form.classList.add("over"); });
     form.addEventListener("dragleave", () => form.classList.remove("over"));
