@@ -172,6 +172,14 @@ def test_a_workbook_is_a_document_for_each_sheet_and_dates_are_dates(tmp_path: P
     assert not problems.counts
 
 
+@pytest.mark.parametrize(
+    ("days", "shown"),
+    [("1", "1900-01-01"), ("59", "1900-02-28"), ("61", "1900-03-01"), ("0.5", "12:00:00"), ("9e9", "9e9")],
+)
+def test_days_are_counted_as_excel_does(tmp_path: Path, days: str, shown: str) -> None:
+    assert read(tmp_path / "a.xlsx", xlsx(f'<row><c s="1"><v>{days}</v></c></row>'))[0][0][2] == shown
+
+
 def test_an_ebook_is_its_chapters_in_their_order(tmp_path: Path) -> None:
     content = epub(b="<h1>Second</h1><p>Two.</p>", a="<!DOCTYPE html><title>a</title><p>One&nbsp;here.</p>")
     assert read(tmp_path / "k.epub", content)[0] == [

@@ -280,8 +280,7 @@ def _pptx(archive: _Archive, name: str, problems: Problems) -> Iterator[Document
         raise _Unreadable("is damaged, or no PowerPoint presentation")
     targets, title = archive.targets(main), archive.title() or stem(name)
     ids = [item.of("r:id") for item in archive.elements(main) if item.starts("sldId")]
-    slides = [targets.get(key, ("", ""))[0] for key in ids]
-    for number, slide in enumerate(slides, 1):
+    for number, slide in enumerate((targets.get(key, ("", ""))[0] for key in ids), 1):
         text = TextBuilder()
         _read_slide(archive, slide, text)
         for path, kind in archive.targets(slide).values():
@@ -308,6 +307,7 @@ def _read_slide(archive: _Archive, part: str, text: TextBuilder, *, notes: bool 
 
 
 _EPOCH, _MAC_EPOCH = datetime(1899, 12, 30), datetime(1904, 1, 1)
+_FALSE_LEAP_DAY = 60  # Excel counts the 29th of February 1900, which was none
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 _NOT_A_DATE = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 _COLUMN = re.compile("[A-Z]{1,3}")
@@ -389,6 +389,8 @@ class _Workbook:
         return "" if kind == "e" else value
 
     def _date(self, days: float) -> str:
+        if self._epoch is _EPOCH and 1 <= days < _FALSE_LEAP_DAY:
+            days += 1
         moment = self._epoch + timedelta(seconds=round(days * 86_400))
         if 0 <= days < 1:
             return f"{moment:%H:%M:%S}"
