@@ -266,6 +266,21 @@ def test_a_text_that_is_no_utf8_is_read_as_latin_1_and_that_is_noted(tmp_path: P
         passages, problems = lenient(write(tmp_path / name, "Die Übergröße – „groß“".encode("cp1252")))
         assert [passage.text for passage in passages] == ["Die Übergröße – „groß“"]
         assert problems.broken == 0 and problems.notes == [f"{name} is no UTF-8 text and was read as Latin-1."]
+    assert lenient(write(tmp_path / "a.txt", "Größe".encode("latin-1")))[0][0].text == "Größe"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("gb18030", "谨献给 Joel Klecker。七月十一日，自由软件社团失去了他，他是一位开发者。"),
+        ("euc_jp", "これは日本語の文書です。2000 年 7 月 11 日に彼は亡くなりました。"),
+        ("euc_kr", "이것은 한국어 문서입니다. 그는 칠월에 세상을 떠났습니다."),
+    ],
+)
+def test_bytes_in_pairs_are_of_east_asia(tmp_path: Path, encoding: str, text: str) -> None:
+    passages, problems = lenient(write(tmp_path / "a.txt", text.encode(encoding)))
+    assert [passage.text for passage in passages] == [text]
+    assert problems.notes == [f"a.txt is no UTF-8 text and was read as {encoding}."]
 
 
 def test_an_empty_file_holds_no_passage(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ Problem = Literal[
 ]
 Note = Literal[
     "empty documents",
-    "texts read as Latin-1",
+    "texts that are no UTF-8",
     "repeated passages",
     "files of an unknown kind",
     "files of questions",
@@ -137,7 +137,7 @@ class Problems:
 
     def summary(self) -> str:
         """Return one line: each kind with its count, the most frequent first; "" if nothing was skipped."""
-        skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts read as Latin-1")
+        skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts that are no UTF-8")
         return "; ".join(f"{kind}: {count:,}" for kind, count in skipped)
 
 

@@ -10,7 +10,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -216,6 +216,12 @@ _GZIP_READ_BYTES = 2**11
 """Small, as the block in which a file turns out to be garbled is lost."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
+LATIN = "Latin-1"
+GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")
+"""Encodings that a text is read in because it is nothing else."""
+_HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
+_MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
+_MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9
 _MAX_CONTROL_SHARE = 0.01
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1b\0"))
 _BOMS = (
@@ -301,9 +307,10 @@ def bom_encoding(head: bytes) -> str:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return a text and its encoding: that of its mark, UTF-8, UTF-16 or Latin-1; "" twice if it is none.
+    """Return a text and its encoding: that of its mark, UTF-8, UTF-16, or a guess; "" twice if it is none.
 
-    Latin-1 is what is neither and has no control characters; it is read as Windows means it.
+    What is neither and has no control characters is Chinese, Japanese or Korean where bytes above 127 come in pairs,
+    and else Latin-1, read as Windows means it.
     """
     head = content[:_HEAD_BYTES]
     encoding = bom_encoding(head) or _utf16_without_mark(head) or "utf-8"
@@ -315,7 +322,23 @@ def decode(content: bytes) -> tuple[str, str]:
         controls = len(head) - len(head.translate(None, _CONTROLS)) + head.count(0)
         if encoding != "utf-8" or controls > len(head) * _MAX_CONTROL_SHARE:
             return "", ""
-        return content.decode("cp1252", "replace"), "latin-1"
+    if guess := _paired_encoding(head):
+        with suppress(UnicodeDecodeError):
+            return content.decode(guess), guess
+    return content.decode("cp1252", "replace"), LATIN
+
+
+def _paired_encoding(head: bytes) -> str:
+    """Return the encoding of a text in which bytes above 127 come in pairs, or ""."""
+    runs = _HIGH_BYTES.findall(head)
+    if sum(map(len, runs)) < max(_MIN_HIGH_BYTES, len(head) * _MIN_HIGH_SHARE):  # else "Größe" alone would be one
+        return ""
+    if sum(len(run) % 2 == 0 for run in runs) < len(runs) * _MIN_PAIRED_SHARE:
+        return ""
+    leads = [lead for run in runs for lead in run[::2]]
+    if sum(lead in (0xA4, 0xA5) for lead in leads) > len(leads) * _MIN_KANA_SHARE:
+        return "euc_jp"
+    return "euc_kr" if sum(0xB0 <= lead <= 0xC8 for lead in leads) > len(leads) * _MIN_HANGUL_SHARE else "gb18030"
 
 
 def _utf16_without_mark(head: bytes) -> str:
@@ -362,8 +385,8 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
     if not encoding:
         problems.add("files that are no text", f"{name} is no text: it is binary.")
         return None
-    if encoding == "latin-1":
-        problems.note("texts read as Latin-1", f"{name} is no UTF-8 text and was read as Latin-1.")
+    if encoding in GUESSES:
+        problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 

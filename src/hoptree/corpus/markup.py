@@ -21,7 +21,7 @@ from hoptree.corpus.document import (
     short,
     table_lines,
 )
-from hoptree.corpus.files import decode, is_binary, read_all, stem
+from hoptree.corpus.files import GUESSES, decode, is_binary, read_all, stem
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -66,7 +66,7 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 def decode_html(content: bytes) -> str:
     """Decode by the byte order mark, as UTF-8, in the encoding the page names, or as Latin-1, as browsers do."""
     text, encoding = decode(content)
-    match = _CHARSET.search(content[:4096]) if encoding in ("", "latin-1") else None
+    match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
     named = match[1].decode().lower() if match else ""
     if named and named not in _LATIN and not named.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
         with suppress(LookupError, ValueError):
