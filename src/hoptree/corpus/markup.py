@@ -21,7 +21,7 @@ from hoptree.corpus.document import (
     short,
     table_lines,
 )
-from hoptree.corpus.files import GUESSES, decode, is_binary, read_all, stem
+from hoptree.corpus.files import GUESSES, decode, read_all, stem
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -52,7 +52,7 @@ _SWALLOWING = re.compile(r"<(?:frameset|noembed|noframes|plaintext|textarea|xmp)
 
 def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     content = read_all(stream, name, problems)
-    if content is None or is_binary(content[:8192], name, problems):
+    if content is None:
         return
     if len(content) > _MAX_BYTES:
         limit = f"{_MAX_BYTES // 2**20} MiB"
