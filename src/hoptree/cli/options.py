@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
-from hoptree.cli.console import warn
+from hoptree.cli.console import counted, warn
 from hoptree.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -278,7 +278,8 @@ def located(corpus: str | None) -> str | None:
         for sentence in outcome.report:
             warn(sentence)
         changed = outcome.added + outcome.replaced + outcome.removed
-        warn(f"{corpus} was indexed into {place}: {outcome.manifest.passages:,} passages, {changed:,} of them changed.")
+        passages = counted(outcome.manifest.passages, "passage")
+        warn(f"{corpus} was indexed: {passages}, {changed:,} new, changed or gone; kept in {place}.")
     return str(place)
 
 
