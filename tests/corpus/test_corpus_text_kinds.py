@@ -15,7 +15,7 @@ from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems
-from hoptree.corpus.markdown import rst_document
+from hoptree.corpus.markup import rst_document
 from hoptree.corpus.read import read_passages
 
 

@@ -1,27 +1,21 @@
-"""Read HTML and e-mail: the visible text, with headings as sections."""
+"""Read HTML, Markdown, reStructuredText and notebooks: the visible text, with headings as sections."""
 
 from __future__ import annotations
 
-import email
-import email.policy
 import io
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
+from typing import Any
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from hoptree.corpus.document import (
-    Document,
-    HeadingPath,
-    Oversized,
-    Problems,
-    Section,
-    TextBuilder,
-    short,
-    table_lines,
-)
-from hoptree.corpus.files import GUESSES, decode, read_all, stem
+from hoptree.corpus.document import Document, HeadingPath, Problems, Section, TextBuilder, short, table_lines
+from hoptree.corpus.files import GUESSES, decode, read_all, read_text, stem
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -223,42 +217,232 @@ def _cells(row: LexborNode) -> dict[int, str]:
     return cells
 
 
-_MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
+_FRONT_LINES = 500
+_QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
+_KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
+_CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
+_STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
+_UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
+_TAG = re.compile(r"<((?:https?|mailto):[^<>\s]+)>|<!--[^<>]*-->|</?[A-Za-z][^<>]*>")
+_KEPT = "\ue000"
+"""Stands for code and escaped characters while marks are removed."""
+_MAX_INLINE_CHARS = 100_000
 
 
-def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a message, or each of those in a mailbox, by its subject; attachments are named."""
-    content = read_all(stream, name, problems)
-    if content is None:
+def read_markdown(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    text = read_text(stream, name, problems)
+    if text is not None:
+        yield markdown_document(text, name)
+
+
+def markdown_document(text: str, name: str) -> Document:
+    """Make a document whose title is that of its front matter, its first heading, or the file's name."""
+    front, length = _front_matter(text)
+    title = next((short(value) for key, value in front if key == "title"), "")
+    builder = TextBuilder(title)
+    _Blocks(builder).read(_parser().parse(text[length:].replace("\r", " ")))  # which it would take for a line's end
+    return builder.document(
+        name,
+        stem(name),
+        aliases=tuple(value for key, value in front if key in ("alias", "aliases")),
+        metadata=tuple(pair for pair in front if pair[0] not in ("title", "alias", "aliases")),
+    )
+
+
+class _Blocks:
+    """Takes the blocks of a Markdown text as paragraphs, headings and rows of tables."""
+
+    def __init__(self, builder: TextBuilder) -> None:
+        self._builder = builder
+        self._rows: list[dict[int, str]] = []
+        self._opening = self._tag = ""
+        self._tight = False
+
+    def read(self, tokens: Iterable[Token]) -> None:
+        for token in tokens:
+            if token.type == "inline":
+                self._inline(token, token.content if len(token.content) > _MAX_INLINE_CHARS else _plain(token.content))
+            elif token.type in ("fence", "code_block"):
+                self._builder.add([token.content.strip("\n")])
+            elif token.type == "tr_open":
+                self._rows.append({})
+            elif token.type == "table_close":
+                self._builder.add(table_lines(self._rows))
+                self._rows = []
+            elif token.nesting > 0:
+                self._opening, self._tag, self._tight = token.type, token.tag, token.hidden
+
+    def _inline(self, token: Token, words: str) -> None:
+        if self._opening in ("th_open", "td_open") and self._rows:
+            self._rows[-1][len(self._rows[-1])] = words
+        elif self._opening == "heading_open" and token.level == 1 and "\n" not in token.content:
+            self._builder.heading(int(self._tag[1:]), words)
+        else:
+            self._builder.add([words], tight=self._tight)
+
+
+def _plain(text: str) -> str:
+    """Return the words of a line of Markdown, without links, emphasis, tags and the marks of code."""
+    kept: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        kept.append(match[1] or match[3].strip())
+        return _KEPT
+
+    text = _CODE.sub(keep, text.replace(_KEPT, " "))
+    while (shorter := _LINK.sub(r"\1", text)) != text:  # an image may be in a link
+        text = shorter
+    text = _TAG.sub(lambda tag: tag[1] or "", text)
+    for _ in range(2):  # emphasis in emphasis
+        text = _UNDERSCORES.sub(r"\2", _STARS.sub(r"\2", text))
+    pieces = iter(kept)
+    return re.sub(_KEPT, lambda _: next(pieces), text) if kept else text
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """Return a parser of blocks alone; a heading right below a line of HTML is a heading all the same."""
+    parser = MarkdownIt("commonmark").enable("table").disable(["html_block", "reference"])
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+def _front_matter(text: str) -> tuple[list[tuple[str, str]], int]:
+    """Read keys with their values between two lines of --- at the very beginning, and the length of all that.
+
+    Plain values, [lists, in brackets] and lists with dashes are read. A block with anything else at its left margin
+    is no front matter. YAML would refuse what people write, such as a title with a colon.
+    """
+    pairs: list[tuple[str, str]] = []
+    key = ""
+    length = 0
+    for number, line in enumerate(io.StringIO(text, newline="\n")):
+        length += len(line)
+        bare = line.rstrip()
+        if number == 0:
+            if bare != "---":
+                break
+        elif bare in ("---", "..."):
+            return pairs, length
+        elif number > _FRONT_LINES:
+            break
+        elif match := _KEY.match(bare):
+            key = match[1].strip().lower()
+            pairs += [(key, value) for value in _front_values(match[2] or "")]
+        elif key and bare.lstrip().startswith("- "):
+            pairs += [(key, value) for value in _front_values(bare.lstrip()[2:])]
+        elif bare and not bare.startswith((" ", "\t", "#", "- ")):
+            break
+    return [], 0
+
+
+def _front_values(text: str) -> list[str]:
+    text = text.strip()
+    items = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
+    values = (_QUOTED.sub(r"\2", item.strip()) for item in items)
+    return [value for value in values if value and value not in ("|", ">", "null", "~")]
+
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
+_DIRECTIVE = re.compile(r"(\s*)\.\.(?: ([\w:-]+)::)?(?: (.*))?$")
+_WITHOUT_ARGUMENT = frozenset(
+    (
+        "code-block",
+        "code",
+        "sourcecode",
+        "highlight",
+        "image",
+        "figure",
+        "include",
+        "literalinclude",
+        "index",
+        "toctree",
+        "raw",
+    )
+)
+_ROLE = re.compile(r"(?::[\w:+.-]+:)?`~?([^`<>]*?)(?:\s*<[^`<>]*>)?`_{0,2}")
+_LITERAL = re.compile(r"``(.+?)``")
+
+
+def read_rst(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    text = read_text(stream, name, problems)
+    if text is not None:
+        yield rst_document(text, name)
+
+
+def rst_document(text: str, name: str) -> Document:
+    """Make a document of reStructuredText: titles by their adornments, directives by their content."""
+    builder = TextBuilder()
+    levels: list[str] = []
+    """The adornments of titles, from the highest level on."""
+    paragraph: list[str] = []
+    dropped = -1
+    """The indentation of a comment or a list of files, which ends where a line is indented no more than it."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        below = lines[at + 1] if at + 1 < len(lines) else ""
+        above = lines[at - 1] if at else ""
+        if dropped >= 0 and (not line.strip() or indent > dropped):
+            continue
+        dropped = -1
+        if _ADORNMENT.match(line):
+            continue
+        if not line.strip():
+            builder.add(["\n".join(paragraph)])
+            paragraph.clear()
+        elif (match := _DIRECTIVE.match(line)) and not _ADORNMENT.match(below):
+            kind, argument = match[2], match[3] or ""
+            if kind is None or kind in ("toctree", "index", "raw"):
+                dropped = indent
+            elif kind not in _WITHOUT_ARGUMENT:
+                paragraph.append(_plain_rst(argument))
+        elif _ADORNMENT.match(below) and len(below.rstrip()) >= len(line.strip()) * 0.9 and not paragraph:
+            style = below[0] * (2 if above[:1] == below[0] and _ADORNMENT.match(above) else 1)
+            if style not in levels:
+                levels.append(style)
+            builder.heading(levels.index(style) + 1, _plain_rst(line.strip()))
+        elif not (indent and re.match(r"\s+:[\w-]+:(\s|$)", line)):  # an option of a directive
+            paragraph.append(_plain_rst(line))
+    builder.add(["\n".join(paragraph)])
+    return builder.document(name, stem(name))
+
+
+def _plain_rst(line: str) -> str:
+    line = _ROLE.sub(r"\1", _LITERAL.sub(r"\1", line))
+    line = _STARS.sub(r"\2", line)
+    return f"{line.rstrip()[:-1]}" if line.rstrip().endswith("::") else line
+
+
+_MAX_OUTPUT_CHARS = 2_000
+
+
+def read_notebook(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read the cells of a Jupyter notebook and the text of their outputs."""
+    text = read_text(stream, name, problems)
+    if not text or text.isspace():
         return
-    content = content.replace(b"\r\n", b"\n")
-    many = name.lower().removesuffix(".gz").endswith(".mbox")
-    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if many else [content], 1):
-        key = f"{name}#message={number}" if many else name
-        try:
-            yield _mail_document(message, key, name)
-        except Oversized:
-            raise
-        except Exception as error:  # the library raises errors of any kind for damaged messages
-            why = str(error) if isinstance(error, _NoMessage) else type(error).__name__
-            problems.add("damaged documents", f"{key} cannot be read as e-mail: {why}.")
+    builder = TextBuilder()
+    try:
+        notebook = json.loads(text)
+        for cell in notebook.get("cells") or notebook["worksheets"][0]["cells"]:
+            source = _joined(cell.get("source", cell.get("input", "")))
+            if cell["cell_type"] == "markdown":
+                _Blocks(builder).read(_parser().parse(source))
+            else:
+                outputs = [
+                    output.get("text") or output.get("data", {}).get("text/plain", "")
+                    for output in cell.get("outputs", ())
+                ]
+                builder.add([source, *(_joined(output)[:_MAX_OUTPUT_CHARS] for output in outputs)])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        problems.add(
+            "damaged documents", f"{name} cannot be read as a notebook: it is damaged, or of another kind.", cuts=True
+        )
+        return
+    yield builder.document(name, stem(name))
 
 
-class _NoMessage(Exception):
-    """Says why a text is no message."""
-
-
-def _mail_document(content: bytes, key: str, name: str) -> Document:
-    message = email.message_from_bytes(content, policy=email.policy.default)
-    headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
-    headers = [(field, value) for field, value in headers if value]
-    if not headers and not message["Subject"]:
-        raise _NoMessage("it has no sender, date or subject")
-    builder = TextBuilder(short(str(message["Subject"] or "")))
-    builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        text = str(body.get_content()).replace("\0", " ")
-        builder.add([html_document(text, name).text if body.get_content_type() == "text/html" else text.strip()])
-    builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
-    return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))
+def _joined(lines: Any) -> str:
+    return lines if isinstance(lines, str) else "".join(lines)

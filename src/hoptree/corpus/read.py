@@ -48,10 +48,9 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markdown import read_markdown, read_notebook, read_rst
-from hoptree.corpus.markup import read_html, read_mail
+from hoptree.corpus.markup import read_html, read_markdown, read_notebook, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
-from hoptree.corpus.records import read_records
+from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of
 
 _PDFIUM = threading.Lock()

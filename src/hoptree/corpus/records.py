@@ -1,4 +1,4 @@
-"""Rows of passage files in the known formats, distinguished by their fields.
+"""Records: rows of passage files, whose format their fields tell, and messages of mailboxes.
 
 | format | fields |
 |---|---|
@@ -11,15 +11,21 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
+import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, Section
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
+from hoptree.corpus.files import read_all, stem
 from hoptree.corpus.json_rows import Row
+from hoptree.corpus.markup import html_document
 
 _DUMP_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
 _SECTION = "Section::::"
@@ -257,3 +263,44 @@ def _pairs(field: str, value: object) -> list[tuple[str, str]]:
     if type(value) is float and not math.isfinite(value):
         return []
     return [(field, str(value))] if isinstance(value, str | int | float) else []
+
+
+_MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
+
+
+def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read a message, or each of those in a mailbox, by its subject; attachments are named."""
+    content = read_all(stream, name, problems)
+    if content is None:
+        return
+    content = content.replace(b"\r\n", b"\n")
+    many = name.lower().removesuffix(".gz").endswith(".mbox")
+    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if many else [content], 1):
+        key = f"{name}#message={number}" if many else name
+        try:
+            yield _mail_document(message, key, name)
+        except Oversized:
+            raise
+        except Exception as error:  # the library raises errors of any kind for damaged messages
+            why = str(error) if isinstance(error, _NoMessage) else type(error).__name__
+            problems.add("damaged documents", f"{key} cannot be read as e-mail: {why}.")
+
+
+class _NoMessage(Exception):
+    """Says why a text is no message."""
+
+
+def _mail_document(content: bytes, key: str, name: str) -> Document:
+    message = email.message_from_bytes(content, policy=email.policy.default)
+    headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
+    headers = [(field, value) for field, value in headers if value]
+    if not headers and not message["Subject"]:
+        raise _NoMessage("it has no sender, date or subject")
+    builder = TextBuilder(short(str(message["Subject"] or "")))
+    builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
+    body = message.get_body(("plain", "html"))
+    if body is not None:
+        text = str(body.get_content()).replace("\0", " ")
+        builder.add([html_document(text, name).text if body.get_content_type() == "text/html" else text.strip()])
+    builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
+    return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))
