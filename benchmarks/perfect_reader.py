@@ -27,9 +27,9 @@ from typing import Any
 
 from hoptree.engine.engine import Engine
 from hoptree.evaluation.metrics import score_answer, score_list
-from hoptree.methods.hop.chooser import stems
 from hoptree.models.model import Capability, Choice, Reply, Request
 from hoptree.retrieval.indexing import build_index
+from hoptree.text.grounding import stems
 from hoptree.text.parse import question_key
 from hoptree.training.plans.gold_trees import GoldTree, gold_tree, written
 from hoptree.training.plans.sub_questions import LeftOut

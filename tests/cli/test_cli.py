@@ -143,7 +143,7 @@ def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
         "from documents",
         "films.md#1",
         "Skagen",
-        "7 calls",
+        "7 model calls",
     ):
         assert piece in done.stdout
     assert "plan: 2 sub-questions" in done.stderr

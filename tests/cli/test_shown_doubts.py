@@ -27,7 +27,8 @@ from typer.testing import CliRunner
 
 from hoptree.cli.ask import EventLines
 from hoptree.cli.main import app
-from hoptree.cli.render import draw_progress, draw_svg, show_result
+from hoptree.cli.progress import draw_progress
+from hoptree.cli.render import draw_svg, show_result
 from hoptree.engine.context import Budget
 from hoptree.models.scripted import Rule
 

@@ -14,12 +14,12 @@ from hoptree.methods.hop.chooser import (
     Weights,
     answer_signals,
     echoes,
-    find_quote,
     frozen_chooser,
     is_stated,
     question_signals,
     reading_signals,
 )
+from hoptree.text.grounding import find_quote
 
 WEIGHTS = Weights(Logistic({"confidence": 1.0, "quoted": 1.0}, -1.0))
 CITY = "In which city was the film made?"

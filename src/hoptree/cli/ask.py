@@ -137,7 +137,7 @@ async def _ask_live(engine: Engine, question: str) -> Result:
             return asking.result()
         from rich.console import Console
 
-        from hoptree.cli.render import live_tree
+        from hoptree.cli.progress import live_tree
 
         with live_tree(Console(stderr=True), events):
             return await asking

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hoptree.cli.console import clean, warn
+from hoptree.cli.console import clean, counted, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    from hoptree.engine.events import Event
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import JudgeProgress, Progress
     from hoptree.retrieval.indexing.sources import Progress as IndexingProgress
@@ -202,3 +207,37 @@ def describe_run(progress: Progress, max_cost: float | None = None) -> str:
     if max_cost is not None:
         parts.append(f"spent {progress.spent:.2f} of {max_cost:.2f}")
     return ", ".join(parts)
+
+
+def live_tree(console: Console, events: Sequence[Event]) -> Live:
+    """Draw the tree of a question while its events come in."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    began, spinner = time.monotonic(), Spinner("dots")
+    return Live(
+        console=console,
+        transient=True,
+        refresh_per_second=8,
+        get_renderable=lambda: draw_progress(events, time.monotonic() - began, spinner),
+    )
+
+
+def draw_progress(events: Sequence[Event], seconds: float, spinner: Spinner) -> Group:
+    """Draw what is known of a question that is still being answered."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from hoptree.cli.render import draw_tree, draw_writing
+    from hoptree.engine.result import read_result
+    from hoptree.engine.trace import ModelCalled, Retried
+
+    result = read_result(events)
+    calls = sum(isinstance(event, ModelCalled) for event in events)
+    last = next((event for event in reversed(events) if isinstance(event, Retried | ModelCalled)), None)
+    doing = "answering" if result.tree else "writing" if result.writing else "planning"
+    if isinstance(last, Retried):
+        doing = f"waiting {last.wait:g} s: {last.error}"
+    spinner.update(text=Text(f" {clean(doing)} · {counted(calls, 'call')} · {seconds:.0f} s", style="dim"))
+    text = [draw_writing(result.writing)] if result.writing else []
+    return Group(draw_tree(result), *text, spinner)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import io
 import re
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.panel import Panel
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean, counted
 from hoptree.core.lazy import lazy_re
-from hoptree.engine.events import GUESS, Event
+from hoptree.core.values import Passage
+from hoptree.engine.events import GUESS
+from hoptree.engine.explain import cut_around, shorten
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
-from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
+from hoptree.engine.registry import load_method
+from hoptree.engine.result import STOPPED, Result, TreeNode
 from hoptree.engine.sentence_view import LEVELS, SentenceView
-from hoptree.engine.trace import ModelCalled, Retried
 
 _SOURCE_STYLE = {"internal": "cyan", "external": "green", "synthesis": "magenta", "fallback": "yellow", "none": "red"}
 _SOURCE_WORDS = {
@@ -39,35 +38,12 @@ _VERDICT_WORDS = {
     "unknown": "not verified",
 }
 _SNIPPET_CHARS = 160
+_FIDELITY = {"approx": ", not exactly as in its paper", "prompted": ", prompted where its paper trained a model"}
 _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"}
 """Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
 _MAX_CITED = 3  # passages and facts each that a node names
 _SVG_COLUMNS = 118
 _EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
-
-
-def live_tree(console: Console, events: Sequence[Event]) -> Live:
-    """Draw the tree of a question while its events come in."""
-    began, spinner = time.monotonic(), Spinner("dots")
-    return Live(
-        console=console,
-        transient=True,
-        refresh_per_second=8,
-        get_renderable=lambda: draw_progress(events, time.monotonic() - began, spinner),
-    )
-
-
-def draw_progress(events: Sequence[Event], seconds: float, spinner: Spinner) -> Group:
-    """Draw what is known of a question that is still being answered."""
-    result = read_result(events)
-    calls = sum(isinstance(event, ModelCalled) for event in events)
-    last = next((event for event in reversed(events) if isinstance(event, Retried | ModelCalled)), None)
-    doing = "answering" if result.tree else "writing" if result.writing else "planning"
-    if isinstance(last, Retried):
-        doing = f"waiting {last.wait:g} s: {last.error}"
-    spinner.update(text=Text(f" {clean(doing)} · {counted(calls, 'call')} · {seconds:.0f} s", style="dim"))
-    text = [draw_writing(result.writing)] if result.writing else []
-    return Group(_draw_tree(result), *text, spinner)
 
 
 def show_result(console: Console, result: Result, heading: str = "") -> None:
@@ -78,28 +54,19 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
 
     if heading:
         line((clean(heading), "dim"))
-    console.print(_draw_tree(result))
+    console.print(draw_tree(result))
     if result.writing:
         show_writing(console, result.writing)
     for chain in result.chains:
         line(("chain  ", "dim"), clean(chain))
-    nodes = [node for top in result.tree for node in top.walk()]
-    answers = {name: node.answer for node in nodes for name in node.evidence}
-    settled = [node for node in nodes if node.unverified != "unknown"]
-    facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
-    named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
-    evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
-    if evidence or facts:
-        label = "Evidence" if result.answer else "Read"
-        console.print(Text(f"\n{label}", style="bold"))
-    for passage in evidence:
-        snippet = _snippet(clean(passage.text), answers.get(passage.id, ""))
-        line("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {snippet}")
-    for fact in facts:
-        line("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}")
+    _show_passages(console, line, result)
     console.print()
+    if result.sentence and result.answer:
+        line(clean(result.sentence))
     title = "Best answer so far" if result.answer and result.stopped_by else "Answer"
     console.print(Panel(_answer_text(result), title=title, title_align="left", expand=False))
+    if result.confidence:
+        line((f"{result.confidence.level}: ", "dim"), result.confidence.reason)
     for decision in result.decisions:
         name, _, value = clean(decision.shown_line()).partition(": ")
         line((f"{name}: ", "dim"), value)
@@ -112,14 +79,31 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     line((_cost(result), "dim"))
 
 
-def _snippet(text: str, answer: str) -> str:
-    """Return as much of a passage as fits, with the answer in it."""
-    text = " ".join(text.split())
-    place = text.casefold().find(answer.casefold()) if answer else -1
-    half = _SNIPPET_CHARS // 2
-    start = max(0, min(place - half, len(text) - _SNIPPET_CHARS)) if place > half else 0
-    end = start + _SNIPPET_CHARS
-    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+def _show_passages(console: Console, line: Callable[..., None], result: Result) -> None:
+    """List the evidence, numbered as the sentence cites it, then what was read and supports nothing."""
+    nodes = [node for top in result.tree for node in top.walk()]
+    answers = {name: node.answer for node in nodes for name in node.evidence}
+    settled = [node for node in nodes if node.unverified != "unknown"]
+    facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
+    named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
+    evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
+    passages = (*result.evidence, *result.cited) if result.answer else ()
+    numbers = {passage.id: f"[{number}] " for number, passage in enumerate(passages, 1)}
+
+    def show(passages: Sequence[Passage], style: str) -> None:
+        for passage in passages:
+            snippet = cut_around(clean(passage.text), answers.get(passage.id, ""), _SNIPPET_CHARS)
+            number = numbers.get(passage.id, "")
+            line(f"  {number}", (clean(passage.id), style), f"  {clean(passage.title)}: {snippet}")
+
+    if evidence or facts:
+        console.print(Text(f"\n{'Evidence' if result.answer else 'Read'}", style="bold"))
+    show(evidence, "green")
+    for fact in facts:
+        line("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}")
+    if read := [passage for passage in result.consulted if passage not in evidence]:
+        console.print(Text("\nRead, but no evidence", style="bold"))
+        show(read, "dim")
 
 
 def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
@@ -151,16 +135,21 @@ def _answer_text(result: Result) -> Text:
 
 def _cost(result: Result) -> str:
     usage = result.usage
+    cached = f" ({usage.cached_calls} remembered)" if usage.cached_calls else ""
+    tokens = f"{usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written · " if usage.llm_calls else ""
     money = f" · cost {usage.cost:g}" if usage.cost else ""
+    method, paper = load_method(result.method), _FIDELITY.get(result.fidelity, "")
+    if result.fidelity == "approx" and not (method and method.paper):
+        paper = ""
     return (
-        f"{result.method} · {result.model} · fidelity {result.fidelity} · {counted(usage.llm_calls, 'call')} "
-        f"({usage.cached_calls} from the cache) · {usage.prompt_tokens} + {usage.completion_tokens} tokens · "
-        f"{counted(usage.retrievals, 'retrieval')} · {usage.seconds:.1f} s "
-        f"(critical path {usage.critical_path_seconds:.1f} s){money}"
+        f"{result.method}{paper} · {result.model} · "
+        f"{counted(usage.llm_calls, 'model call')}{cached} · {tokens}"
+        f"{counted(usage.retrievals, 'search', 'searches')} · {usage.seconds:.1f} s{money}"
     )
 
 
-def _draw_tree(result: Result) -> Tree:
+def draw_tree(result: Result) -> Tree:
+    """Draw the question with its sub-questions, and what became of each."""
     question, nodes = Text(clean(result.question), style="bold"), result.tree
     looked_in = _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
     if nodes and nodes[0].id == 0:  # the question itself is the first node
@@ -367,7 +356,7 @@ def _doubted(part: Part) -> Iterator[_Row]:
     colon = ": " if hits and part.said.compared else ""
     yield "in doubt", Text.assemble(f"{part.said.compared}{colon}", Text("; ").join(listed), more)
     for sample in part.said.samples:
-        yield "sample", Text(_short(sample), "dim")
+        yield "sample", Text(shorten(clean(sample), _MAX_CHARS), "dim")
 
 
 def _names(part: Part) -> Text:
@@ -394,7 +383,7 @@ def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
         titles = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])
         more = len(query.passages) - _MAX_TITLES
         rest = f" and {more} more" if more > 0 else ""
-        yield "found", Text(f"{_short(titles)}{rest}" if titles else "nothing", "green")
+        yield "found", Text(f"{shorten(clean(titles), _MAX_CHARS)}{rest}" if titles else "nothing", "green")
 
 
 def _fact(fact: ReadFact) -> Text:
@@ -438,8 +427,3 @@ def _memory(writing: Writing) -> Iterator[_Row]:
 
 def _spread(value: float | None) -> str:
     return "U unknown" if value is None else f"U {value:.2f}"
-
-
-def _short(text: str) -> str:
-    text = clean(text)
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

@@ -1,9 +1,17 @@
-"""Decisions put into words, for the lines shown with an answer."""
+"""Decisions and answers put into words: the lines that people read, made without a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from hoptree.core.lazy import lazy_re
+
+if TYPE_CHECKING:
+    from hoptree.core.values import Passage
+    from hoptree.engine.result import TreeNode
 
 _ROUTING = ("route", "need", "retrieve", "verify", "agreement", "share")
 SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "mixed", "ended"))
@@ -56,3 +64,253 @@ def shorten(text: object, max_chars: int = 200) -> str:
     """Return a text on one line, cut where it is long."""
     line = " ".join(str(text).split())
     return line if len(line) <= max_chars else f"{line[:max_chars]}…"
+
+
+Level = Literal["well supported", "partly supported", "a guess"]
+_WELL_SUPPORTED, _SUPPORTED = 2 / 3, 1 / 3
+"""From so high a probability on an answer that passages hold is called well or partly supported."""
+OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
+NOT_SAID = "nothing that was read says so"
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How well an answer is supported, in words, with the reason.
+
+    `probability` is that the answer is right, of methods that were calibrated; `calibrated_on` names the questions.
+    """
+
+    level: Level
+    reason: str
+    probability: float | None = None
+    calibrated_on: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        measured = {"probability": self.probability, "calibrated_on": self.calibrated_on}
+        return {"level": self.level, "reason": self.reason, **(measured if self.probability is not None else {})}
+
+
+def tell_answer(
+    question: str,
+    answer: str,
+    source: str,
+    *,
+    nodes: Sequence[TreeNode],
+    evidence: Sequence[Passage],
+    cited: Sequence[Passage],
+    read: int,
+    measured: tuple[float, str] | None,
+) -> tuple[str, Confidence | None]:
+    """Return the sentence that a person reads for an answer, and how well it is supported.
+
+    `nodes` are those of the tree, `evidence` what the answer rests on, `cited` what only nodes rest on, and `read`
+    counts the passages that were read. [N] in the sentence is the Nth of evidence and cited.
+    """
+    if not answer:
+        where = (
+            f" in the {read} passages that were read" if read > 1 else " in the passage that was read" if read else ""
+        )
+        return f"No answer was found{where}.", None
+    holding, stated = _holding(question, answer, evidence)
+    steps = [node for node in nodes if node.id and node.answer]
+    backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
+    complete = bool(steps) and len(backed) == len(steps)
+    if source == "internal" or (not holding and not complete):
+        confidence = Confidence("a guess", OWN_KNOWLEDGE if source == "internal" else NOT_SAID, *measured or ())
+        return f"Possibly {answer}: {confidence.reason}.", confidence
+    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), measured)
+    passages = (*evidence, *cited)
+    numbers = {passage.id: place for place, passage in enumerate(passages)}
+    named = (numbers[name] for node in backed for name in node.evidence[:1] if name in numbers)
+    asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
+    return cite_answer(question, answer, [*dict.fromkeys((*holding, *named))], passages, asked=asked), confidence
+
+
+def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
+    """Return the places of the passages that hold an answer, and whether some hold a name of the question too."""
+    from hoptree.text.grounding import holding  # not before there is an answer
+
+    stating = holding(answer, question, evidence)
+    ids = stating or holding(answer, "", evidence)
+    return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
+
+
+def _weigh_support(
+    answer: str, holding: int, stated: bool, backed: int, steps: int, measured: tuple[float, str] | None
+) -> Confidence:
+    """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
+    several = holding > 1
+    if steps > 1:
+        of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
+        reason = f"{of_all} on what was read"
+    elif answer.casefold() in ("yes", "no"):
+        reason, stated = f"it was concluded from {f'{holding} passages' if several else 'what was read'}", False
+    elif stated or steps:
+        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
+    else:
+        reason = f"{holding} passages name it" if several else "a passage names it"
+        reason += ", but not together with what the question names"
+    well = backed == steps and (stated or steps > 0)
+    if measured is None:
+        return Confidence("well supported" if well else "partly supported", reason)
+    if measured[0] >= _WELL_SUPPORTED:
+        return Confidence("well supported", reason, *measured)
+    level: Level = "partly supported" if measured[0] >= _SUPPORTED else "a guess"
+    return Confidence(level, f"{reason}; answers found in this way are often wrong", *measured)
+
+
+_MAX_QUOTE_CHARS = 300
+_MAX_CITATIONS = 3
+_MAX_SPAN_WORDS = 12
+"""A longer answer is a sentence itself."""
+_PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
+_VERBS = (
+    "die|live|work|study|graduate|marry|teach|serve|win|lose|move|settle|retire|begin|start|premiere|debut|occur|happen"
+    "|attend|found|discover|invent|write|direct|compose|paint|create|join|leave|grow up|take place"
+)
+_PAST = {
+    "study": "studied",
+    "marry": "married",
+    "teach": "taught",
+    "win": "won",
+    "lose": "lost",
+    "begin": "began",
+    "write": "wrote",
+    "leave": "left",
+    "grow up": "grew up",
+    "take place": "took place",
+}
+_PARTICIPLES = (
+    "born|buried|founded|built|located|situated|published|released|set|based|raised|educated|formed|created|signed"
+    "|filmed|held|killed|made|established|written|recorded|produced|composed|painted|introduced|discovered|invented"
+    "|crowned|elected|opened|completed|directed|married|awarded"
+)
+_COMPARED = r"(?:more|less|closer|further|older|younger|[a-z]+ier|larger|longer|shorter|taller|higher|lower|bigger)"
+_RIVALS = lazy_re(r",\s[^?]+\bor\s[^?]+(?=\?\s*\Z)")
+_ENGLISH = lazy_re(
+    r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
+)
+_DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.DOTALL)
+_WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
+_NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
+_LONG_REST = lazy_re(r"\d|\b(?:who|whose|which|that|prior|before|after|while)\b|(?:\s\S+){6}")
+"""What stands behind a verb and would come between it and the answer."""
+_PLACE = lazy_re(r"(?:where|when|(?:(?P<given>in|at|on)\s(?:which|what)(?:\s[a-z]+){1,3}?))\s", re.IGNORECASE)
+_IDENTITY = lazy_re(r"(?:who|what)\s(?P<verb>is|was|are|were)\s(?P<subject>(?:the\s|[A-Z]).+)", re.IGNORECASE)
+_PREDICATE = rf"(?:is|was)\s(?:{_PARTICIPLES}|{_COMPARED})\b|(?:has|had|won|came)\b"
+_WHO = lazy_re(rf"who\s(?P<verb>{_PREDICATE}|wrote\b|(?!is\b|was\b|does\b)[a-z]+(?:ed|s)\b)", re.IGNORECASE)
+_WHICH = lazy_re(rf"(?:which|what)\s(?:(?!who|that)[a-z-]+\s){{1,3}}?(?P<verb>{_PREDICATE})", re.IGNORECASE)
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DAY = lazy_re(rf"\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b.*|(?:{_MONTHS})\s\d{{1,2}}\b(?!\d).*")
+_YEAR = lazy_re(rf"(?:(?:{_MONTHS}),?\s)?(?:the\s)?\d{{3,4}}s?(?:\s(?:BC|AD|BCE|CE))?")
+_AT = lazy_re(
+    r".*\b(?:University|College|School|Institute|Academy|Hospital|Stadium|Airport|Museum|Theatre|Theater)\b.*"
+)
+_LED = lazy_re(rf"(?:{_PREPOSITIONS})\s", re.IGNORECASE)
+
+
+def state_answer(question: str, answer: str) -> str:
+    """Put an answer into a sentence with the words of its question, without a full stop.
+
+    Only forms that code turns round safely; else "The answer is …", or the bare answer to what is not in English.
+    """
+    asked, answer = " ".join(_RIVALS.sub("", question).split()).rstrip(" ?"), " ".join(answer.split())
+    if len(answer.split()) > _MAX_SPAN_WORDS or not _ENGLISH.search(asked):
+        return answer.rstrip(".")
+    answer = answer.rstrip(".") if not re.search(r"\b\w\.\Z", answer) else answer
+    if answer.casefold() in ("yes", "no"):
+        return answer.capitalize()
+    stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
+    return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
+
+
+def _state_place(asked: str, answer: str) -> str:
+    """Turn round where, when and "in which": X died in A."""
+    head = _PLACE.match(asked)
+    if head is None:
+        return ""
+    rest, when = asked[head.end() :], asked[:4].casefold() == "when"
+    before = _preposition(answer, when=when, given=head["given"] or "")
+    if not before and not _LED.match(answer):
+        return ""
+    ended = f"{before} {answer}".strip()
+    if rest.startswith("did ") and (did := _DID.fullmatch(rest, 4)):
+        verb = did["verb"]
+        again = re.search(rf"\b(?:{_VERBS})\b", did["rest"])
+        if again or _NO_SUBJECT.search(did["subject"]) or _LONG_REST.search(did["rest"]):
+            return ""
+        past = _PAST.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+        return f"{did['subject']} {past}{did['rest']} {ended}"
+    was = _WAS.fullmatch(rest)
+    if was and not _NO_SUBJECT.search(was["subject"]) and not _LONG_REST.search(was["rest"]):
+        return f"{was['subject']} {was['verb']} {was['part']}{was['rest']} {ended}"
+    return ""
+
+
+def _preposition(answer: str, *, when: bool, given: str) -> str:
+    """Return what leads to a place or a time in a sentence; "" where the answer has it, or none is sure."""
+    if _LED.match(answer):
+        return ""
+    if given and not _DAY.fullmatch(answer):
+        return given.lower()
+    if _DAY.fullmatch(answer):
+        return "on"
+    if when:
+        return "in" if _YEAR.fullmatch(answer) else ""
+    return "at" if _AT.fullmatch(answer) else "in"
+
+
+def _state_identity(asked: str, answer: str) -> str:
+    """Turn round "Who is the X of Y": the X of Y is A."""
+    match = _IDENTITY.fullmatch(asked)
+    if match is None or re.search(rf"\b(?:{_PREPOSITIONS}|{_PARTICIPLES}|called|known|named|like)\Z", asked):
+        return ""
+    subject = match["subject"]
+    if not subject.startswith("the ") and not re.match(r"[^\s]+(?:\s[A-Z]\S*)*['’]s\s", subject):
+        return ""
+    return f"{subject} {match['verb']} {answer}"
+
+
+def _state_subject(asked: str, answer: str) -> str:
+    """Put the answer in the place of "who" or "which …"."""
+    match = _WHO.match(asked) or _WHICH.match(asked)
+    several = re.search(r",|\band\b", answer) is not None
+    if match is None or several or re.search(rf"\bor\b|\b(?:{_PREPOSITIONS})\Z", asked[match.start("verb") :]):
+        return ""
+    return answer + " " + asked[match.start("verb") :]
+
+
+def cite_answer(
+    question: str, answer: str, places: Sequence[int], passages: Sequence[Passage], *, asked: str = ""
+) -> str:
+    """Return the sentence for an answer that rests on passages, with their numbers in brackets.
+
+    `places`, from 0, are those of the passages to cite. The sentence that states the answer is quoted, with the number
+    of its passage behind it: the one nearest to `asked`, the last sub-question.
+    """
+    from hoptree.text.grounding import find_quote
+
+    stated, cited = state_answer(question, answer), list(places[:_MAX_CITATIONS])
+    quote = find_quote(answer, asked or question, [passages[place] for place in places])
+    if quote is None:
+        return f"{stated}{_marks(cited)}."
+    place = next(place for place in places if passages[place].id == quote.passage)
+    others = [other for other in cited if other != place]
+    return f"{stated}{_marks(others)}: “{cut_around(quote.text, answer, _MAX_QUOTE_CHARS)}”{_marks([place])}"
+
+
+def _marks(places: Sequence[int]) -> str:
+    return f" {''.join(f'[{place + 1}]' for place in places)}" if places else ""
+
+
+def cut_around(text: str, answer: str, max_chars: int) -> str:
+    """Return a text on one line, cut to the words around an answer where it is long."""
+    text = " ".join(text.split())
+    if len(text) <= max_chars:
+        return text
+    place = max(text.casefold().find(answer.casefold()), 0)
+    start = max(0, min(place - max_chars // 2, len(text) - max_chars))
+    start = text.find(" ", start) + 1 if start else 0
+    end = start + max_chars
+    end = max(text.rfind(" ", start, end), start + max_chars // 2) if end < len(text) else len(text)
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -67,6 +67,10 @@ class Explanation:
         settled = [decision for decision in reasons.values() if decision.settles()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
+    def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
+        """Return how likely the answer is right, and what that was calibrated on; None where it was not measured."""
+        return None
+
     def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
         """Return what an unfinished node had come to; None where nothing had been read."""
         drafts = (decision.draft() for decision in reversed(decisions))

@@ -20,9 +20,10 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
+from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, explanation_of
-from hoptree.engine.trace import FactsFound, ModelCalled, Retrieved, WorldCall
-from hoptree.text.grounding import supports_answer
+from hoptree.engine.trace import Retrieved, usage_of
+from hoptree.text.grounding import correct_spelling, supports_answer
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import Writing
@@ -125,7 +126,8 @@ class Result:
     what the answer rests on, `cited` what only nodes of the tree name beside it, and `consulted` what the method gave
     as its support, whether or not that holds the answer. `why` says what decided between the answers that there were
     to the question itself; `decisions` are those about the question that tell how it was answered. `prompts` are the
-    digests, by file name, of prompts that stood in for the package's own.
+    digests, by file name, of prompts that stood in for the package's own. `sentence` is the answer for a person to
+    read; [N] in it is the Nth of `evidence` and `cited`. `confidence` is None without an answer.
     """
 
     question: str
@@ -150,12 +152,16 @@ class Result:
     decisions: tuple[Decision, ...] = ()
     consulted: tuple[Passage, ...] = ()
     prompts: dict[str, str] = field(default_factory=dict)
+    sentence: str = ""
+    confidence: Confidence | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
         data: dict[str, Any] = {
             "question": self.question,
             "answer": self.answer,
+            "sentence": self.sentence,
+            "confidence": self.confidence.as_dict() if self.confidence else None,
             "abstained": self.abstained,
             **({"why": self.why} if self.why else {}),
             "method": self.method,
@@ -167,6 +173,7 @@ class Result:
             "chains": list(self.chains),
             "evidence": [_passage_view(passage) for passage in self.evidence],
             **({"cited": [_passage_view(passage) for passage in self.cited]} if self.cited else {}),
+            **({"consulted": [*map(_passage_view, self.consulted)]} if self.consulted != self.evidence else {}),
             "usage": self.usage.as_dict(),
             "stopped_by": self.stopped_by or None,
             "warnings": list(self.warnings),
@@ -210,15 +217,32 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     consulted = _consulted(finals, tree, found)
     cited = tuple(found[name] for name in _cited(tree) if name in found and found[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
-    evidence = consulted
-    if final.answer and consulted and tree:
+    evidence, answer = consulted, final.answer
+    if answer and final.source != "internal":
+        answer = correct_spelling(answer, start.question, tuple(found.values()))
+    if answer != final.answer:
+        warnings[f"The answer is spelled as in the passages; the model wrote {final.answer}."] = None
+        for node in (node for top in tree for node in top.walk() if node.answer == final.answer):
+            node.answer = answer
+    if answer and consulted and tree:
         tree = tuple(_without_unread_sources(node, {passage.id: passage for passage in consulted}) for node in tree)
-    elif final.answer and consulted and not supports_answer(final.answer, consulted):
+    elif answer and consulted and not supports_answer(answer, consulted):
         evidence = ()
         warnings[UNSUPPORTED] = None
+    sentence, confidence = "", None
+    if finals and not final.error:
+        nodes = [node for top in tree for node in top.walk()]
+        sentence, confidence = tell_answer(
+            *(start.question, answer, final.source),
+            nodes=nodes,
+            evidence=evidence,
+            cited=cited,
+            read=len(found),
+            measured=explain.measure_answer(decisions),
+        )
     return Result(
         question=start.question,
-        answer=final.answer,
+        answer=answer,
         method=start.method,
         model=start.model,
         fidelity=_fidelity(start, decisions),
@@ -239,6 +263,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         decisions=tuple(decision for decision in decisions if decision.shown_line()),
         consulted=consulted,
         prompts=start.prompts,
+        sentence=sentence,
+        confidence=confidence,
     )
 
 
@@ -383,38 +409,3 @@ def _rebuild_losses(event: NodeSettled) -> Iterator[str]:
             yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
         elif kind in _SHRUNK:
             yield f"{subject} {_SHRUNK[kind]}"
-
-
-def usage_of(events: Sequence[Event]) -> Usage:
-    """Return what the calls among events have cost, and how long they took."""
-    calls = _of(WorldCall, events)
-    replies = _of(ModelCalled, calls)
-    return Usage(
-        llm_calls=len(replies),
-        cached_calls=sum(reply.cached for reply in replies),
-        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
-        cached_tokens=sum(reply.cached_tokens for reply in replies),
-        completion_tokens=sum(reply.completion_tokens for reply in replies),
-        reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
-        retrievals=sum(isinstance(call, Retrieved | FactsFound) for call in calls),
-        price=round(sum(reply.full_price for reply in replies), 6),
-        cost=round(sum(reply.cost for reply in replies), 6),
-        seconds=round(events[-1].t if events else 0.0, 3),
-        critical_path_seconds=round(_critical_path(calls), 3),
-    )
-
-
-def _critical_path(calls: Sequence[WorldCall]) -> float:
-    """Return the seconds of work along the chain of calls that decided when the question was done.
-
-    From the call that ended last back to the last one that had ended when it was issued, and so on: what each call
-    waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
-    """
-    total = 0.0
-    last = max(range(len(calls)), key=lambda place: (calls[place].t, place), default=None)
-    while last is not None:
-        total += calls[last].seconds
-        issued = calls[last].issued
-        # Events are in the order they ended, so that a predecessor always stands before.
-        last = next((place for place in range(last - 1, -1, -1) if calls[place].t <= issued), None)
-    return total

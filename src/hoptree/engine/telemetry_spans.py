@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
-from hoptree.engine.result import usage_of
-from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall
-
-if TYPE_CHECKING:
-    pass
+from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, usage_of
 
 DOCUMENTS = 24
 """Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""

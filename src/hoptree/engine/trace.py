@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from hoptree.core.errors import TraceError
+from hoptree.core.values import Usage
 from hoptree.engine.events import (
     OMIT,
     Decision,
@@ -261,3 +262,38 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
     for event in read_events(path):
         runs.setdefault(event.run, []).append(event)
     yield from runs.values()
+
+
+def usage_of(events: Sequence[Event]) -> Usage:
+    """Return what the calls among events have cost, and how long they took."""
+    calls = [event for event in events if isinstance(event, WorldCall)]
+    replies = [call for call in calls if isinstance(call, ModelCalled)]
+    return Usage(
+        llm_calls=len(replies),
+        cached_calls=sum(reply.cached for reply in replies),
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        cached_tokens=sum(reply.cached_tokens for reply in replies),
+        completion_tokens=sum(reply.completion_tokens for reply in replies),
+        reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
+        retrievals=sum(isinstance(call, Retrieved | FactsFound) for call in calls),
+        price=round(sum(reply.full_price for reply in replies), 6),
+        cost=round(sum(reply.cost for reply in replies), 6),
+        seconds=round(events[-1].t if events else 0.0, 3),
+        critical_path_seconds=round(_critical_path(calls), 3),
+    )
+
+
+def _critical_path(calls: Sequence[WorldCall]) -> float:
+    """Return the seconds of work along the chain of calls that decided when the question was done.
+
+    From the call that ended last back to the last one that had ended when it was issued, and so on: what each call
+    waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
+    """
+    total = 0.0
+    last = max(range(len(calls)), key=lambda place: (calls[place].t, place), default=None)
+    while last is not None:
+        total += calls[last].seconds
+        issued = calls[last].issued
+        # Events are in the order they ended, so that a predecessor always stands before.
+        last = next((place for place in range(last - 1, -1, -1) if calls[place].t <= issued), None)
+    return total

@@ -70,9 +70,21 @@ def readable_ids(ids: Iterable[str], passages: Sequence[Passage]) -> list[str]:
     return [name if is_readable_id(name) else f"#{numbers.get(name, '?')}" for name in ids]
 
 
+def quoted_sentence(result: Result, evidence: Sequence[Quoted]) -> str:
+    """Return the sentence of an answer, without its quotation where a prompt would not show that."""
+    stated, sign, quoted = result.sentence.partition(": “")
+    text = quoted.rpartition("”")[0].strip("…")
+    shown = any(text in " ".join(passage.text.split()) for passage in evidence)
+    return result.sentence if not sign or shown else f"{stated}."
+
+
 def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[str]) -> str:
     """Return an answer with its tree and its evidence as text."""
-    lines = [f"Answer: {result.answer}" if result.answer else "No answer was found."]
+    lines = (
+        [result.sentence, f"Answer: {result.answer}"] if result.answer else [result.sentence or "No answer was found."]
+    )
+    if result.confidence:
+        lines.append(f"{result.confidence.level.capitalize()}: {result.confidence.reason}.")
     if result.why:
         lines.append(f"Why: {result.why}")
     if result.tree:
@@ -156,8 +168,8 @@ class Hoptree:
 
     def as_text(self, result: Result) -> str:
         """Return a result as a model reads it: the answer, the tree, and the evidence marked as data."""
-        evidence, left_out = quote(result.evidence, self.engine.model)
-        return answer_text(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])
+        quoted, left_out = quote((*result.evidence, *result.cited), self.engine.model)
+        return answer_text(result, quoted, [*dict.fromkeys([*result.warnings, *left_out])])
 
     def close(self) -> None:
         """Close what the engine opened."""

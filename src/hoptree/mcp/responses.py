@@ -14,7 +14,7 @@ from hoptree.engine.events import Planned
 from hoptree.engine.registry import Method, find_method
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import Listener
-from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, quote, readable_ids
+from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, quote, quoted_sentence, readable_ids
 from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations, nearest_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Sources
@@ -158,14 +158,18 @@ class Spent:
 class AnswerReply:
     """An answer, empty where none was found, with the tree of sub-questions and the evidence behind it.
 
-    `stopped_by` is the limit that ended it early, if one did.
+    [N] in `sentence` is the Nth of evidence and cited passages, which only steps rest on. `stopped_by`
+    is the limit that ended it early, if one did.
     """
 
     answer: str
+    sentence: str
+    confidence: dict[str, str | float] | None
     abstained: bool
     why: str
     tree: list[Step]
     evidence: list[Quoted]
+    cited: list[Quoted]
     warnings: list[str]
     stopped_by: str
     method: str
@@ -220,13 +224,17 @@ class ClaimReply:
 
 def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
     """Return an answer as a value and as text."""
-    evidence, left_out = quote(result.evidence, model)
+    quoted, left_out = quote((*result.evidence, *result.cited), model)
+    evidence, cited = quoted[: len(result.evidence)], quoted[len(result.evidence) :]
     reply = AnswerReply(
         answer=result.answer,
+        sentence=quoted_sentence(result, quoted),
+        confidence=result.confidence.as_dict() if result.confidence else None,
         abstained=result.abstained,
         why=result.why,
         tree=[_step(node, result.evidence) for node in result.tree],
         evidence=evidence,
+        cited=cited,
         warnings=_unique(*result.warnings, *left_out),
         stopped_by=result.stopped_by,
         method=result.method,
@@ -234,7 +242,7 @@ def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
         model=result.model.partition("?")[0].rstrip("/").rpartition("/")[2],
         usage=Spent.of(result.usage),
     )
-    return reply, answer_text(result, evidence, reply.warnings)
+    return reply, answer_text(result, quoted, reply.warnings)
 
 
 def render_search(result: Result, passages: Sequence[Passage], model: Model) -> tuple[SearchReply, str]:

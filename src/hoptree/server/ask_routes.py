@@ -44,7 +44,7 @@ from hoptree.server.streaming import (
     question_updates,
     server_sent,
 )
-from hoptree.server.views import Json, event_view, page_view, passage_view, result_view, to_json, tree_view
+from hoptree.server.views import Json, event_view, passage_view, result_view, to_json, tree_view
 
 _ABOUT_REPLY = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
@@ -158,7 +158,7 @@ async def _stream(
             case None:
                 yield KEEP_ALIVE
             case Result():
-                view = page_view(update, prepared.model_name)
+                view = result_view(update, prepared.model_name)
                 if update.failure:
                     error = error_body(refusal_of(update.failure))["error"]
                     yield server_sent("error", {**error, "result": view})

@@ -23,7 +23,7 @@ from hoptree.evaluation.statistics import PairedComparison, compare_runs
 from hoptree.server.error_responses import Refusal
 from hoptree.server.reply_schemas import LIST_ERRORS, READ_ERRORS, AskReply, dataclass_schema, replies
 from hoptree.server.settings import unknown
-from hoptree.server.views import Json, options_view, page_view
+from hoptree.server.views import Json, options_view, result_view
 
 _METRICS = ("em", "f1")
 _MAX_DEPTH = 4
@@ -217,7 +217,7 @@ class Runs:
         if row is None:
             raise Refusal(404, "NotFound", "The run has no outcome of that question.", "GET its questions for ids.")
         result = read_result(trace_of(path, row))
-        return {**_run_row(row), "result": page_view(result, _model_name(result.model))}
+        return {**_run_row(row), "result": result_view(result, _model_name(result.model))}
 
     def compare(self, a: str, b: str) -> RunComparison:
         """Compare two runs over the same questions: what b has more than a, and whether that is more than chance."""

@@ -59,14 +59,6 @@ def result_view(result: Result, model: str) -> AskReply:
     return view
 
 
-def page_view(result: Result, model: str) -> AskReply:
-    """Return a result with the passages that were read, where these are not its evidence."""
-    view = result_view(result, model)
-    if result.consulted != result.evidence:
-        view["consulted"] = [passage_view(passage) for passage in result.consulted]
-    return view
-
-
 def passage_view(passage: Passage) -> PassageReply:
     return PassageReply(id=passage.id, title=passage.title, text=passage.text, score=passage.score)
 

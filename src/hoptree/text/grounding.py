@@ -11,8 +11,8 @@ from typing import Literal
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison_questions import expected_answer_type
-from hoptree.text.names import name_spans
-from hoptree.text.parse import read_yes_no
+from hoptree.text.names import name_spans, sentence_spans
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
 from hoptree.text.tokens import overlaps
 
@@ -213,6 +213,113 @@ def _fold(word: str) -> str:
 
 
 _BEYOND_ASCII = lazy_re(r"\S*[^\x00-\x7f]\S*")
+
+_MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8
+"""Shorter words that differ by one letter are often other words: Anna and Ana, Iran and Iraq, Francis and Frances."""
+
+
+def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) -> str:
+    """Return a misspelt name as passages spell it, or the answer as it is.
+
+    Only where no passage holds the answer or the misspelt word, and all that fit agree. The words must be the same but
+    for one, which is long, no number, and has one letter inside it too many, too few or out of place: Branden for
+    Braden. First and last letters count, since endings tell names apart: Johann and Johanna, Christian and Christina.
+    """
+    words = _WORD.findall(answer)
+    if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
+        return answer
+    wanted = [_fold(word) for word in words]
+    texts = [f"{passage.title}. {passage.text}" for passage in passages]
+    held = {word for text in (question, *texts) for word in _folded(text).split()}
+    spellings: dict[str, str] = {}
+    for text in texts:
+        found = list(_WORD.finditer(text))
+        folded = [_fold(word[0]) for word in found]
+        for start in range(len(found) - len(words) + 1):
+            near = folded[start : start + len(words)]
+            wrong = [place for place, word in enumerate(wanted) if near[place] != word]
+            if len(wrong) != 1 or wanted[wrong[0]] in held or not _is_misspelt(wanted[wrong[0]], near[wrong[0]]):
+                continue
+            last = found[start + len(words) - 1]
+            if words[wrong[0]][0].isupper() and found[start + wrong[0]][0][0].isupper():
+                spellings.setdefault(" ".join(near), " ".join(text[found[start].start() : last.end()].split()))
+    return next(iter(spellings.values())) if len(spellings) == 1 else answer
+
+
+def _is_misspelt(word: str, right: str) -> bool:
+    """Whether a word differs from another by one letter inside it."""
+    if min(len(word), len(right)) < _MIN_MISSPELT_CHARS or not (word.isalpha() and right.isalpha()):
+        return False
+    if word[0] != right[0] or word[-1] != right[-1]:
+        return False
+    if len(word) == len(right):
+        places = [place for place, pair in enumerate(zip(word, right, strict=True)) if pair[0] != pair[1]]
+        if len(places) == 1:
+            return len(word) >= _MIN_SUBSTITUTED_CHARS
+        swapped = len(places) == 2 and places[1] == places[0] + 1
+        return swapped and word[places[0]] == right[places[1]] and word[places[1]] == right[places[0]]
+    long, short = sorted((word, right), key=len, reverse=True)
+    return len(long) == len(short) + 1 and any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
+
+
+_STEM_CHARS = 5
+"""Words that begin alike count as one: director, directed; nationality, national."""
+_FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be been by can could did do does for from had has have he her his how if in into is it its "
+        "me name of on or she so than that the their them there these they this those to was were what when where "
+        "which who whom whose why will with would you your also both same given called known",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A sentence of a passage."""
+
+    passage: str
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"passage": self.passage, "text": self.text}
+
+
+def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copied: str = "") -> Quote | None:
+    """Return the sentence an answer rests on: the one `copied` by the reader, if a passage has it.
+
+    Else the first one with most of the question's words among those that hold the answer, or whose page is named for
+    it; titles count for their sentences. None where there is none; a bare yes or no stands in any text, so that only a
+    copy bears it out.
+    """
+    wanted = question_key(answer)
+    asked, copy = stems(question), question_key(copied)
+    only_copies = wanted in ("yes", "no")
+    if not wanted or (only_copies and not copy):
+        return None
+    best: tuple[tuple[bool, int, bool], Quote] | None = None
+    for passage in passages:
+        title = stems(passage.title)
+        named = f" {wanted} " in f" {question_key(passage.title)} "
+        for start, end in sentence_spans(passage.text):
+            sentence = passage.text[start:end]
+            key = question_key(sentence)
+            is_copy = bool(copy and key) and (f" {copy} " in f" {key} " or f" {key} " in f" {copy} ")
+            holds = f" {wanted} " in f" {key} "
+            if not is_copy and (only_copies or not (holds or named)):
+                continue
+            rank = (is_copy, len(asked & (stems(sentence) | title)), holds)
+            if best is None or rank > best[0]:
+                best = (rank, Quote(passage.id, sentence))
+    return best[1] if best else None
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the beginnings of the words of a text, without those that only hold a sentence together."""
+    words = (word.casefold() for word in _WORD.findall(text))
+    return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
+
+
 _DIGIT = lazy_re(r"\d")
 _LETTER = lazy_re(r"[^\W\d_]")
 _WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.chooser import Quote, Weights, answer_signals, find_quote, is_unfit, rounded
-from hoptree.text.grounding import grounded
+from hoptree.methods.hop.chooser import Weights, answer_signals, is_unfit, rounded
+from hoptree.text.grounding import Quote, find_quote, grounded
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
 

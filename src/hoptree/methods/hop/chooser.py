@@ -20,73 +20,16 @@ from typing import Any, Literal, get_args
 from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
-from hoptree.text.grounding import fits_question_type, share_of_names
-from hoptree.text.names import name_spans, sentence_spans
+from hoptree.text.grounding import Quote, find_quote, fits_question_type, share_of_names, stems
+from hoptree.text.names import name_spans
 from hoptree.text.parse import question_key
 
-_STEM_CHARS = 5
-"""Words that begin alike count as one: director, directed; nationality, national."""
 _MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
 _MIN_STATED_SHARE = 0.5
-_WORD = lazy_re(r"[^\W_]+")
-_FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be been by can could did do does for from had has have he her his how if in into is it its "
-        "me name of on or she so than that the their them there these they this those to was were what when where "
-        "which who whom whose why will with would you your also both same given called known",
-    )
-)
 _LINK = lazy_re(
     r"\b(?:of|who|whom|whose|that|which|where|by|from|in which|behind)\b|['’]s\b|\b[a-z]+ed\s+(?:in|by|to|at)\b"
 )
 """Words that lead from one thing to another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A sentence of a passage."""
-
-    passage: str
-    text: str
-
-    def as_dict(self) -> dict[str, str]:
-        return {"passage": self.passage, "text": self.text}
-
-
-def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copied: str = "") -> Quote | None:
-    """Return the sentence an answer rests on: the one `copied` by the reader, if a passage has it.
-
-    Else the first one with most of the question's words among those that hold the answer, or whose page is named for
-    it; titles count for their sentences. None where there is none; a bare yes or no stands in any text, so that only a
-    copy bears it out.
-    """
-    wanted = question_key(answer)
-    asked, copy = stems(question), question_key(copied)
-    only_copies = wanted in ("yes", "no")
-    if not wanted or (only_copies and not copy):
-        return None
-    best: tuple[tuple[bool, int, bool], Quote] | None = None
-    for passage in passages:
-        title = stems(passage.title)
-        named = f" {wanted} " in f" {question_key(passage.title)} "
-        for start, end in sentence_spans(passage.text):
-            sentence = passage.text[start:end]
-            key = question_key(sentence)
-            is_copy = bool(copy and key) and (f" {copy} " in f" {key} " or f" {key} " in f" {copy} ")
-            holds = f" {wanted} " in f" {key} "
-            if not is_copy and (only_copies or not (holds or named)):
-                continue
-            rank = (is_copy, len(asked & (stems(sentence) | title)), holds)
-            if best is None or rank > best[0]:
-                best = (rank, Quote(passage.id, sentence))
-    return best[1] if best else None
-
-
-def stems(text: str) -> frozenset[str]:
-    """Return the beginnings of the words of a text, without those that only hold a sentence together."""
-    words = (word.casefold() for word in _WORD.findall(text))
-    return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
 
 
 def question_signals(question: str) -> dict[str, float]:
@@ -260,6 +203,14 @@ class Chooser:
         """The digest of its numbers."""
         numbers = {name: value for name, value in self.as_dict().items() if name != "made_from"}
         return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def calibrated_on(self) -> str:
+        """The name of the questions that its probabilities were fitted to."""
+        runs = self.made_from.get("runs", ())
+        sets = {str(run["name"]).rpartition(" on ")[2]: run.get("questions", 0) for run in runs}
+        names = ", ".join(f"{count} of {name}" for name, count in sets.items())
+        return f"questions: {names} (chooser {self.digest})" if names else ""
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -65,6 +65,7 @@ class Weighed(Decision):
     why: str | None = field(default=None, metadata=OMIT)
     given: bool | None = field(default=None, metadata=OMIT)
     why_not: str | None = field(default=None, metadata=OMIT)
+    calibrated_on: str = field(default="", metadata=OMIT)
 
 
 @typed_event
@@ -106,20 +107,26 @@ class NothingToSplit(Decision):
 class _HopExplanation(Explanation):
     """Why the likeliest answer is so, and what the others came to."""
 
+    def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
+        best = _last_weighed(decisions)
+        return (best.probability, best.calibrated_on) if best and best.probability is not None else None
+
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
-        chosen: list[Weighed] = [decision for decision in decisions if isinstance(decision, AnswerChosen)]
-        weighed = chosen or [decision for decision in decisions if isinstance(decision, Standings)]
-        if not weighed or (best := weighed[-1]).why is None:
+        best = _last_weighed(decisions)
+        if best is None or best.why is None:
             return super().explain_answer(decisions)
-        others = ", ".join(f"{shorten(answer)} ({likely:.0%})" for answer, likely in best.over or ())
-        over = f" over {others}" if others else ""
-        compared = [decision for decision in decisions if isinstance(decision, Compared)]
-        by = f"; {compared[-1].reason()}" if compared and compared[-1].value else ""
-        combined = [decision for decision in decisions if isinstance(decision, ListsCombined)]
-        if combined and chosen and combined[-1].answer == getattr(chosen[-1], "value", ""):
-            by = f"; {combined[-1].reason()}"
+        over = f"chosen over {', '.join(shorten(answer) for answer, _ in best.over)}: " if best.over else ""
+        chosen = best.value if isinstance(best, AnswerChosen) else None
+        concluded = [decision for decision in decisions if isinstance(decision, Compared) and decision.value]
+        combined = [each for each in decisions if isinstance(each, ListsCombined) and each.answer == chosen]
+        by = f"; {(combined or concluded)[-1].reason()}" if combined or concluded else ""
         withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
-        return f"likely right by {best.probability:.0%}{over}: {best.why}{by}{withheld}"
+        return f"{over}{best.why}{by}{withheld}"
+
+
+def _last_weighed(decisions: Sequence[Decision]) -> Weighed | None:
+    """Return what was weighed last: at the end, or before a budget ended the question."""
+    return next((decision for decision in reversed(decisions) if isinstance(decision, Weighed)), None)
 
 
 @method(
@@ -306,6 +313,7 @@ class _Run:
             "why": self._pool.explain(standings),
             "given": not why_not,
             "why_not": why_not,
+            "calibrated_on": self._chooser.calibrated_on,
         }
 
     async def _read(self) -> None:

@@ -20,12 +20,12 @@ from hoptree.engine.events import Decision, PassageTruncated, typed_event
 from hoptree.engine.prompts import MAX_WORDS, is_readable_id, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import Operator, mean_the_same
-from hoptree.methods.hop.chooser import echoes, stems
+from hoptree.methods.hop.chooser import echoes
 from hoptree.methods.steps.answer import Answered, note_answer, note_reply, supporting_ids
 from hoptree.methods.steps.conditions import named, named_spans
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.grounding import grounded, share_of_names
+from hoptree.text.grounding import grounded, share_of_names, stems
 from hoptree.text.names import sentence_spans, sentences
 from hoptree.text.parse import clean_answer, find_refusal, question_key
 from hoptree.text.quantities import countries

@@ -10,6 +10,8 @@ import { WritingView } from "./writing.js";
 const STEPS_SHOWN = 5;
 const SILENT = 20;
 
+const FIDELITY = { prompted: "prompted where its paper trained a model" };
+
 export class AnswerView extends EventTarget {
   #passages = new Map();
   #request = null;
@@ -204,7 +206,7 @@ export class AnswerView extends EventTarget {
     this.more.replaceChildren(...this.#notes(result));
     this.steps.querySelector("summary").textContent = this.#steps ? `What happened, in ${count(this.#steps, "step")}` : "";
     this.steps.open = false;
-    this.bill.textContent = [result.method, result.model, result.fidelity ? `fidelity ${result.fidelity}` : ""].filter(Boolean).join(" · ");
+    this.bill.textContent = [result.method, result.model, FIDELITY[result.fidelity] ?? ""].filter(Boolean).join(" · ");
     this.#showStatus();
     if (this.running) announce(result.answer ? `Answer: ${result.answer}` : noAnswer(result));
     this.#openWanted();
@@ -214,10 +216,21 @@ export class AnswerView extends EventTarget {
 
   #showAnswer(result, state) {
     const label = result.answer && state === "stopped" ? "Best answer so far" : "Answer";
+    const { level, reason } = result.confidence ?? {};
     this.answer.replaceChildren(make("p", { class: "label", text: label }),
+      result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
+      level ? make("p", { class: "note confidence", text: `${level[0].toUpperCase()}${level.slice(1)}: ${reason}.`, dir: "auto" }) : "",
       result.why && result.answer ? make("p", { class: "note why", text: `Why this one: ${result.why}`, dir: "auto" }) : "");
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
+  }
+
+  /** The sentence of an answer; [N] opens what the answer rests on. */
+  #cited({ sentence, evidence = [], cited = [] }) {
+    return sentence.split(/(\[\d+\])/).map((part) => {
+      const passage = /^\[\d+\]$/.test(part) ? [...evidence, ...cited][Number(part.slice(1, -1)) - 1] : null;
+      return passage ? button(part, () => this.tree.open(0), { class: "quiet citation", title: passage.title || passage.id }) : part;
+    });
   }
 
   #notes(result) {

@@ -1,0 +1,199 @@
+"""What a person reads above the bare answer: a sentence with citations, how well it is supported, its spelling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.traced import event
+
+from hoptree.core.values import Passage
+from hoptree.engine.explain import cite_answer, cut_around, state_answer
+from hoptree.engine.registry import find_method
+from hoptree.engine.result import Result, read_result
+from hoptree.text.grounding import correct_spelling
+
+FILM = {
+    "id": "film",
+    "title": "The Hourglass Sanatorium",
+    "text": "A film of 1973 that was directed by Wojciech Jerzy Has. It won a prize.",
+    "score": 2.0,
+}
+HAS = {
+    "id": "has",
+    "title": "Wojciech Jerzy Has",
+    "text": "He was born in Kraków. He died in Łódź in October 2000, at the age of seventy-five.",
+    "score": 1.0,
+}
+QUESTION = "In which city did the director of the film The Hourglass Sanatorium die?"
+
+
+def result(answer: str, *more: Any, source: str = "external", support: list[str] | None = None) -> Result:
+    final = {"answer": answer, "source": source, "support": ["film", "has"] if support is None else support}
+    return read_result(
+        [
+            event("start", question=QUESTION, method="oner", model="m", fidelity="exact", options={}),
+            event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1),
+            *more,
+            event("final", t=1.0, abstained=not answer, stopped_by="", **final),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "sentence"),
+    [
+        (QUESTION, "Łódź", "The director of the film The Hourglass Sanatorium died in Łódź"),
+        ("Who is the director of the film X?", "Ada Moor", "The director of the film X is Ada Moor"),
+        ("Who directed Whiplash?", "Damien Chazelle", "Damien Chazelle directed Whiplash"),
+        ("When was the Eiffel Tower built?", "1889", "The Eiffel Tower was built in 1889"),
+        ("When did Bach die?", "28 July 1750", "Bach died on 28 July 1750"),
+        ("Where did Ada study?", "Lund University", "Ada studied at Lund University"),
+        ("Where is the tomb located?", "in Rome", "The tomb is located in Rome"),
+        ("Which film was released first, Alpha or Beta?", "Beta", "Beta was released first"),
+        ("Which film has the director who was born earlier, A or B?", "A", "A has the director who was born earlier"),
+        ("What is Bach's birthplace?", "Eisenach", "Bach's birthplace is Eisenach"),
+        ("Are both films Polish?", "yes", "Yes"),
+    ],
+)
+def test_questions_of_a_safe_form_are_turned_round(question: str, answer: str, sentence: str) -> None:
+    assert state_answer(question, answer) == sentence
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What country is Paris in?", "France"),
+        ("What was the film named after?", "a dog"),
+        ("Who plays Batman?", "Ada and Bo"),
+        ("How many films did X direct?", "7"),
+        ("Who is he?", "Bo"),
+        ("When did the war begin?", "World War II"),
+        ("Where did the writer of the play that he direct die and live?", "Rome"),
+    ],
+)
+def test_other_questions_are_not_forced_into_a_form(question: str, answer: str) -> None:
+    assert state_answer(question, answer) == f"The answer is {answer}"
+
+
+def test_questions_in_other_languages_get_no_english_words() -> None:
+    assert state_answer("Wo starb Bach?", "Leipzig") == "Leipzig"
+    assert state_answer("巴赫在哪里去世？", "莱比锡") == "莱比锡"
+
+
+def test_an_answer_is_a_sentence_with_citations_and_a_quotation() -> None:
+    told = result("Łódź")
+    assert told.answer == "Łódź" and told.sentence == (
+        "The director of the film The Hourglass Sanatorium died in Łódź: "
+        "“He died in Łódź in October 2000, at the age of seventy-five.” [2]"
+    )
+    assert told.as_dict()["sentence"] == told.sentence and told.as_dict()["answer"] == "Łódź"
+
+
+def test_the_passages_of_the_steps_are_cited_too() -> None:
+    nodes = [
+        {"id": 1, "question": "Who directed it?", "parent": None, "refs": []},
+        {"id": 2, "question": "Where did #query1 die?", "parent": 1, "refs": [1]},
+    ]
+    told = result(
+        "Łódź",
+        event("plan", t=0.2, nodes=nodes, issues=[]),
+        event("node", t=0.3, id=1, state="answered", answer="Wojciech Jerzy Has", source="external", evidence=["film"]),
+        event("node", t=0.4, id=2, state="answered", answer="Łódź", source="external", evidence=["has"]),
+    )
+    assert "died in Łódź [1]: “He died in Łódź" in told.sentence and told.sentence.endswith("” [2]")
+    assert told.confidence is not None and told.confidence.level == "well supported"
+    assert told.confidence.reason == "each of its 2 steps rests on what was read"
+
+
+def test_a_step_that_is_a_guess_makes_the_answer_partly_supported() -> None:
+    nodes = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
+    told = result(
+        "Łódź",
+        event("plan", t=0.2, nodes=nodes, issues=[]),
+        event("node", t=0.3, id=1, state="answered", answer="Somebody", source="fallback", evidence=[]),
+        event("node", t=0.4, id=2, state="answered", answer="Łódź", source="external", evidence=["has"]),
+    )
+    assert told.confidence is not None and told.confidence.level == "partly supported"
+    assert told.confidence.reason == "only 1 of its 2 steps rest on what was read"
+
+
+def test_what_no_passage_holds_is_a_guess_and_what_was_read_is_kept_apart() -> None:
+    told = result("Warsaw")
+    assert told.sentence == "Possibly Warsaw: nothing that was read says so." and told.evidence == ()
+    assert told.as_dict()["confidence"] == {"level": "a guess", "reason": "nothing that was read says so"}
+    assert [passage["id"] for passage in told.as_dict()["consulted"]] == ["film", "has"]
+    own = result("Warsaw", source="internal", support=[])
+    assert own.confidence is not None and "its own knowledge" in own.confidence.reason
+
+
+def test_no_answer_says_where_none_was_found() -> None:
+    told = result("")
+    assert told.sentence == "No answer was found in the 2 passages that were read." and told.confidence is None
+
+
+def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None:
+    find_method("hop")  # whose decisions are typed once it is loaded
+    weighed = {"probability": 0.4, "why": "no other answer was found", "given": True, "why_not": "", "over": []}
+    chosen = event("decision", kind="chosen", value="Łódź", calibrated_on="questions of Z", **weighed)
+    start = event("start", question=QUESTION, method="hop", model="m", fidelity="exact", options={})
+    found = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
+    final = event("final", t=1.0, answer="Łódź", source="external", support=["has"], abstained=False, stopped_by="")
+    told = read_result([start, found, chosen, final])
+    view = told.as_dict()["confidence"]
+    assert (view["level"], view["probability"], view["calibrated_on"]) == ("partly supported", 0.4, "questions of Z")
+    assert "%" not in told.why + told.sentence + view["reason"] and told.why == "no other answer was found"
+
+
+def test_a_long_quotation_is_cut_around_the_answer() -> None:
+    text = f"{'before ' * 60}Łódź {'behind ' * 60}".strip()
+    cut = cut_around(text, "Łódź", 100)
+    assert len(cut) <= 102 and "Łódź" in cut and cut.startswith("…before") and cut.endswith("behind…")
+    assert cut_around("short", "x", 100) == "short"
+    page = Passage("p", "P", text)
+    assert cite_answer("Who?", "Łódź", [0], [page]).endswith("…” [1]")
+
+
+BRADEN = Passage("p", "Braden Cup", "The cup was given by Samuel Braden in 1920. Johanna Smith and Frances Hill came.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "spelled"),
+    [("Branden", "Braden"), ("Samuel Branden", "Samuel Braden"), ("samuel brandon", "samuel brandon")],
+)
+def test_a_misspelt_name_is_spelled_as_in_the_passage(answer: str, spelled: str) -> None:
+    assert correct_spelling(answer, "Who gave the cup?", [BRADEN]) == spelled
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Johann Smith",  # the ending tells two names apart
+        "Francis Hill",  # one letter of a short word
+        "Saul Braden",  # another word
+        "Samuel Branden Jones",  # more words than the passage has
+        "1921",
+        "yes",
+        "Graden",  # the first letter
+        "Samuel Bradon Smith",
+    ],
+)
+def test_names_that_may_be_others_are_left_as_they_are(answer: str) -> None:
+    assert correct_spelling(answer, "Who gave the cup?", [BRADEN]) == answer
+
+
+def test_nothing_is_corrected_where_the_word_stands_somewhere_or_two_names_fit() -> None:
+    other = Passage("q", "Q", "Branden was another man.")
+    assert correct_spelling("Samuel Branden", "Who?", [BRADEN, other]) == "Samuel Branden"
+    assert correct_spelling("Branden", "Who is Branden?", [BRADEN]) == "Branden"
+    both = Passage("r", "R", "Thomson and Thompsen met.")
+    assert correct_spelling("Thompson", "Who met?", [both]) == "Thompson"
+
+
+def test_a_corrected_answer_is_told_and_rests_on_its_passage() -> None:
+    told = result("Wojciech Jerzy Hass")
+    assert told.answer == "Wojciech Jerzy Hass", "three letters are too few to tell names apart"
+    told = result("Woojciech Jerzy Has")
+    assert told.answer == "Wojciech Jerzy Has" and [passage.id for passage in told.evidence] == ["film", "has"]
+    assert "The answer is spelled as in the passages; the model wrote Woojciech Jerzy Has." in told.warnings
+    assert result("Woojciech Jerzy Has", source="internal").answer == "Woojciech Jerzy Has"
