@@ -21,6 +21,7 @@ from tests.held import PATIENCE
 
 from hoptree.cli.machine import demo_options
 
+QUESTION = "Where was the director of the film Red Kite born?"
 PLAN = {
     "query1": {
         "question": "Who directed the film Red Kite?",
@@ -35,8 +36,8 @@ REPLIES: list[dict[str, Any]] = [
     {"step": "taikc/summarise", "reply": "Ada Moor, who directed Red Kite, was born in Skagen."},
     {"step": "taikc/final", "reply": "Skagen"},
     {"step": "direct/direct", "reply": "Paris"},
+    {"step": "taikc/rewrite", "reply": QUESTION},
 ]
-QUESTION = "Where was the director of the film Red Kite born?"
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +148,17 @@ def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
     ):
         assert piece in done.stdout
     assert "plan: 2 sub-questions" in done.stderr
+
+
+def test_a_conversation_goes_on_until_there_are_no_more_questions(home: Path) -> None:
+    made_with = ASK[2:]
+    done = process(home, "chat", *made_with, stdin=f"{QUESTION}\n\nWhere was its director born?\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The director of the film Red Kite was born in Skagen") == 2
+    assert f"Read as: {QUESTION}" in done.stdout and f"read as: {QUESTION}" in done.stderr
+    begun = process(home, "ask", QUESTION, "--chat", *made_with, stdin="")
+    assert begun.returncode == 0 and begun.stdout.count("model calls") == 1
+    refused(hoptree(home, "ask"), "no question", "hoptree chat")
 
 
 def test_show_draws_a_trace_again(home: Path) -> None:

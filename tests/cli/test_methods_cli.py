@@ -14,13 +14,12 @@ from tests.command_line import call
 from tests.methods.another import registered
 
 from hoptree.cli.method_costs import Cost, made_from, read_costs
-from hoptree.cli.method_facts import _MODELS_WITH, MethodFacts, fidelity_with, how_to_meet
+from hoptree.cli.method_facts import _MODELS_WITH, PAPERS, MethodFacts, fidelity_with, how_to_meet
 from hoptree.cli.methods import _fit, show_one
 from hoptree.core.errors import InputError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import Method, find_method, list_methods
-from hoptree.methods.papers import PAPERS
 from hoptree.methods.steps.answer import answer_from, direct_answer
 from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel

@@ -107,7 +107,7 @@ def test_the_passages_of_the_steps_are_cited_too() -> None:
 
 
 def test_a_step_that_is_a_guess_makes_the_answer_partly_supported() -> None:
-    nodes = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
+    nodes: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
     told = result(
         "Łódź",
         event("plan", t=0.2, nodes=nodes, issues=[]),

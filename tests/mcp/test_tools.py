@@ -90,7 +90,7 @@ def test_a_question_is_answered_with_its_tree_and_evidence(mode: str, tmp_path: 
     )
     assert {passage["title"] for passage in said["evidence"]} == {title for title, _ in PASSAGES}
     assert said["usage"]["llm_calls"] == 7
-    assert text_of(result).startswith("Answer: 1948\n")
+    assert "\nAnswer: 1948\n" in text_of(result)
     assert "  2. In which year was Bille August born? -> 1948 [documents" in text_of(result)
 
 
@@ -115,7 +115,7 @@ def test_no_answer_is_said_to_be_none(tmp_path: Path) -> None:
     settings = {"options": {"continuation": "off"}}
     result = called(rules, tmp_path, "ask", question=QUESTION, settings=settings)
     assert result.structured_content["abstained"] and not result.structured_content["answer"]
-    assert text_of(result).startswith("No answer was found.")
+    assert text_of(result).startswith("No answer was found in the 2 passages that were read.")
 
 
 def test_a_budget_ends_a_call(tmp_path: Path) -> None:

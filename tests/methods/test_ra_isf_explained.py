@@ -239,7 +239,7 @@ def test_every_passage_that_the_tree_names_stands_under_evidence() -> None:
         and "so far: Hinako  [from documents: p2; " in tree
         and "[from documents: p1; says" in tree
     )
-    assert "  p2  Hinako: " in evidence and "  p1  Whiplash: " in evidence
+    assert "  [1] p2  Hinako: " in evidence and "  [2] p1  Whiplash: " in evidence
     assert [passage["id"] for passage in run.result.as_dict()["cited"]] == ["p1"]
 
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import QUESTION, Running
+from tests.server.running import QUESTION, Running, running, script, settings
+
+from hoptree.models.scripted import Rule
+
+SENTENCE = "The director of Night Train to Lisbon was born in 1948 [1]: “Bille August was born in 1948.” [2]"
+TURNS = [
+    {"role": "user", "content": "Which film did Bille August direct?"},
+    {"role": "assistant", "content": "Night Train to Lisbon"},
+    {"role": "user", "content": "And when was its director born?"},
+]
 
 
 def _chat(server: Running, **fields: Any) -> Any:
@@ -22,11 +33,17 @@ def test_a_completion_has_answer_steps_citations_and_tree(server: Running) -> No
     assert told["object"] == "chat.completion"
     choice = told["choices"][0]
     message = choice["message"]
-    assert message["content"] == "1948"
+    assert message["content"] == SENTENCE and message["hoptree"]["answer"] == "1948"
     assert choice["finish_reason"] == "stop"
     assert "Planned 2 sub-questions" in message["reasoning_content"]
+    place = SENTENCE.index("[2]")
     cited = [note["url_citation"] for note in message["annotations"]]
-    assert {"start_index": 0, "end_index": 4, "title": "Bille August", "url": "hoptree:films/bille"} in cited
+    assert {
+        "start_index": place,
+        "end_index": place + 3,
+        "title": "Bille August",
+        "url": "hoptree:films/bille",
+    } in cited
     assert len(message["hoptree"]["tree"]) == 2
     usage = told["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
@@ -40,7 +57,7 @@ def test_chunks_end_with_the_tree_the_usage_and_done(server: Running) -> None:
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
     assert len({chunk["id"] for chunk in chunks}) == 1
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
-    assert "".join(delta.get("content", "") for delta in deltas) == "1948"
+    assert "".join(delta.get("content", "") for delta in deltas) == SENTENCE
     assert "Planned 2 sub-questions\n" in [delta.get("reasoning_content") for delta in deltas]
     assert len(deltas[-1]["hoptree"]["tree"]) == 2
     assert chunks[-1]["choices"] == []
@@ -57,7 +74,7 @@ def test_the_last_message_is_the_question_and_the_reply_says_what_was_not_read(s
     ]
     told = _chat(server, messages=messages, temperature=0.7).json()["choices"][0]["message"]["hoptree"]
     assert told["question"] == QUESTION
-    assert "Only the last message was read: every question stands for itself." in told["warnings"]
+    assert "Methods have prompts of their own: the instructions were not read." in told["warnings"]
     assert "Methods decide for themselves about temperature." in told["warnings"]
 
 
@@ -67,7 +84,9 @@ def test_the_last_message_is_the_question_and_the_reply_says_what_was_not_read(s
         {"n": 2},
         {"tools": [{"type": "function"}]},
         {"logprobs": True},
-        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "grammar"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"mood": {}}}}}},
+        {"response_format": {"type": "json_schema", "schema": {"properties": {"answer": {"type": "number"}}}}},
         {"messages": [{"role": "assistant", "content": "x"}]},
         {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
         {"messages": [{"role": "user", "content": ""}]},
@@ -94,7 +113,7 @@ def test_the_extension_chooses_corpus_options_and_budget(server: Running) -> Non
     choice = _chat(server, hoptree=said).json()["choices"][0]
     assert choice["finish_reason"] == "length"
     assert choice["message"]["hoptree"]["stopped_by"] == "calls"
-    assert choice["message"]["content"] == "No answer was found."
+    assert choice["message"]["content"].startswith("No answer was found")
     assert _chat(server, hoptree={"base_url": "http://x"}).status_code == 422
 
 
@@ -104,7 +123,7 @@ def test_the_official_client(server: Running) -> None:
     assert "taikc" in [model.id for model in client.models.list()]
     messages = [{"role": "user", "content": QUESTION}]
     told = client.chat.completions.create(model="taikc", messages=messages)
-    assert told.choices[0].message.content == "1948"
+    assert told.choices[0].message.content == SENTENCE
     assert told.choices[0].message.annotations[0].url_citation.url.startswith("hoptree:films/")
     assert told.choices[0].message.model_extra["hoptree"]["answer"] == "1948"
     said = ""
@@ -114,9 +133,85 @@ def test_the_official_client(server: Running) -> None:
     ):
         said += (chunk.choices[0].delta.content or "") if chunk.choices else ""
         usage = chunk.usage or usage
-    assert said == "1948"
+    assert said == SENTENCE
     assert usage.total_tokens == told.usage.total_tokens
     with pytest.raises(openai.NotFoundError):
         client.chat.completions.create(model="gpt-4o", messages=messages)
     with pytest.raises(openai.BadRequestError, match="no corpus"):
         client.chat.completions.create(model="taikc", messages=messages, extra_body={"hoptree": {"corpus": "none"}})
+
+
+def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
+    schema = {"properties": {"answer": {"type": "string"}, "citations": {"type": "array"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": True}}
+    content = _chat(server, response_format=form).json()["choices"][0]["message"]["content"]
+    told = json.loads(content)
+    assert told["answer"] == "1948" and {"id": "bille", "title": "Bille August"} in told["citations"]
+    everything = json.loads(
+        _chat(server, response_format={"type": "json_object"}).json()["choices"][0]["message"]["content"]
+    )
+    assert everything["sentence"] == SENTENCE and everything["level"] == "well supported"
+
+
+def test_the_tree_is_the_end_of_the_reasoning(server: Running) -> None:
+    thought = _chat(server).json()["choices"][0]["message"]["reasoning_content"].splitlines()
+    assert "1. Who directed Night Train to Lisbon? → Bille August (documents)" in thought
+    chunks = _chat(server, stream=True).text.split("\n\n")
+    streamed = [json.loads(chunk[6:])["choices"][0]["delta"] for chunk in chunks if chunk.startswith("data: {")]
+    lines = "".join(delta.get("reasoning_content", "") for delta in streamed).splitlines()
+    assert lines[-2:] == thought[-2:]
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose model puts the director's film into a question that only says "its"."""
+    rewriting = script(
+        before=[Rule(QUESTION, step="rewrite", contains="Next question: And when was its director born?")]
+    )
+    with running(settings(Path(tmp_path_factory.mktemp("talking")), models={"demo": rewriting})) as server:
+        yield server
+
+
+def test_a_question_is_read_with_the_conversation_before_it(talking: Running) -> None:
+    told = _chat(talking, messages=TURNS).json()["choices"][0]["message"]
+    assert told["hoptree"]["question"] == QUESTION and told["hoptree"]["asked"] == TURNS[-1]["content"]
+    assert told["content"] == SENTENCE and f"Read as: {QUESTION}" in told["reasoning_content"]
+    history = [{"question": TURNS[0]["content"], "answer": TURNS[1]["content"]}]
+    asked = {"question": TURNS[2]["content"], "history": history}
+    assert talking.client.post("/v1/ask", json=asked).json()["question"] == QUESTION
+    alone = _chat(talking, messages=[{"role": "user", "content": QUESTION}]).json()["choices"][0]["message"]["hoptree"]
+    assert "asked" not in alone and alone["usage"]["llm_calls"] == told["hoptree"]["usage"]["llm_calls"] - 1
+
+
+def test_responses_have_reasoning_and_message(talking: Running) -> None:
+    asked = {"model": "taikc", "input": TURNS, "instructions": "Be brief."}
+    told = talking.client.post("/v1/responses", json=asked).json()
+    reasoning, message = told["output"]
+    assert (told["object"], told["status"], reasoning["type"]) == ("response", "completed", "reasoning")
+    assert "Who directed Night Train to Lisbon?" in reasoning["summary"][0]["text"]
+    text = message["content"][0]
+    assert text["text"] == SENTENCE and text["annotations"][1]["title"] == "Bille August"
+    assert "Methods have prompts of their own: the instructions were not read." in told["hoptree"]["warnings"]
+    tools, form = [{"type": "web_search"}], {"format": {"type": "x"}}
+    for wrong in ({"previous_response_id": "resp_1"}, {"tools": tools}, {"text": form}):
+        reply = talking.client.post("/v1/responses", json=asked | wrong)
+        assert reply.status_code == 400 and reply.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_the_official_client_reads_responses(talking: Running) -> None:
+    openai: Any = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=f"{talking.url}/v1", api_key="none", max_retries=0)
+    told = client.responses.create(model="taikc", input=TURNS)
+    assert told.output_text == SENTENCE and told.usage.total_tokens > 0
+    form = {"type": "json_schema", "name": "reply", "schema": {"properties": {"answer": {"type": "string"}}}}
+    told = client.responses.create(model="taikc", input=QUESTION, text={"format": form})
+    assert json.loads(told.output_text) == {"answer": "1948"}
+    said, thought, last = "", "", None
+    for event in client.responses.create(model="taikc", input=QUESTION, stream=True):
+        said += event.delta if event.type == "response.output_text.delta" else ""
+        thought += event.delta if event.type == "response.reasoning_summary_text.delta" else ""
+        last = event
+    assert said == SENTENCE and "→ Bille August" in thought
+    assert last is not None and last.type == "response.completed" and last.response.output_text == SENTENCE
+    with pytest.raises(openai.NotFoundError):
+        client.responses.create(model="gpt-4o", input=QUESTION)

@@ -21,6 +21,7 @@ def test_the_document_names_every_address(server: Running) -> None:
         "/metrics",
         "/v1/ask",
         "/v1/chat/completions",
+        "/v1/responses",
         "/v1/compare",
         "/v1/corpora",
         "/v1/corpora/{name}",
@@ -79,9 +80,9 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
 
             try_it()
         assert server.ask().status_code == 200
-    assert len({path for path, _ in tried}) == 20
+    assert len({path for path, _ in tried}) == 21
     answered = {path for path, status in tried if status < 300}
-    assert {"POST /v1/ask", "POST /v1/chat/completions", "POST /v1/search"} <= answered
+    assert {"POST /v1/ask", "POST /v1/chat/completions", "POST /v1/responses", "POST /v1/search"} <= answered
     assert {"GET /v1/runs/{run}", "GET /v1/compare"} <= answered
 
 
@@ -100,6 +101,7 @@ def _with_names(server: Running) -> dict[str, Any]:
         ("SearchBody", {}),
         ("Choices", {}),
         ("ChatBody", {"model": methods, **refused}),
+        ("ResponsesBody", {"model": methods, **refused, "text": [None], "previous_response_id": [None]}),
     ):
         for field, values in (known | more).items():
             if field in schemas[name]["properties"]:

@@ -18,7 +18,11 @@ _CHAT: dict[str, Any] = {"model": "taikc", "messages": [{"role": "user", "conten
     ("body", "message", "remedy"),
     [
         (_ASK | {"metod": "oner"}, "There is no field 'metod'.", "Did you mean 'method'?"),
-        (_ASK | {"zzz": 1}, "There is no field 'zzz'.", "There are: budget, corpus, events, graph, method, model, op"),
+        (
+            _ASK | {"zzz": 1},
+            "There is no field 'zzz'.",
+            "There are: budget, corpus, events, graph, history, method, model, op",
+        ),
         (_ASK | {"budget": {"cals": 3}}, "There is no field 'budget.cals'.", "Did you mean 'calls'?"),
         (_ASK | {"budget": 3}, "budget must be an object.", ""),
         (_ASK | {"budget": {"calls": 0}}, "budget.calls must be 1 or more.", ""),

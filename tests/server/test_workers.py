@@ -158,7 +158,7 @@ def test_the_tree_grows_before_the_answer_is_there(server: Running, endpoint: En
 def test_openais_clients_are_answered_too(server: Running) -> None:
     asked = {"model": "taikc", "messages": [{"role": "user", "content": film_question(6)}]}
     reply = server.client.post("/v1/chat/completions", json=asked).json()
-    assert reply["choices"][0]["message"]["content"] == "1906"
+    assert reply["choices"][0]["message"]["hoptree"]["answer"] == "1906"
     assert "Searched for" in reply["choices"][0]["message"]["reasoning_content"]
 
 

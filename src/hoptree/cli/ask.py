@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -28,9 +29,10 @@ from hoptree.cli.options import (
     open_engine,
 )
 from hoptree.core.errors import InputError
+from hoptree.core.values import Question
 from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Started
 from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
-from hoptree.engine.trace import Retried
+from hoptree.engine.trace import QuestionRewritten, Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ _DRAWING_DELAY_S = 0.1
 
 
 def ask(
-    question: Annotated[str, Argument(help="The question; - reads it from standard input.")],
+    question: Annotated[str, Argument(help="The question; - reads it from standard input.")] = "",
     documents: Annotated[str | None, Argument(help="A folder or file to ask about, indexed into the cache.")] = None,
     corpus: Corpus = None,
     graph: Graph = None,
@@ -67,6 +69,9 @@ def ask(
     trace: Trace = None,
     no_cache: NoCache = False,
     as_json: AsJson = False,
+    chat: Annotated[
+        bool, Option("--chat", help="Go on asking; each question is read with those before it. Short: hoptree chat")
+    ] = False,
 ) -> None:
     """Answer a question, and show the tree of sub-questions and evidence behind the answer.
 
@@ -77,9 +82,16 @@ def ask(
     hoptree ask "…" --corpus docs.idx --method taikc --set robust=on
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
+    hoptree chat --corpus docs.idx                                             a conversation: "and his wife?"
     """
-    text = sys.stdin.read() if question == "-" else question
-    if documents is not None and corpus is not None:
+    if chat and documents is None and question and Path(question).exists():
+        documents, question = question, ""
+    text = sys.stdin.read() if question == "-" and not chat else question
+    if not text and not chat:
+        raise InputError(
+            "There is no question.", 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat'
+        )
+    if documents is not None and corpus not in (None, os.environ.get("HOPTREE_CORPUS")):
         raise InputError(f"Both {documents} and --corpus {corpus} were given.", "Give one of them.")
     if documents is not None and not Path(documents).exists():
         raise InputError(f"There is no {documents}.", 'Give a folder or a file: hoptree ask "…" docs/')
@@ -101,6 +113,8 @@ def ask(
         prompts_folder=prompts,
     ) as (engine, writer):
         report_name_index(engine.graph)
+        if chat:
+            raise SystemExit(converse(engine, text, as_json=as_json))
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
@@ -110,22 +124,60 @@ def ask(
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
     """Ask one question, showing the tree while it grows, and print the result."""
     async with engine:
-        if as_json:
-            result = await engine.ask(question)
-        elif sys.stderr.isatty():
-            result = await _ask_live(engine, question)
-        else:
-            result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
-        # Of a question that was refused before anything began, the error says all.
-        refused = isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
-        if as_json:
-            print_json(result.as_dict())
-        elif not refused:
-            print_result(result)
+        return await _ask(engine, question, as_json=as_json)
+
+
+async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Result:
+    if as_json:
+        result = await engine.ask(question)
+    elif sys.stderr.isatty():
+        result = await _ask_live(engine, question)
+    else:
+        result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
+    # Of a question that was refused before anything began, the error says all.
+    refused = isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
+    if as_json:
+        print_json(result.as_dict())
+    elif not refused:
+        print_result(result, f"Read as: {result.question}" if result.asked else "")
     return result
 
 
-async def _ask_live(engine: Engine, question: str) -> Result:
+def converse(engine: Engine, first: str, *, as_json: bool) -> int:
+    """Ask questions until there are no more, each read with those before it; return the exit code of the last."""
+    import asyncio
+
+    history: list[tuple[str, str]] = []
+    code = 0
+    with asyncio.Runner() as runner:
+        try:
+            text = first or _next_question()
+            while text:
+                result = runner.run(_ask(engine, Question(text, history=tuple(history)), as_json=as_json))
+                code = result.failure.exit_code if result.failure else 0
+                if result.failure:
+                    print_error(result.failure)
+                else:
+                    history.append((result.question, result.answer))
+                text = _next_question()
+        except KeyboardInterrupt:
+            code = 130
+        finally:
+            runner.run(engine.aclose())
+    return code
+
+
+def _next_question() -> str:
+    """Read the next question from standard input; an empty line ends a conversation on a terminal."""
+    if sys.stdin.isatty():
+        try:
+            return input("\n> ").strip()
+        except EOFError:
+            return ""
+    return next((line.strip() for line in sys.stdin if line.strip()), "")
+
+
+async def _ask_live(engine: Engine, question: str | Question) -> Result:
     """Ask while the tree is drawn; the first request goes out before the drawing library is loaded."""
     import asyncio
 
@@ -194,6 +246,8 @@ class EventLines:
             why = self._explanation.explain_node(event, self._decisions)
             source = event.verdict or (GUESS if event.source == "fallback" else event.source)
             return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {why}' if why else ''}]"
+        if isinstance(event, QuestionRewritten):
+            return f"read as: {event.question}"
         if isinstance(event, Retried):
             return f"  waiting {event.wait:g} s: {event.error}"
         line = event.log_line() if isinstance(event, Decision) else ""

@@ -14,7 +14,7 @@ First steps:
 # Heading -> name -> (module of hoptree.cli and its function or Typer app, help).
 COMMANDS = {
     "Ask": {
-        "ask": ("ask:ask", "Answer a question, and show the tree behind the answer."),
+        "ask": ("ask:ask", "Answer a question, and show the tree; hoptree chat asks on and on."),
         "show": ("show:show", "Draw stored answers again: a trace, or questions of a run."),
         "search": ("search:search", "Show the passages that a method would read."),
         "demo": ("machine:demo", "Ask a multi-hop question over the packaged sample."),

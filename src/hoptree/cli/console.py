@@ -24,6 +24,10 @@ P = ParamSpec("P")
 _CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_SHORT = {"chat": ("ask", "--chat")}
+"""Commands that are another one with an option."""
+
+
 def main() -> None:
     """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
     arguments = sys.argv[1:]
@@ -64,6 +68,7 @@ def _run_command(arguments: list[str]) -> None:
 
 def _call(arguments: list[str]) -> None:
     """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
+    arguments = [*_SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
     if arguments[:1] == ["ask"]:
         from hoptree.cli.ask import ask
         from hoptree.cli.options import read_plainly
@@ -76,7 +81,7 @@ def _call(arguments: list[str]) -> None:
             return
     from hoptree.cli.main import app
 
-    app(prog_name="hoptree")
+    app(arguments, prog_name="hoptree")
 
 
 def _leave(code: int) -> NoReturn:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +15,6 @@ from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
 from hoptree.engine.own_prompts import files_of, open_prompts
 from hoptree.engine.registry import Method, Option, list_methods
-from hoptree.methods.papers import PAPERS
 from hoptree.models import open_model
 from hoptree.models.hf import HFModel
 from hoptree.models.model import Capability
@@ -24,6 +25,28 @@ UNKNOWN = "?"
 NOT_POSSIBLE = "not possible"
 BY_CORPUS = "/"
 """Between the fidelity with a corpus that has what a method takes, and with any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper. The year is that of its first version, not of its venue; None and "" where nothing is known."""
+
+    title: str
+    year: int | None = None
+    link: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def cited(self) -> str:
+        """The reference in one line, without the link."""
+        return f"{self.title} ({self.year})" if self.year else self.title
+
+
+_ROWS = json.loads((files("hoptree.methods") / "papers.json").read_text(encoding="utf-8"))
+PAPERS: dict[str, tuple[Paper, ...]] = {name: tuple(Paper(**row) for row in rows) for name, rows in _ROWS.items()}
+"""The papers of the methods, by the name that a method gives its paper."""
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:

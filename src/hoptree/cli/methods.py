@@ -23,7 +23,7 @@ from hoptree.cli import chooser, method_facts
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
-from hoptree.cli.method_facts import MethodFacts, cost_cells
+from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, warn_unused_prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError
@@ -32,7 +32,6 @@ from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.evaluation.running import Progress
-from hoptree.methods.papers import PAPERS
 from hoptree.models import DEFAULT_MODEL, open_model
 
 

@@ -13,12 +13,17 @@ DEFAULT_MAX_FACTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question; `id`, `type` and `hops` come from its data set."""
+    """A question; `id`, `type` and `hops` come from its data set.
+
+    `history` has the questions and answers of the conversation before it: with any, the question is rewritten first, so
+    that it stands for itself.
+    """
 
     text: str
     id: str = ""
     type: str = ""
     hops: int = 0
+    history: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,6 +159,7 @@ def _weigh_support(
     return Confidence(level, f"{reason}; answers found in this way are often wrong", *measured)
 
 
+_FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
 _MAX_QUOTE_CHARS = 300
 _MAX_CITATIONS = 3
 _MAX_SPAN_WORDS = 12
@@ -297,6 +298,15 @@ def cite_answer(
     place = next(place for place in places if passages[place].id == quote.passage)
     others = [other for other in cited if other != place]
     return f"{stated}{_marks(others)}: “{cut_around(quote.text, answer, _MAX_QUOTE_CHARS)}”{_marks([place])}"
+
+
+def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
+    """Yield a line for each sub-question, indented below the one that it belongs to."""
+    for node in tree:
+        source = node.verdict or ("a guess" if node.source == "fallback" else _FROM.get(node.source, ""))
+        origin = f" ({source})" if source and node.answer else ""
+        yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
+        yield from tree_lines(node.children, depth + 1)
 
 
 def _marks(places: Sequence[int]) -> str:

@@ -22,7 +22,7 @@ from hoptree.engine.events import (
 )
 from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, explanation_of
-from hoptree.engine.trace import Retrieved, usage_of
+from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class Result:
     as its support, whether or not that holds the answer. `why` says what decided between the answers that there were
     to the question itself; `decisions` are those about the question that tell how it was answered. `prompts` are the
     digests, by file name, of prompts that stood in for the package's own. `sentence` is the answer for a person to
-    read; [N] in it is the Nth of `evidence` and `cited`. `confidence` is None without an answer.
+    read; [N] in it is the Nth of `evidence` and `cited`. `confidence` is None without an answer. `asked` are the words
+    of a follow-up question, which `question` has rewritten to stand for itself.
     """
 
     question: str
@@ -154,11 +155,13 @@ class Result:
     prompts: dict[str, str] = field(default_factory=dict)
     sentence: str = ""
     confidence: Confidence | None = None
+    asked: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
         data: dict[str, Any] = {
             "question": self.question,
+            **({"asked": self.asked} if self.asked else {}),
             "answer": self.answer,
             "sentence": self.sentence,
             "confidence": self.confidence.as_dict() if self.confidence else None,
@@ -208,6 +211,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     start = next(iter(_of(Started, events)), Started())
     finals = _of(Finished, events)
     final = finals[-1] if finals else Finished(stopped_by="killed")
+    rewritten = _of(QuestionRewritten, events)
+    question = rewritten[-1].question if rewritten else start.question
     explain = explanation_of(start.method)
     decisions = [decision for decision in _of(Decision, events) if decision.node is None]
     tree, node_decisions = _read_tree(events, explain)
@@ -219,7 +224,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer
     if answer and final.source != "internal":
-        answer = correct_spelling(answer, start.question, tuple(found.values()))
+        answer = correct_spelling(answer, question, tuple(found.values()))
     if answer != final.answer:
         warnings[f"The answer is spelled as in the passages; the model wrote {final.answer}."] = None
         for node in (node for top in tree for node in top.walk() if node.answer == final.answer):
@@ -233,7 +238,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     if finals and not final.error:
         nodes = [node for top in tree for node in top.walk()]
         sentence, confidence = tell_answer(
-            *(start.question, answer, final.source),
+            *(question, answer, final.source),
             nodes=nodes,
             evidence=evidence,
             cited=cited,
@@ -241,7 +246,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             measured=explain.measure_answer(decisions),
         )
     return Result(
-        question=start.question,
+        question=question,
+        asked=start.question if rewritten else "",
         answer=answer,
         method=start.method,
         model=start.model,

@@ -111,6 +111,14 @@ class EntitiesFound(WorldCall):
 
 
 @typed_event
+class QuestionRewritten(Event):
+    """A question of a conversation, written so that it stands for itself."""
+
+    event: ClassVar[str] = "rewritten"
+    question: str = ""
+
+
+@typed_event
 class Retried(Event):
     """An attempt failed and is made again after `wait` seconds."""
 

@@ -4,7 +4,7 @@
 uploads needs none of it.
 
     requests            guard  keys (and quotas)  settings (and limits)  request_schemas
-    questions           ask_routes  question_service  streaming  resources
+    questions           ask_routes  openai_routes  question_service  streaming  resources
                         workers  answering_worker
     replies             views  error_responses  prometheus  reply_schemas (and the OpenAPI document)
     corpora             corpus_routes  corpus_service  uploads  jobs  indexing  indexing_worker

@@ -88,10 +88,11 @@ def start_question(
 async def _answer(questions: QuestionService, message: Mapping[str, Any], sender: EventSender) -> dict[str, Any]:
     """Answer a question, and return how it ended."""
     names = {name: message[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
-    request = AskRequest(message["question"], **names, budget=Budget(**message["budget"]))
+    history = tuple(message.get("history", ()))
+    request = AskRequest(message["question"], **names, budget=Budget(**message["budget"]), history=history)
     try:
         prepared = await questions.prepare(request, ANYBODY)
-        _, failure = await prepared.engine.trace(request.question, listeners=(sender.listen,))
+        _, failure = await prepared.engine.trace(request.asked, listeners=(sender.listen,))
     except asyncio.CancelledError as error:
         # The frames of a traceback refer to each other, and garbage is seldom collected.
         traceback.clear_frames(error.__traceback__)

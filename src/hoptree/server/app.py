@@ -38,6 +38,7 @@ from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
 from hoptree.server.guard import EXPOSED_HEADERS, Guard, speaks_openai
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
+from hoptree.server.openai_routes import openai_routes
 from hoptree.server.prometheus import Metrics
 from hoptree.server.question_service import Journal, QuestionService, RunningQuestions
 from hoptree.server.reply_schemas import complete_document
@@ -174,7 +175,13 @@ def create_app(settings: Settings) -> FastAPI:
     # In one list, questions first: a nested router is matched again on each level, for every request.
     questions = state.questions
     corpora = corpus_routes(questions.corpora, state.corpus_service, state.jobs)
-    for router in (ask_routes(questions), about_routes(questions), corpora, run_routes(state.runs)):
+    for router in (
+        ask_routes(questions),
+        openai_routes(questions),
+        about_routes(questions),
+        corpora,
+        run_routes(state.runs),
+    ):
         app.router.routes += router.routes
     _add_page(app)
     complete_document(app, keys=bool(settings.keys))

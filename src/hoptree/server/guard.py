@@ -47,7 +47,7 @@ _TAIL_SECONDS = 30.0
 
 def speaks_openai(path: str) -> bool:
     """Tell whether errors of a path go out as OpenAI's clients read them."""
-    return path.startswith(("/v1/chat/", "/v1/models"))
+    return path.startswith(("/v1/chat/", "/v1/models", "/v1/responses"))
 
 
 class Guard:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
+from hoptree.core.values import Question
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
@@ -35,7 +36,7 @@ from hoptree.server.workers import WorkerEnded, Workers
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.server")
-_IDENTITY = ("question", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
+_IDENTITY = ("question", "history", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
 """Entries that agree in these are the same question, whoever asks it."""
 _OWNER_ONLY = 0o600
 
@@ -185,6 +186,12 @@ class AskRequest:
     rerank: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    history: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def asked(self) -> Question:
+        """The question with the conversation before it."""
+        return Question(self.question, history=tuple((question, answer) for question, answer in self.history))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +301,7 @@ class QuestionService:
         with self.metrics.question(prepared.method.name) as outcome:
             heard = (charge, *listeners)
             if self.workers is None:
-                answering = prepared.engine.ask(prepared.request.question, listeners=heard)
+                answering = prepared.engine.ask(prepared.request.asked, listeners=heard)
             else:  # a key with a budget is charged at once, for the next question to know what is left
                 live = bool(listeners) or prepared.key.budget != Budget()
                 answering = self.workers.ask(prepared.worker_message, heard, live=live)

@@ -114,6 +114,74 @@ else:
     )
 
 
+class CitedPlace(TypedDict):
+    start_index: int
+    end_index: int
+    title: str
+    url: str
+
+
+class Citation(TypedDict):
+    type: Literal["url_citation"]
+    url_citation: CitedPlace
+
+
+class Message(TypedDict):
+    """The answer; steps and tree are its reasoning, and `hoptree` is the reply of `/v1/ask`."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+    reasoning_content: str
+    annotations: list[Citation]
+    hoptree: AskReply
+
+
+class Choice(TypedDict):
+    index: int
+    message: Message
+    logprobs: None
+    finish_reason: Literal["stop", "length"]
+
+
+class CompletionUsage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: dict[Literal["cached_tokens"], int]
+    completion_tokens_details: dict[Literal["reasoning_tokens"], int]
+
+
+class Completion(TypedDict):
+    """OpenAI's chat completion."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: CompletionUsage
+
+
+class ResponseReply(TypedDict):
+    """OpenAI's response: the tree is its reasoning, the answer its message, `hoptree` the reply of `/v1/ask`."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    model: str
+    output: list[dict[str, Any]]
+    usage: dict[str, Any] | None
+    error: dict[str, Any] | None
+    incomplete_details: dict[str, str] | None
+    parallel_tool_calls: bool
+    tool_choice: str
+    tools: list[Any]
+    metadata: dict[str, str]
+    hoptree: AskReply | None
+
+
 class StepEvent(TypedDict):
     """What happens, as one line of text, and the sub-question it is about."""
 

@@ -37,12 +37,14 @@ _MESSAGES = {
 _UNION_MESSAGES = {
     "options": "must be true or false, a number, or a short text",
     "content": "must be text, or a list of parts with text",
+    "input": "must be text, or a list of messages",
 }
 """Used in the place of pydantic's one error for each type that a field may have."""
 _MAX_PROBLEMS = 3
 _MAX_PLACE_CHARS = 80
 _SCHEMA_REMEDY = "GET /openapi.json tells what it looks like."
 _MAX_BUDGET = 10**9
+_MAX_TURNS = 100
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 _Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
 
@@ -131,10 +133,21 @@ class Choices(_Strict):
     options: _Options = Field(default_factory=dict)
     budget: BudgetBody = Field(default_factory=BudgetBody)
 
-    def as_request(self, question: str, method: str | None, model: str | None) -> AskRequest:
+    def as_request(
+        self, question: str, method: str | None, model: str | None, history: Sequence[tuple[str, str]] = ()
+    ) -> AskRequest:
         names = {"corpus": self.corpus, "graph": self.graph, "retriever": self.retriever, "rerank": self.rerank}
         budget = Budget(**self.budget.model_dump())
-        return AskRequest(question, method=method, model=model, **names, options=self.options, budget=budget)
+        return AskRequest(
+            question, method=method, model=model, **names, options=self.options, budget=budget, history=tuple(history)
+        )
+
+
+class TurnBody(_Strict):
+    """A question of the conversation before this one, and what it was answered."""
+
+    question: Annotated[str, Field(max_length=MAX_QUESTION)]
+    answer: Annotated[str, Field(max_length=MAX_QUESTION)] = ""
 
 
 class AskBody(Choices):
@@ -144,6 +157,7 @@ class AskBody(Choices):
     question: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": MAX_QUESTION})]
     method: _Name | None = None
     model: _Name | None = None
+    history: Annotated[list[TurnBody], Field(max_length=_MAX_TURNS)] = Field(default_factory=list)
     stream: bool = False
     events: Annotated[bool, Field(description="Also stream the raw trace events.")] = False
 
@@ -170,12 +184,34 @@ class ChatMessage(BaseModel):
     content: str | list[ChatPart] | None = None
 
 
+class ResponsesBody(BaseModel):
+    """OpenAI's response: the last message of the input is the question; how models sample is up to the method."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: _Name
+    input: str | Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
+    instructions: str | None = None
+    stream: bool | None = False
+    tools: list[Any] | None = None
+    text: dict[str, Any] | None = None
+    previous_response_id: str | None = None
+    hoptree: Choices | None = None
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        return [ChatMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+
+
 class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
 class ChatBody(BaseModel):
-    """OpenAI's chat completion: the last user message is the question; how models sample is up to the method."""
+    """OpenAI's chat completion: the last message is the question, read with those before it.
+
+    How models sample is up to the method.
+    """
 
     model_config = ConfigDict(extra="allow")
 

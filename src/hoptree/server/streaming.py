@@ -25,7 +25,16 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.result import Result
-from hoptree.engine.trace import EntitiesFound, FactsFound, Listener, ModelCalled, Retried, Retrieved, TitlesFound
+from hoptree.engine.trace import (
+    EntitiesFound,
+    FactsFound,
+    Listener,
+    ModelCalled,
+    QuestionRewritten,
+    Retried,
+    Retrieved,
+    TitlesFound,
+)
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent
@@ -195,6 +204,8 @@ class ProgressText:
         match event:
             case Started():
                 return f"Asking with {event.method}"
+            case QuestionRewritten():
+                return f"Read as: {_short(event.question)}"
             case Planned():
                 return self._plan(event)
             case NodeStarted():

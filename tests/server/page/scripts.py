@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = [
     "CITY",
+    "EARLIER",
     "EVIL",
     "FILMS",
     "GUESSED",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 FILMS = "Which film has the director who was born later, Black Girl or Touki Bouki?"
+EARLIER = "Which film is earlier, Black Girl or Touki Bouki?"
 GUESSED = "In which city was the director of the film Touki Bouki born?"
 WRITTEN = "In which city did the director of the film The Hourglass Sanatorium die?"
 CITY = "Łódź"
@@ -50,6 +52,7 @@ def films(latency: float = 0.15) -> Script:
     return {
         "latency": latency,
         "replies": [
+            _rule("rewrite", EARLIER),
             _rule("decompose", json.dumps(plan)),
             _rule("confident", "Ousmane Sembène", contains="Who directed the film Black Girl?"),
             _rule("confident", "RAG_REQUIRED"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.server.page.scripts import CITY, FILMS, GUESSED, HURT, WRITTEN
+from tests.server.page.scripts import CITY, EARLIER, FILMS, GUESSED, HURT, WRITTEN
 
 if TYPE_CHECKING:
     from tests.server.page.browsing import Gated, Watched
@@ -51,6 +51,25 @@ def test_the_tree_appears_node_by_node(watched: Watched, models: dict[str, Gated
     assert page.locator(".status").inner_text().startswith("11 calls · ")
     assert page.locator(".row .pulse").count() == 0
     assert page.locator(".detail h3").inner_text() == "When was Djibril Diop Mambéty born?"  # what was open stays so
+
+
+def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> None:
+    page = watched.ask(FILMS)
+    assert watched.answered() == "Touki Bouki"
+    assert page.locator(".sentence").inner_text().startswith("Touki Bouki ")
+    page.locator(".sentence .citation").first.click()
+    page.wait_for_selector(".detail .passage")
+    assert page.locator(".confidence").inner_text().startswith("Partly supported: only 3 of its 4 steps")
+
+
+def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched) -> None:
+    page = watched.ask(FILMS)
+    assert watched.answered() == "Touki Bouki"
+    page.check("#goes-on")
+    page.fill("#question", "And which one is earlier?")
+    page.click("button.main")
+    page.wait_for_selector(".read-as")
+    assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
 
 
 def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: Watched) -> None:

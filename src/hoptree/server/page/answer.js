@@ -199,6 +199,7 @@ export class AnswerView extends EventTarget {
     const state = result.stopped_by ? "stopped" : "answered";
     const tree = result.tree ?? [];
     const itself = tree[0]?.id === 0;
+    if (result.asked) this.question = result.question;
     this.tree.update(this.question, tree, { options: this.#options(), root: itself ? {} : { state: "", answer: "", source: "" } });
     this.#showAnswer(result, state);
     if (result.writing) this.#write(result.writing);
@@ -217,7 +218,8 @@ export class AnswerView extends EventTarget {
   #showAnswer(result, state) {
     const label = result.answer && state === "stopped" ? "Best answer so far" : "Answer";
     const { level, reason } = result.confidence ?? {};
-    this.answer.replaceChildren(make("p", { class: "label", text: label }),
+    this.answer.replaceChildren(result.asked ? make("p", { class: "note read-as", text: `Read as: ${result.question}`, dir: "auto" }) : "",
+      make("p", { class: "label", text: label }),
       result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
       level ? make("p", { class: "note confidence", text: `${level[0].toUpperCase()}${level.slice(1)}: ${reason}.`, dir: "auto" }) : "",

@@ -11,6 +11,8 @@ const KEPT = 12;
 /** Characters of a question, where the server does not say. */
 const LONGEST = 8000;
 const COUNTED_FROM = 0.9;
+/** Questions before a follow-up that are sent with it. */
+const TURNS = 6;
 const NO_QUESTION = "Write a question first.";
 /** Of the sample's own questions, for who comes without one. */
 export const EXAMPLES = [
@@ -21,6 +23,7 @@ export const EXAMPLES = [
 
 export class AskPage {
   #answers = new Map();
+  #turns = [];
   #offer = null;
   #loading = null;
   #shown = "";
@@ -32,13 +35,15 @@ export class AskPage {
     this.length = make("p", { id: "question-length", class: "note length", hidden: true });
     this.button = make("button", { type: "submit", class: "main" }, "Ask");
     this.compare = make("input", { type: "checkbox", id: "compare" });
+    this.goesOn = make("input", { type: "checkbox", id: "goes-on" });
+    this.talk = make("label", { class: "check", for: "goes-on", hidden: true }, this.goesOn, "A follow-up: read it with the questions before it");
     this.first = make("div", { class: "contender" });
     this.second = make("div", { class: "contender second", hidden: true });
     this.shared = make("div", { class: "contender" });
     this.abouts = make("div", { class: "abouts" });
     this.settings = make("details", { class: "settings" }, make("summary", { text: "Options and limits" }));
     this.form = make("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); this.#submit(); } } },
-      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button), this.length,
+      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button), this.length, this.talk,
       make("div", { class: "setup" }, this.first, this.second, this.shared), this.abouts,
       make("div", { class: "setup-more" },
         make("label", { class: "check", for: "compare" }, this.compare, "Compare with a second method or model"), this.settings));
@@ -164,6 +169,7 @@ export class AskPage {
   #query() {
     const query = new URLSearchParams();
     query.set("q", this.question.value.trim());
+    if (this.goesOn.checked && this.#turns.length) query.set("turn", String(this.#turns.length));
     this.contender.write(query);
     this.where.write(query);
     if (this.compare.checked) {
@@ -188,7 +194,8 @@ export class AskPage {
     const key = query.toString();
     for (const view of this.#answers.get(key) ?? []) view.close();
     const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
-    const views = contenders.map((one) => this.#ask(question, { question, ...one.request, ...this.where.request }, contenders.length > 1 ? one.name : "", contenders.length > 1));
+    const history = this.goesOn.checked && this.#turns.length ? { history: this.#turns.slice(-TURNS) } : {};
+    const views = contenders.map((one) => this.#ask(question, { question, ...history, ...one.request, ...this.where.request }, contenders.length > 1 ? one.name : "", contenders.length > 1));
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -219,6 +226,10 @@ export class AskPage {
     const views = this.#viewsShown();
     if (!views.includes(view)) return;
     this.#judge(views);
+    if (view.result?.answer && view === views[0]) {
+      this.#turns.push({ question: view.result.question, answer: view.result.answer });
+      this.talk.hidden = false;
+    }
     if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
   }
 

@@ -1,0 +1,451 @@
+"""OpenAI's chat completions and responses: an answer with citations, and its tree as the reasoning."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from hoptree.engine.events import Event
+from hoptree.engine.explain import tree_lines
+from hoptree.engine.registry import list_methods
+from hoptree.engine.result import Result
+from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
+from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
+from hoptree.server.reply_schemas import (
+    CHAT_ERRORS,
+    AskReply,
+    Choice,
+    Citation,
+    CitedPlace,
+    Completion,
+    CompletionUsage,
+    Message,
+    ResponseReply,
+    replies,
+    reply,
+)
+from hoptree.server.request_schemas import ChatBody, ChatMessage, Choices, ResponsesBody, require_json
+from hoptree.server.settings import guess, unknown
+from hoptree.server.streaming import (
+    KEEP_ALIVE,
+    EventStream,
+    ProgressText,
+    ask_until_disconnect,
+    question_updates,
+    server_sent,
+)
+from hoptree.server.views import Json, result_view, to_json
+
+_NO_ANSWER = "No answer was found."
+_SAMPLING_FIELDS = (
+    *("temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "seed", "stop"),
+    *("presence_penalty", "frequency_penalty", "logit_bias"),
+)
+_MAX_IGNORED_SHOWN = 10
+_MAX_FIELD_CHARS = 40
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_MARK = re.compile(r"\[(\d+)\]")
+_FIELD_TYPES = {
+    **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
+    "probability": "number",
+    **dict.fromkeys(("citations", "sub_questions"), "array"),
+}
+"""What `response_format` may ask for: the properties of a JSON answer, and their types."""
+
+
+_CHAT_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
+    200: reply(Completion, "A completion, or with stream its chunks.", stream=True)
+}
+_RESPONSE_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
+    200: reply(ResponseReply, "A response, or with stream its events.", stream=True)
+}
+
+
+def openai_routes(questions: QuestionService) -> APIRouter:
+    """Make the routes that OpenAI's clients know."""
+    routes = APIRouter(dependencies=[Depends(require_json)], tags=["openai"])
+
+    @routes.post("/v1/chat/completions", summary="OpenAI's chat completions", responses=_CHAT_REPLIES)
+    async def complete(body: ChatBody, request: Request) -> Response:
+        if body.n not in (None, 1):
+            raise _unsupported("n", "A question has one answer.")
+        if body.logprobs:
+            raise _unsupported("logprobs", "An answer has no log-probabilities.")
+        form = _read_format("response_format", body.response_format)
+        asked = _ask_request(body, body.messages, "messages", questions.models.names)
+        prepared = await questions.prepare(asked, request.state.key)
+        chat = _Chat(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form)
+        if body.stream:
+            usage = bool(body.stream_options and body.stream_options.include_usage)
+            return EventStream(_stream_chat(questions, chat, request, usage=usage))
+        steps, result = await _ask(questions, chat, request)
+        return Json(chat.completion(result, steps))
+
+    @routes.post("/v1/responses", summary="OpenAI's responses", responses=_RESPONSE_REPLIES)
+    async def respond(body: ResponsesBody, request: Request) -> Response:
+        if body.previous_response_id:
+            raise _unsupported("previous_response_id", "Nothing is stored here; send the conversation as input.")
+        given = (body.text or {}).get("format")
+        form = _read_format("text.format", given if isinstance(given, dict) else None)
+        asked = _ask_request(body, body.messages, "input", questions.models.names)
+        prepared = await questions.prepare(asked, request.state.key)
+        chat = _Chat(f"resp_{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form)
+        if body.stream:
+            return EventStream(_stream_response(questions, chat, request))
+        steps, result = await _ask(questions, chat, request)
+        return Json(chat.response(result, steps))
+
+    return routes
+
+
+def _ask_request(
+    body: ChatBody | ResponsesBody, messages: Sequence[ChatMessage], field: str, models: Collection[str]
+) -> AskRequest:
+    """Return the last message, which must be the user's, with the conversation before it."""
+    for name in ("tools", "functions"):
+        if getattr(body, name, None):
+            raise _unsupported(name, "Methods call no tools of clients.")
+    if not messages or messages[-1].role != "user":
+        raise _unsupported(field, "The last message is not the user's.")
+    question = _message_text(messages[-1], field)
+    method, separator, model = body.model.partition("@")
+    methods = [known.name for known in list_methods()]
+    if method not in methods:
+        raise unknown("model", body.model, methods, status=404, param="model")
+    if separator and model not in models:
+        raise unknown("model", model, models, status=404, param="model")
+    turns = list(_turns(messages[:-1], field))
+    return (body.hoptree or Choices()).as_request(question, method, model if separator else None, turns)
+
+
+def _turns(messages: Sequence[ChatMessage], field: str) -> Iterator[tuple[str, str]]:
+    """Yield the questions of a conversation with their answers."""
+    question = ""
+    for message in messages:
+        text = _message_text(message, field) if message.role in ("user", "assistant") else ""
+        if message.role == "user":
+            question = text
+        elif question and text:
+            yield question, text
+            question = ""
+
+
+def _message_text(message: ChatMessage, field: str) -> str:
+    if not isinstance(message.content, list):
+        return message.content or ""
+    if any(part.type not in _TEXT_PARTS for part in message.content):
+        raise _unsupported(field, "Only text can be asked.")
+    return "\n".join(part.text for part in message.content)
+
+
+def _unsupported(field: str, why: str) -> Refusal:
+    last = field in ("messages", "input")
+    remedy = "End with a message of the user's, the question as text." if last else "Leave it out."
+    return Refusal(400, "Unsupported", f"{field}: {why}", remedy, param=field)
+
+
+def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+    """Return the properties of the JSON that a client wants in place of a sentence; None where it wants text.
+
+    A schema may have properties that an answer has, each with its type: no model is asked to fill others.
+    """
+    kind = (given or {}).get("type", "text")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return tuple(_FIELD_TYPES)
+    outer = (given or {}).get("json_schema", given) if kind == "json_schema" else None
+    schema = outer.get("schema") if isinstance(outer, dict) else None
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not properties:
+        raise _unsupported(field, "Answers are text, a json_object, or a json_schema with properties.")
+    for name, about in properties.items():
+        types = about.get("type", _FIELD_TYPES.get(name)) if isinstance(about, dict) else None
+        if _FIELD_TYPES.get(name) not in (types if isinstance(types, list) else [types]) or name not in _FIELD_TYPES:
+            known = ", ".join(f"{each} ({of_type})" for each, of_type in _FIELD_TYPES.items())
+            shown = str(name)[:_MAX_FIELD_CHARS]
+            cause = f"{field}: the property '{shown}' is none that an answer has, or of another type."
+            raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
+    return tuple(properties)
+
+
+def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
+    """Return a warning for everything in a request that has no effect."""
+    warnings = []
+    roles = {message.role for message in body.messages}
+    if roles & {"system", "developer"} or getattr(body, "instructions", None):
+        warnings.append("Methods have prompts of their own: the instructions were not read.")
+    given = [name for name, value in (body.model_extra or {}).items() if value is not None]
+    if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
+        warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
+    others = []
+    for name in given:
+        if name not in _SAMPLING_FIELDS:
+            close = guess(name, [*type(body).model_fields])
+            hint = f" (did you mean {close}?)" if close and close not in name else ""
+            others.append(f"{name[:_MAX_FIELD_CHARS]}{hint}")
+    if others:
+        more = ", …" if len(others) > _MAX_IGNORED_SHOWN else ""
+        warnings.append(f"Not read: {', '.join(others[:_MAX_IGNORED_SHOWN])}{more}.")
+    return warnings
+
+
+@dataclass(frozen=True, slots=True)
+class _Chat:
+    """A reply that is being made: the fields that all of its parts share, and warnings about its request.
+
+    `form` names the properties of a JSON answer; None for a sentence.
+    """
+
+    id: str
+    created: int
+    model: str
+    prepared: PreparedQuestion
+    warnings: list[str]
+    form: tuple[str, ...] | None
+
+    def content(self, result: Result) -> str:
+        """Return what a person reads, or the JSON that a program asked for."""
+        if self.form is None:
+            return result.sentence or result.answer or _NO_ANSWER
+        confidence = result.confidence
+        values = {
+            "question": result.question,
+            "answer": result.answer,
+            "sentence": result.sentence,
+            "level": confidence.level if confidence else "no answer",
+            "reason": confidence.reason if confidence else "",
+            "probability": confidence.probability if confidence else None,
+            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence],
+            "sub_questions": [
+                {"question": node.resolved or node.question, "answer": node.answer}
+                for top in result.tree
+                for node in top.walk()
+            ],
+        }
+        return json.dumps({name: values[name] for name in self.form}, ensure_ascii=False)
+
+    def chunk(self, choices: list[dict[str, Any]], **fields: Any) -> bytes:
+        shared = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
+        return _data({**shared, "choices": choices, **fields})
+
+    def extension(self, result: Result) -> AskReply:
+        view = result_view(result, self.prepared.model_name)
+        return {**view, "warnings": [*view["warnings"], *self.warnings]}
+
+    def places(self, result: Result) -> list[CitedPlace]:
+        """Cite passages where the sentence has their number; those without one for the whole answer."""
+        corpus, content = quote(self.prepared.corpus or "", safe=""), self.content(result)
+        marks = {int(mark[1]): mark.span() for mark in _MARK.finditer(content)} if self.form is None else {}
+        return [
+            CitedPlace(
+                start_index=marks.get(number, (0, 0))[0],
+                end_index=marks.get(number, (0, len(content)))[1],
+                title=passage.title,
+                url=f"hoptree:{corpus}/{quote(passage.id, safe='', errors='replace')}",
+            )
+            for number, passage in enumerate((*result.evidence, *result.cited), 1)
+            if number in marks or number <= len(result.evidence)
+        ]
+
+    def citations(self, result: Result) -> list[Citation]:
+        return [Citation(type="url_citation", url_citation=place) for place in self.places(result)]
+
+    def completion(self, result: Result, steps: Sequence[str]) -> Completion:
+        message = Message(
+            role="assistant",
+            content=self.content(result),
+            refusal=None,
+            reasoning_content="\n".join(steps),
+            annotations=self.citations(result),
+            hoptree=self.extension(result),
+        )
+        return Completion(
+            id=self.id,
+            object="chat.completion",
+            created=self.created,
+            model=self.model,
+            choices=[Choice(index=0, message=message, logprobs=None, finish_reason=_finish_reason(result))],
+            usage=_usage(result),
+        )
+
+    def response(self, result: Result | None, steps: Sequence[str]) -> ResponseReply:
+        """Return a response, without a result one that is in progress."""
+        usage = _usage(result) if result else None
+        incomplete = result is not None and bool(result.stopped_by)
+        return ResponseReply(
+            id=self.id,
+            object="response",
+            created_at=self.created,
+            status="incomplete" if incomplete else "completed" if result else "in_progress",
+            model=self.model,
+            output=[self.reasoning_item(steps), self.message_item(result)] if result else [],
+            usage=usage
+            and {
+                "input_tokens": usage["prompt_tokens"],
+                "input_tokens_details": usage["prompt_tokens_details"],
+                "output_tokens": usage["completion_tokens"],
+                "output_tokens_details": usage["completion_tokens_details"],
+                "total_tokens": usage["total_tokens"],
+            },
+            error=None,
+            incomplete_details={"reason": "max_output_tokens"} if incomplete else None,
+            hoptree=self.extension(result) if result else None,
+            parallel_tool_calls=False,
+            tool_choice="none",
+            tools=[],
+            metadata={},
+        )
+
+    def reasoning_item(self, steps: Sequence[str]) -> dict[str, Any]:
+        summary = [{"type": "summary_text", "text": "\n".join(steps)}] if steps else []
+        return {"type": "reasoning", "id": f"rs_{self.id[5:]}", "summary": summary}
+
+    def message_item(self, result: Result | None) -> dict[str, Any]:
+        parts = [self.text_part(result)] if result else []
+        status = "completed" if result else "in_progress"
+        return {"type": "message", "id": f"msg_{self.id[5:]}", "role": "assistant", "status": status, "content": parts}
+
+    def text_part(self, result: Result | None) -> dict[str, Any]:
+        notes = [{"type": "url_citation", **place} for place in self.places(result)] if result else []
+        text = self.content(result) if result else ""
+        return {"type": "output_text", "text": text, "annotations": notes, "logprobs": []}
+
+
+def _finish_reason(result: Result) -> Literal["stop", "length"]:
+    return "length" if result.stopped_by else "stop"
+
+
+def _usage(result: Result) -> CompletionUsage:
+    usage = result.usage
+    return CompletionUsage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        prompt_tokens_details={"cached_tokens": usage.cached_tokens},
+        completion_tokens_details={"reasoning_tokens": usage.reasoning_tokens},
+    )
+
+
+async def _ask(questions: QuestionService, chat: _Chat, request: Request) -> tuple[list[str], Result]:
+    """Return the steps, with the tree at their end, and the result; a failure is raised."""
+    steps: list[str] = []
+    progress = ProgressText()
+
+    def listen(event: Event) -> None:
+        if step := progress.step(event):
+            steps.append(step["text"])
+
+    result = await ask_until_disconnect(request, questions, chat.prepared, (listen,))
+    if result.failure:
+        raise result.failure
+    return [*steps, *_last_steps(result)], result
+
+
+def _last_steps(result: Result) -> list[str]:
+    return ["", *tree_lines(result.tree)] if result.tree else []
+
+
+async def _updates(
+    questions: QuestionService, chat: _Chat, request: Request
+) -> AsyncGenerator[str | Result | Refusal | None, None]:
+    """Yield a line for each step while it happens, those of the tree, and at last the result or why there is none."""
+    progress = ProgressText()
+    async for update in question_updates(questions, chat.prepared):
+        match update:
+            case Event():
+                if step := progress.step(update):
+                    yield step["text"]
+            case None:
+                yield None
+            case Result():
+                if update.failure:
+                    yield refusal_of(update.failure)
+                    return
+                for line in _last_steps(update):
+                    yield line
+                yield update
+            case Refusal():
+                note_refusal(request, update, questions.metrics)
+                yield update
+
+
+async def _stream_chat(
+    questions: QuestionService, chat: _Chat, request: Request, *, usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield steps as reasoning while they happen, then the answer, what it rests on, and the usage."""
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return chat.chunk([choice], **({"usage": None} if usage else {}))
+
+    yield chunk({"role": "assistant", "content": ""})
+    async for update in _updates(questions, chat, request):
+        match update:
+            case str():
+                yield chunk({"reasoning_content": f"{update}\n"})
+            case None:
+                yield KEEP_ALIVE
+            case Result():
+                yield chunk({"content": chat.content(update)})
+                last = {"annotations": chat.citations(update), "hoptree": chat.extension(update)}
+                yield chunk(last, _finish_reason(update))
+                if usage:
+                    yield chat.chunk([], usage=_usage(update))
+            case Refusal():
+                yield _data(error_body(update, openai=True))
+    yield b"data: [DONE]\n\n"
+
+
+async def _stream_response(questions: QuestionService, chat: _Chat, request: Request) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a response: the tree as a summary of its reasoning, then the message."""
+    number, steps = 0, list[str]()
+
+    def event(kind: str, **fields: Any) -> bytes:
+        nonlocal number
+        number += 1
+        return server_sent(f"response.{kind}", {"type": f"response.{kind}", "sequence_number": number - 1, **fields})
+
+    thought = {"item_id": chat.reasoning_item(())["id"], "output_index": 0, "summary_index": 0}
+    said = {"item_id": chat.message_item(None)["id"], "output_index": 1, "content_index": 0}
+    yield event("created", response=chat.response(None, ()))
+    yield event("in_progress", response=chat.response(None, ()))
+    yield event("output_item.added", output_index=0, item=chat.reasoning_item(()))
+    yield event("reasoning_summary_part.added", **thought, part={"type": "summary_text", "text": ""})
+    async for update in _updates(questions, chat, request):
+        match update:
+            case str():
+                yield event("reasoning_summary_text.delta", **thought, delta=f"\n{update}" if steps else update)
+                steps.append(update)
+            case None:
+                yield KEEP_ALIVE
+            case Result():
+                text, part = "\n".join(steps), chat.text_part(update)
+                yield event("reasoning_summary_text.done", **thought, text=text)
+                yield event("reasoning_summary_part.done", **thought, part={"type": "summary_text", "text": text})
+                yield event("output_item.done", output_index=0, item=chat.reasoning_item(steps))
+                yield event("output_item.added", output_index=1, item=chat.message_item(None))
+                yield event("content_part.added", **said, part=chat.text_part(None))
+                yield event("output_text.delta", **said, delta=part["text"], logprobs=[])
+                yield event("output_text.done", **said, text=part["text"], logprobs=[])
+                yield event("content_part.done", **said, part=part)
+                yield event("output_item.done", output_index=1, item=chat.message_item(update))
+                response = chat.response(update, steps)
+                yield event(str(response["status"]), response=response)
+            case Refusal():
+                error = error_body(update, openai=True)["error"]
+                failed = chat.response(None, ()) | {"status": "failed", "error": error}
+                yield event("failed", response=failed)
+
+
+def _data(value: Any) -> bytes:
+    return b"data: %s\n\n" % to_json(value)
