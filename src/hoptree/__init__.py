@@ -7,16 +7,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hoptree.core.values import Answer, Fact, Passage, Question, Usage
     from hoptree.engine.context import Budget, Prices
-    from hoptree.engine.engine import Engine, aask, ask
+    from hoptree.engine.engine import Engine, aask, ask, index, stream
     from hoptree.engine.result import Result
 
-__all__ = ["Answer", "Budget", "Engine", "Fact", "Passage", "Prices", "Question", "Result", "Usage", "aask", "ask"]
+__all__ = [
+    "Answer",
+    "Budget",
+    "Engine",
+    "Fact",
+    "Passage",
+    "Prices",
+    "Question",
+    "Result",
+    "Usage",
+    "aask",
+    "ask",
+    "index",
+    "stream",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Engine": "hoptree.engine.engine",
-    "aask": "hoptree.engine.engine",
-    "ask": "hoptree.engine.engine",
+    **dict.fromkeys(("aask", "ask", "index", "stream"), "hoptree.engine.engine"),
     "Budget": "hoptree.engine.context",
     "Prices": "hoptree.engine.context",
     "Result": "hoptree.engine.result",

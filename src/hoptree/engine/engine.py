@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -44,8 +44,6 @@ MAX_QUESTION = 8_000
 _MAX_TURNS = 6
 """Questions of a conversation that a new one is read with."""
 _MAX_REWRITTEN_TOKENS = 120
-
-
 _SPANS_SWITCH = "HOPTREE_OTEL"
 """The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
 
@@ -340,6 +338,49 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
 
 ask = _without_loop(aask)
 """`aask` for code without an event loop, and for notebooks."""
+
+
+async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
+    """Yield what happens while a question is answered, and at last its result; settings are those of `aask`.
+
+    A failure is raised. Leaving the loop ends the question.
+    """
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    listeners = (*settings.pop("listeners", ()), events.put_nowait)
+    asking = asyncio.ensure_future(aask(question, **settings, listeners=listeners))
+    asking.add_done_callback(lambda done: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield await asking
+    finally:
+        asking.cancel()
+
+
+def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = None, **settings: Any) -> Path:
+    """Make documents searchable, and return the folder of their index, which `corpus` takes.
+
+    Without `out` it is in the user's cache. An index of the same sources is brought up to date. `settings` are those of
+    `hoptree.retrieval.index.folder.Settings`: `index("docs", "docs.idx", language="german")`.
+    """
+    from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
+    from hoptree.retrieval.indexing import build_index, cached_index, update_index
+    from hoptree.retrieval.indexing.sources import source_name
+
+    paths = [Path(path) for path in ([sources] if isinstance(sources, str | Path) else sources)]
+    if not paths:
+        raise InputError("There is nothing to index.", 'Name files or folders: hoptree.index("docs/")')
+    if out is None:
+        if len(paths) > 1 or settings:
+            raise InputError("Such an index needs a place of its own.", 'Name it: hoptree.index(…, "docs.idx")')
+        return cached_index(paths[0])[0]
+    folder = Path(out)
+    same = (folder / MANIFEST).exists() and [*read_manifest(folder).sources] == [*map(source_name, paths)]
+    if same and not settings:
+        update_index(folder)
+    else:
+        build_index(paths, folder, settings=Settings(**settings))
+    return folder
 
 
 def _check(question: str | Question) -> Question:

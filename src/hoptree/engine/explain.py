@@ -11,7 +11,7 @@ from hoptree.core.lazy import lazy_re
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
-    from hoptree.engine.result import TreeNode
+    from hoptree.engine.result import Result, TreeNode
 
 _ROUTING = ("route", "need", "retrieve", "verify", "agreement", "share")
 SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "mixed", "ended"))
@@ -307,6 +307,45 @@ def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
         origin = f" ({source})" if source and node.answer else ""
         yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
         yield from tree_lines(node.children, depth + 1)
+
+
+def result_text(result: Result) -> str:
+    """Return a result as a person reads it: the sentence, the answer, the tree and what was read."""
+    lines = [result.sentence] if result.sentence else []
+    lines.append(f"Answer: {result.answer or 'none'}")
+    if result.confidence:
+        lines.append(f"{result.confidence.level.capitalize()}: {result.confidence.reason}.")
+    if result.error_message:
+        lines.append(f"Failed: {result.error_message}")
+    lines += tree_lines(result.tree)
+    for number, passage in enumerate((*result.evidence, *result.cited), 1):
+        lines.append(f"[{number}] {passage.title or passage.id}: {shorten(passage.text)}")
+    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.warnings)])
+
+
+def result_html(result: Result) -> str:
+    """Return a result as HTML for a notebook; every text in it is escaped."""
+    from html import escape
+
+    def items(tree: Iterable[TreeNode]) -> str:
+        rows = [
+            f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
+            f"<small>{escape(', '.join(node.evidence) or _FROM.get(node.source, node.source))}</small>"
+            f"{items(node.children)}</li>"
+            for node in tree
+        ]
+        return f"<ol>{''.join(rows)}</ol>" if rows else ""
+
+    told = f"{result.confidence.level}: {result.confidence.reason}" if result.confidence else result.error_message
+    passages = "".join(
+        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
+        for passage in (*result.evidence, *result.cited)
+    )
+    evidence = f"<details open><summary>Evidence</summary><ol>{passages}</ol></details>" if passages else ""
+    return (
+        f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
+        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(told)}</small></p>{evidence}</div>"
+    )
 
 
 def _marks(places: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
-from hoptree.engine.explain import Confidence, tell_answer
+from hoptree.engine.explain import Confidence, result_html, result_text, tell_answer
 from hoptree.engine.registry import Explanation, explanation_of
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
@@ -156,6 +156,13 @@ class Result:
     sentence: str = ""
     confidence: Confidence | None = None
     asked: str = ""
+
+    def __str__(self) -> str:
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        """Draw the answer and its tree in a notebook."""
+        return result_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
