@@ -230,7 +230,7 @@ def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> Non
         http = HttpClient(f"http://ada:secret@127.0.0.1:{reserved.getsockname()[1]}/v1", url_source="--embeddings")
         with pytest.raises(EndpointError, match=r"cannot be reached.*correct --embeddings") as failed:
             asyncio.run(get(http))
-    assert failed.value.retryable and failed.value.exit_code == 2 and "secret" not in str(failed.value)
+    assert failed.value.retryable and failed.value.exit_code == 1 and "secret" not in str(failed.value)
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "http://", "http://x:99999", "ftp://x/v1", "http://[::1", "x y"])

@@ -55,7 +55,7 @@ def test_a_graph_that_a_method_does_not_look_into_is_told(here: Path) -> None:
     code, out, err = hoptree(here, "ask", QUESTION, "--method", "direct", "--graph", "kg", "--no-cache")
     assert code == 0 and "Elia Kazan" in out
     assert "direct does not look into a knowledge graph: --graph kg changes nothing." in err
-    assert "1 call (" in out and "0 retrievals" in out
+    assert "1 model call ·" in out and "0 searches" in out
 
 
 def test_a_run_says_that_the_graph_is_of_no_use(here: Path) -> None:

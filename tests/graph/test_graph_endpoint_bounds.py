@@ -97,7 +97,7 @@ def test_labels_are_asked_for_what_is_given_out_alone() -> None:
 
 @pytest.mark.parametrize(
     ("where", "remedy", "code"),
-    [("wikidata", "Is there a network?", 1), ("https://kg.example.org/sparql", "correct the URL of the graph", 2)],
+    [("wikidata", "Is there a network?", 1), ("https://kg.example.org/sparql", "correct the URL of the graph", 1)],
 )
 def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
     where: str, remedy: str, code: int, monkeypatch: pytest.MonkeyPatch

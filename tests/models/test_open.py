@@ -30,6 +30,34 @@ def test_unknown_settings_of_a_local_model_are_refused(settings: str) -> None:
         open_model(f"local/smollm?{settings}")
 
 
+@pytest.mark.parametrize(
+    ("spec", "url"),
+    [
+        ("ollama/llama3.1", "http://localhost:11434/v1"),
+        ("vllm/Qwen/Qwen2.5-7B", "http://localhost:8000/v1"),
+        ("lmstudio/phi", "http://localhost:1234/v1"),
+    ],
+)
+def test_programs_on_this_machine_have_names(spec: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.example/v1")
+    model = open_model(spec)
+    assert (model.name, model.endpoint) == (spec, url)
+    assert open_model(spec, base_url="http://other:1/v1").endpoint == "http://other:1/v1"
+
+
+def test_an_endpoint_has_a_timeout_and_no_other_setting() -> None:
+    here, there = "http://localhost:1/v1", "http://models.example/v1"
+    seconds = [
+        open_model(spec, base_url=url)._http._timeout  # type: ignore[attr-defined]
+        for spec, url in (("openai/x?timeout=3000", there), ("openai/x", there), ("openai/x", here))
+    ]
+    assert seconds == [3000, 120, 1800], "a processor of this machine may be slow"
+    assert open_model("openai/x?timeout=3000", base_url=there).name == "openai/x"
+    for wrong in ("timeuot=3000", "timeout", "timeout=soon", "n_ctx=3"):
+        with pytest.raises(ConfigError, match="no setting of an endpoint's model"):
+            open_model(f"openai/x?{wrong}", base_url=here)
+
+
 def test_a_base_url_is_for_endpoints() -> None:
     with pytest.raises(ConfigError, match="no base URL"):
         open_model("scripted/x.json", base_url="http://localhost:1/v1")

@@ -16,6 +16,7 @@ from hoptree.cli.options import (
     Concurrency,
     Corpus,
     Graph,
+    MethodName,
     Model,
     NoCache,
     Option,
@@ -54,13 +55,16 @@ def ask(
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - nobody changes it
-    method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
+    method: MethodName = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - nobody changes it
     prompts: Prompts = None,
     budget: Annotated[
         str,
         Option(
-            metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count)."
+            envvar="HOPTREE_BUDGET",
+            metavar="LIMITS",
+            help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; a bare number means calls). "
+            "Cached calls count.",
         ),
     ] = "",
     prices: PricesText = "",
@@ -134,8 +138,8 @@ async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Re
         result = await _ask_live(engine, question)
     else:
         result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
-    # Of a question that was refused before anything began, the error says all.
-    refused = isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
+    # Of a question that failed before anything began, the error says all.
+    refused = result.failure and not result.tree and not result.usage.llm_calls
     if as_json:
         print_json(result.as_dict())
     elif not refused:
@@ -249,7 +253,10 @@ class EventLines:
         if isinstance(event, QuestionRewritten):
             return f"read as: {event.question}"
         if isinstance(event, Retried):
-            return f"  waiting {event.wait:g} s: {event.error}"
+            again = event.error in self._written
+            self._written.add(event.error)
+            cause = event.error.partition(" (")[0]
+            return f"  waiting {event.wait:g} s{'' if again else f': {cause}'}"
         line = event.log_line() if isinstance(event, Decision) else ""
         return f"  {line}" if line else ""
 

@@ -9,7 +9,7 @@ First steps:
   hoptree demo                                     a real question over the packaged sample
   hoptree index docs/ --out docs.idx               make your documents searchable
   hoptree ask "Who …?" --corpus docs.idx           ask about them with the embedded model
-  hoptree ask "Who …?" --corpus docs.idx -m openai/NAME --base-url http://localhost:8000/v1"""
+  hoptree ask "Who …?" --corpus docs.idx -m ollama/NAME          or openai/NAME, vllm/NAME"""
 
 # Heading -> name -> (module of hoptree.cli and its function or Typer app, help).
 COMMANDS = {
@@ -33,7 +33,7 @@ COMMANDS = {
         "models": ("machine:models_app", "List the models that run inside Hoptree, and fetch them."),
         "methods": ("methods:app", "List the methods with needs and costs, or explain one."),
         "align": ("align:app", "Teach a model its part in a method: training sets and LoRA adapters."),
-        "doctor": ("machine:doctor", "Say what is missing or slow on this machine, and how to mend it."),
+        "doctor": ("machine:doctor", "Say what is missing or slow here; hoptree config shows the settings."),
     },
     "Serve": {
         "serve": ("serve:serve", "Serve questions over HTTP, with a page for the browser."),

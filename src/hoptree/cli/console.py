@@ -24,7 +24,7 @@ P = ParamSpec("P")
 _CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-_SHORT = {"chat": ("ask", "--chat")}
+_SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}
 """Commands that are another one with an option."""
 
 
@@ -68,6 +68,9 @@ def _run_command(arguments: list[str]) -> None:
 
 def _call(arguments: list[str]) -> None:
     """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
+    from hoptree.cli.options import load_config
+
+    load_config(os.environ)
     arguments = [*_SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
     if arguments[:1] == ["ask"]:
         from hoptree.cli.ask import ask

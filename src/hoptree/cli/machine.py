@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,14 +10,29 @@ import typer
 from typer import Argument, Option
 
 from hoptree.cli.ask import ask_and_show
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
-from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Prompts, Settings, read_settings, warn_unused_prompts
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, print_table, run, stoppable, what_stays
+from hoptree.cli.options import (
+    KEY,
+    VARIABLES,
+    AsJson,
+    BaseURL,
+    MethodName,
+    Model,
+    NoCache,
+    Prompts,
+    Settings,
+    current_config,
+    read_settings,
+    warn_unused_prompts,
+)
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
+from hoptree.core.http_client import without_password
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.models import DEFAULT_MODEL, catalogue
 from hoptree.models.catalogue import CATALOGUE, DEFAULT_NAME, Entry, find_entry, is_complete
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +47,15 @@ models_app = typer.Typer(
 
 
 @models_app.command("list")
-def list_models(as_json: AsJson = False) -> None:
-    """List the models Hoptree knows by name, and which of them are on this machine."""
+def list_models(base_url: BaseURL = "", as_json: AsJson = False) -> None:
+    """List the models Hoptree knows by name, and which of them are on this machine; or those of an endpoint.
+
+    \b
+    hoptree models list --base-url http://localhost:11434/v1
+    """
+    if base_url:
+        _list_endpoint(base_url, as_json=as_json)
+        return
     try:
         weights, damaged = find_weights(), ""
     except ConfigError as error:
@@ -71,6 +94,21 @@ def list_models(as_json: AsJson = False) -> None:
     echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
 
 
+def _list_endpoint(base_url: str, *, as_json: bool) -> None:
+    from hoptree.models.model import LOCAL_SERVERS
+    from hoptree.models.openai import list_models as names_at
+
+    names = run(names_at(base_url))
+    kind = next((kind for kind, url in LOCAL_SERVERS.items() if url == base_url.rstrip("/")), "openai")
+    if as_json:
+        print_json([{"name": f"{kind}/{name}"} for name in names])
+        return
+    for name in names:
+        echo(f"{kind}/{name}")
+    if not names:
+        echo("The endpoint answers, and offers no model.")
+
+
 @models_app.command()
 @stoppable(AS_BEFORE)
 def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")] = "qwen") -> None:
@@ -92,9 +130,16 @@ def doctor(
     speed: Annotated[
         bool, Option("--speed", help="Also measure how fast the embedded model reads and writes.")
     ] = False,
+    settings: Annotated[
+        bool,
+        Option("--settings", help="Only show the settings that hold, and where they come from. Short: hoptree config"),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what is missing or slow on this machine, and how to mend it."""
+    if settings:
+        _show_settings(as_json=as_json)
+        return
     from hoptree.models.local import measure_speed
     from hoptree.models.machine import examine
 
@@ -115,6 +160,30 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _show_settings(*, as_json: bool) -> None:
+    """Show each setting with its value and where that came from: an option, which counts first, is not known here."""
+    config = current_config()
+    usual = {"HOPTREE_MODEL": DEFAULT_MODEL, "HOPTREE_METHOD": DEFAULT_METHOD, "HOPTREE_RETRIEVER": DEFAULT_RETRIEVER}
+    rows = [
+        {"setting": name, "value": os.environ.get(variable) or usual.get(variable, ""), "variable": variable,
+         "from": config.origins.get(variable, "default")}
+        for name, variable in VARIABLES.items()
+    ]  # fmt: skip
+    rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
+                 "from": config.origins.get(KEY, "default")})  # fmt: skip
+    for row in rows:
+        if row["setting"] == "base_url":
+            row["value"] = without_password(row["value"])
+    if as_json:
+        print_json({"settings": rows, "options": config.options, "files": list(config.files)})
+        return
+    print_table(("setting", "value", "from"), [(row["setting"], row["value"] or "-", row["from"]) for row in rows],
+                left=("setting", "value", "from"))  # fmt: skip
+    for method, options in config.options.items():
+        echo(f"  [options.{method}]  {', '.join(f'{name} = {value}' for name, value in options.items())}")
+    echo("An option counts before the environment, that before ./.env, ./hoptree.toml and the user's hoptree.toml.")
+
+
 _DEMO_QUESTION = "q01"
 # What suits the embedded 1.5B model: TAIKC puts documents first, since such a model rarely knows what it does not know,
 # and gives no answer rather than a guess.
@@ -124,7 +193,7 @@ _CAREFUL = {"taikc": {"robust": "on", "continuation": "off"}}
 @stoppable(AS_BEFORE)
 def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
-    method: Annotated[str, Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
+    method: MethodName = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
     prompts: Prompts = None,
     model: Model = "",

@@ -85,7 +85,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 evaluation = typer.Typer(cls=_EvaluationGroup, no_args_is_help=True, rich_markup_mode=None)

@@ -17,7 +17,7 @@ from hoptree.engine.own_prompts import files_of, open_prompts
 from hoptree.engine.registry import Method, Option, list_methods
 from hoptree.models import open_model
 from hoptree.models.hf import HFModel
-from hoptree.models.model import Capability
+from hoptree.models.model import LOCAL_SERVERS, Capability
 from hoptree.sample import sample_questions
 
 UNKNOWN = "?"
@@ -54,7 +54,8 @@ def capabilities_of(spec: str) -> frozenset[str] | None:
 
     No hub is asked: listing methods is no reason to fetch a model.
     """
-    if spec.startswith("openai/") and len(spec) > len("openai/"):
+    kind, _, name = spec.partition("/")
+    if name and (kind == "openai" or kind in LOCAL_SERVERS):
         from hoptree.models.openai import OpenAIModel
 
         return frozenset(OpenAIModel.capabilities)  # without the key that a call would need

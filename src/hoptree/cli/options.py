@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from hoptree.cli.console import counted, warn
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, closest
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Prices
@@ -43,14 +44,20 @@ Model = Annotated[
         "--model",
         "-m",
         envvar="HOPTREE_MODEL",
-        help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
+        help="openai/NAME, ollama/NAME, vllm/NAME, lmstudio/NAME, local/NAME, local/FILE.gguf, hf/NAME or "
+        "scripted/FILE.  [default: the embedded model]",
     ),
 ]
-Corpus = Annotated[str | None, Option(help=CORPUS_HELP)]
+Corpus = Annotated[str | None, Option(envvar="HOPTREE_CORPUS", help=CORPUS_HELP)]
 Graph = Annotated[
-    str | None, Option(help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.")
+    str | None,
+    Option(
+        envvar="HOPTREE_GRAPH",
+        help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.",
+    ),
 ]
-RetrieverKind = Annotated[str, Option("--retriever", help=RETRIEVER_HELP)]
+RetrieverKind = Annotated[str, Option("--retriever", envvar="HOPTREE_RETRIEVER", help=RETRIEVER_HELP)]
+MethodName = Annotated[str, Option("--method", envvar="HOPTREE_METHOD", help="hoptree methods lists them.")]
 Rerank = Annotated[
     str,
     Option(
@@ -77,7 +84,12 @@ QuestionBudget = Annotated[
     str, Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
 ]
 PricesText = Annotated[
-    str, Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+    str,
+    Option(
+        envvar="HOPTREE_PRICES",
+        metavar="IN/OUT",
+        help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.",
+    ),
 ]
 BaseURL = Annotated[str, Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]")]
 Concurrency = Annotated[int | None, Option(min=1, help="Requests at once, at most.")]
@@ -148,6 +160,131 @@ def read_plainly(command: Callable[..., None], words: Sequence[str]) -> dict[str
 def given(**values: Any) -> dict[str, Any]:
     """Return the options that were given: neither None nor empty."""
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+
+
+CONFIG_FILE = "hoptree.toml"
+VARIABLES = {
+    **{name: f"HOPTREE_{name.upper()}" for name in ("model", "corpus", "graph", "retriever", "method")},
+    "base_url": "OPENAI_BASE_URL",
+    "budget": "HOPTREE_BUDGET",
+    "prices": "HOPTREE_PRICES",
+}
+"""The settings of a configuration file, and the environment variable that says the same."""
+KEY = "OPENAI_API_KEY"
+_OPTIONS_TABLE = "options"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What configuration files say: where each environment variable came from, and the options of methods.
+
+    `project` are the variables that come from files of the current folder, which may be somebody else's.
+    """
+
+    origins: Mapping[str, str]
+    options: Mapping[str, Mapping[str, Any]]
+    files: tuple[str, ...]
+    project: frozenset[str] = frozenset()
+
+
+_config = Config({}, {}, ())
+
+
+def current_config() -> Config:
+    """Return the configuration of this command."""
+    return _config
+
+
+def load_config(environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None) -> Config:
+    """Put what .env and hoptree.toml say into the environment, as far as nothing is said there.
+
+    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's.
+    """
+    global _config
+    folder, user = folder or Path(), user or _user_folder()
+    origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
+    options: dict[str, dict[str, Any]] = {}
+    found, project = [], set()
+    for path, read in (
+        (folder / ".env", _read_env),
+        (folder / CONFIG_FILE, _read_toml),
+        (user / CONFIG_FILE, _read_toml),
+    ):
+        if not path.is_file():
+            continue
+        values, tables = read(path)
+        found.append(str(path))
+        for name, value in values.items():
+            if not environ.get(name):
+                environ[name], origins[name] = value, str(path)
+                project |= {name} if path.parent == folder else set()
+        for method, given in tables.items():
+            options[method] = given | options.get(method, {})
+    _config = Config(origins, options, tuple(found), frozenset(project))
+    return _config
+
+
+def _user_folder() -> Path:
+    if chosen := os.environ.get("XDG_CONFIG_HOME"):
+        return Path(chosen) / "hoptree"
+    from platformdirs import user_config_path
+
+    return user_config_path("hoptree")
+
+
+def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Read the lines NAME=VALUE of a .env file that are meant for Hoptree."""
+    values = {}
+    for line in _read_text(path).splitlines():
+        name, sign, value = line.strip().removeprefix("export ").partition("=")
+        if sign and name.strip().startswith(("HOPTREE_", "OPENAI_")):
+            text = value.strip()
+            values[name.strip()] = text[1:-1] if text[:1] in "'\"" and text[:1] == text[-1:] else text
+    return values, {}
+
+
+def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Read a configuration file: settings, and a table of options for each method."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(_read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no TOML: {error}.", 'Write lines such as model = "ollama/llama3.1".') from error
+    tables = data.pop(_OPTIONS_TABLE, {})
+    for name, value in data.items():
+        if name not in VARIABLES:
+            close = closest(name, (*VARIABLES, _OPTIONS_TABLE))
+            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
+            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigError(f"{path}: options are no tables.", "Write [options.METHOD] above lines such as k = 5.")
+    return {VARIABLES[name]: value for name, value in data.items()}, tables
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", "Mend or remove it.") from error
+
+
+def check_key_stays(base_url: str) -> None:
+    """Refuse to send the user's key to an address that only a file of the current folder names."""
+    url, config = os.environ.get(VARIABLES["base_url"], ""), _config
+    mine = bool(os.environ.get(KEY)) and KEY not in config.project
+    if base_url or not mine or VARIABLES["base_url"] not in config.project:
+        return
+    from hoptree.models.openai import is_loopback
+
+    if not is_loopback(url):
+        where = config.origins[VARIABLES["base_url"]]
+        raise ConfigError(
+            f"{where} names the endpoint {url}, to which your {KEY} would be sent.",
+            f"If you trust it, say so: --base-url {url}",
+        )
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
@@ -223,6 +360,7 @@ def open_engine(
     from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL
 
+    check_key_stays(str(more.get("base_url") or ""))
     limits = Budget.parse(budget)
     corpus = located(corpus)
     if trace and not trace.parent.is_dir():
@@ -235,7 +373,7 @@ def open_engine(
             corpus=corpus,
             graph=graph,
             retriever=retriever,
-            options=read_settings(settings),
+            options={**_config.options.get(method, {}), **read_settings(settings)},
             roles=read_roles(roles),
             budget=limits,
             prices=read_prices(prices),

@@ -124,7 +124,6 @@ class HttpClient:
                 f"{self.shown} cannot be reached ({error}).",
                 self._unreachable_remedy or f"Start the server, or correct {self._url_source}.",
                 retryable=True,
-                exit_code=1 if self._unreachable_remedy else 2,
             ) from error
         except ConnectionBroken as error:
             raise EndpointError(

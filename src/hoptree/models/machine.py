@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import os
 import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import find_weights
 from hoptree.models import local
 from hoptree.models.adapters import packaged_adapter
@@ -20,6 +22,8 @@ from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complet
 from hoptree.models.local import available_memory, cpu_flags
 
 _MIN_PYTHON = (3, 11)
+_CONNECT_TIMEOUT_S = 5.0
+_MAX_MODELS_SHOWN = 5
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
 _BUILD_COMMAND = (
     'CMAKE_ARGS="-DLLAMA_BUILD_BORINGSSL=OFF -DLLAMA_LLGUIDANCE=OFF" '
@@ -46,6 +50,20 @@ class Check:
     remedy: str = ""
 
 
+_EXTRAS = {
+    "local": ("xllamacpp", "models inside the process"),
+    "dense": ("usearch", "search by meaning"),
+    "pdf": ("pypdf", "PDF files"),
+    "server": ("fastapi", "the server and its page"),
+    "mcp": ("mcp", "tools for assistants"),
+    "graph": ("pyoxigraph", "knowledge graphs"),
+    "eval": ("scipy", "reports with statistics"),
+    "whitebox": ("transformers", "models with their inner signals"),
+    "otel": ("opentelemetry.sdk", "OpenTelemetry spans"),
+}
+"""Groups of optional dependencies: a module of each, and what it is for."""
+
+
 def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NAME) -> tuple[Check, ...]:
     """Run all checks that need no model."""
     version = local.library_version()
@@ -57,8 +75,25 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NA
         check_adapter(),
         check_disk(models_folder()),
         check_memory(available_memory()),
-        check_endpoint(os.environ if environ is None else environ),
+        check_endpoint(os.environ if environ is None else environ, connect=True),
+        *check_extras(),
     )
+
+
+def check_extras() -> Iterator[Check]:
+    """Yield what is installed, and each optional dependency that is not, with how to install it."""
+    missing = [name for name, (module, _) in _EXTRAS.items() if not _is_installed(module)]
+    there = ", ".join(name for name in _EXTRAS if name not in missing)
+    yield Check("Extras", True, f"{there or 'none'} installed")
+    for name in missing:
+        yield Check(f"Extra {name}", None, f"not installed: {_EXTRAS[name][1]}.", f"pip install 'hoptree[{name}]'")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 def check_python(version: tuple[int, ...]) -> Check:
@@ -157,15 +192,16 @@ def check_memory(available: int | None) -> Check:
     )
 
 
-def check_endpoint(environ: Mapping[str, str]) -> Check:
-    """Whether an OpenAI-compatible endpoint is set; says that there is a key, never which."""
+def check_endpoint(environ: Mapping[str, str], *, connect: bool = False) -> Check:
+    """Whether an OpenAI-compatible endpoint is set and answers; says that there is a key, never which."""
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not base and not key:
         remedy = "For a model behind an API: set OPENAI_API_KEY, and OPENAI_BASE_URL for servers other than OpenAI's."
         return Check("Endpoint", None, "OPENAI_BASE_URL and OPENAI_API_KEY are not set.", remedy)
     with_key = "with a key" if key else "without a key"
     if not base:
-        return Check("Endpoint", True, f"OpenAI, {with_key}")
+        set_up = Check("Endpoint", True, f"OpenAI, {with_key}")
+        return _connected(set_up, "") if connect else set_up
     try:
         parts = urlsplit(base)
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
@@ -174,7 +210,20 @@ def check_endpoint(environ: Mapping[str, str]) -> Check:
     if not host or parts.scheme not in ("http", "https"):
         remedy = "Set it to something like http://localhost:8000/v1."
         return Check("Endpoint", False, "OPENAI_BASE_URL is not an http or https address.", remedy)
-    return Check("Endpoint", True, f"{parts.scheme}://{host}{parts.path}, {with_key}")
+    set_up = Check("Endpoint", True, f"{parts.scheme}://{host}{parts.path}, {with_key}")
+    return _connected(set_up, base) if connect else set_up
+
+
+def _connected(set_up: Check, base: str) -> Check:
+    """Ask an endpoint for its models; what goes wrong is the finding."""
+    from hoptree.models.openai import list_models
+
+    try:
+        models = asyncio.run(list_models(base, timeout=_CONNECT_TIMEOUT_S))
+    except HoptreeError as error:
+        return Check("Endpoint", False, f"{set_up.finding}: {error.cause}", error.remedy)
+    shown = f"{', '.join(models[:_MAX_MODELS_SHOWN])}{', …' if len(models) > _MAX_MODELS_SHOWN else ''}"
+    return replace(set_up, finding=f"{set_up.finding}; it answers, with {len(models)} models ({shown or 'none'})")
 
 
 def _default_size() -> int:

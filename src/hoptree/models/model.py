@@ -297,15 +297,24 @@ def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
-_KINDS = ("openai", "local", "hf", "scripted")
+LOCAL_SERVERS = {
+    "ollama": "http://localhost:11434/v1",
+    "vllm": "http://localhost:8000/v1",
+    "lmstudio": "http://localhost:1234/v1",
+}
+"""Where programs that serve models on this machine listen, unless they are told otherwise."""
+_KINDS = ("openai", "local", "hf", "scripted", *LOCAL_SERVERS)
+_ENDPOINT_SETTINGS: dict[str, type] = {"timeout": int}
 _LOCAL_SETTINGS = {"n_ctx": int, "slots": int, "threads": int, "exact": bool, "states": bool, "adapter": str}
 _HF_SETTINGS = {"dtype": str, "device": str, "max_batch_tokens": int, "adapter": str}
 
 
 def open_model(spec: str, *, base_url: str = "") -> Model:
-    """Open the model that `KIND/NAME` names; `base_url` is for `openai/…`.
+    """Open the model that `KIND/NAME` names; `base_url` is for endpoints.
 
-    Settings follow the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&states=0&adapter=FILE.gguf`,
+    `ollama/NAME`, `vllm/NAME` and `lmstudio/NAME` are endpoints at their usual addresses on this machine. Settings
+    follow the name: `openai/NAME?timeout=600` (seconds for one reply),
+    `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&states=0&adapter=FILE.gguf`,
     `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`. The adapter may be `hoptree` (that of
     hoptree-weights, the default of the embedded model) or `none`.
     """
@@ -313,13 +322,16 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     if not name or kind not in _KINDS:
         raise ConfigError(
             f"'{spec}' names no model.",
-            f"{_hint(kind, name)}Use openai/NAME, local/NAME, local/FILE.gguf, hf/NAME, hf/FOLDER or scripted/FILE.",
+            f"{_hint(kind, name)}Use openai/NAME, ollama/NAME, vllm/NAME, lmstudio/NAME, local/NAME, local/FILE.gguf, "
+            "hf/NAME, hf/FOLDER or scripted/FILE.",
         )
     # Imported here, so that a run loads only the library of the model it uses.
-    if kind == "openai":
+    if kind == "openai" or kind in LOCAL_SERVERS:
         from hoptree.models.openai import OpenAIModel
 
-        return OpenAIModel(name, base_url=base_url)
+        model, _, query = name.partition("?")
+        settings = _parse_settings(query, _ENDPOINT_SETTINGS, "an endpoint's model", "timeout: openai/NAME?timeout=600")
+        return OpenAIModel(model, base_url=base_url or LOCAL_SERVERS.get(kind, ""), kind=kind, **settings)
     if base_url:
         raise ConfigError(f"{kind} models take no base URL.", "Use --model openai/NAME with --base-url.")
     if kind == "scripted":

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
@@ -25,6 +26,8 @@ from hoptree.models.model import (
 )
 
 DEFAULT_URL = "https://api.openai.com/v1"
+_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0
+"""Seconds for one reply, unless the model's name says another number."""
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -43,18 +46,21 @@ class OpenAIModel:
     capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "top_p"})
 
     def __init__(
-        self, name: str, *, base_url: str = "", api_key: str = "", timeout: float = 120.0, slots: int = 100
+        self,
+        name: str,
+        *,
+        base_url: str = "",
+        api_key: str = "",
+        timeout: float | None = None,
+        slots: int = 100,
+        kind: str = "openai",
     ) -> None:
-        url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
-        key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
-        if not key.isascii() or not key.isprintable():
-            raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = HttpClient(url, headers=headers, timeout=timeout, url_source="--base-url", max_body=MAX_BODY_BYTES)
-        if url == DEFAULT_URL and not key:
+        self._http = _open_client(base_url, api_key, timeout)
+        url = self._http.url
+        if url == DEFAULT_URL and not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
             remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
             raise ConfigError(f"openai/{name} needs a key.", remedy)
-        self.name = f"openai/{name}"
+        self.name = f"{kind}/{name}"
         self.identity = f"openai:{url}:{name}"
         self.endpoint = url
         self.slots = slots
@@ -145,6 +151,45 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _open_client(base_url: str, api_key: str = "", timeout: float | None = None) -> HttpClient:
+    """Open an endpoint with its key; one on this machine is waited for longer: its processor may be slow."""
+    url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+    key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback(url) else _TIMEOUT_S)
+    return HttpClient(url, headers=headers, timeout=seconds, url_source="--base-url", max_body=MAX_BODY_BYTES)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is one of this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
+
+
+async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]:
+    """Return the names of the models that an endpoint offers; fails as a call of a model does."""
+    client = _open_client(base_url, timeout=timeout)
+    try:
+        status, headers, body = await client.send("GET", "/models")
+        if status in (401, 403):
+            raise EndpointError(
+                f"{client.shown} refused the key (HTTP {status}).", "Set OPENAI_API_KEY to a valid key.", exit_code=2
+            )
+        if status != 200:
+            raise client.failure(status, headers, body)
+        return [str(model["id"]) for model in json.loads(body)["data"]]
+    except (ValueError, KeyError, TypeError) as error:
+        cause = f"{client.shown} answered with {describe_body(body)} instead of a list of models."
+        raise UnusableReply(cause, "Check that the base URL is complete (often …/v1).") from error
+    finally:
+        await client.aclose()
 
 
 def _logprobs_cap(body: bytes, sent: Mapping[str, Any]) -> int:

@@ -1,0 +1,148 @@
+"""Settings from files: hoptree.toml and .env, what counts before what, and what they may not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.command_line import call
+
+from hoptree.cli.options import check_key_stays, load_config
+from hoptree.core.errors import ConfigError
+
+SCRIPT = {"replies": [{"reply": "Łódź"}]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "model.json").write_text(json.dumps(SCRIPT), encoding="utf-8")
+    (tmp_path / "user" / "hoptree").mkdir(parents=True)
+    return tmp_path
+
+
+def hoptree(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
+    own = {"XDG_CONFIG_HOME": str(home / "user"), "XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"}
+    return call(*arguments, folder=home, environment=kept | own | variables)
+
+
+def config(home: Path, **variables: str) -> dict[str, tuple[str, str]]:
+    done = hoptree(home, "config", "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    return {row["setting"]: (row["value"], row["from"]) for row in json.loads(done.stdout)["settings"]}
+
+
+def test_the_environment_counts_before_env_and_that_before_the_files(home: Path) -> None:
+    (home / "user" / "hoptree" / "hoptree.toml").write_text('model = "ollama/a"\nmethod = "cot"\ncorpus = "a"\n')
+    (home / "hoptree.toml").write_text('model = "ollama/b"\nmethod = "direct"\n', encoding="utf-8")
+    (home / ".env").write_text("# mine\nexport HOPTREE_MODEL='ollama/c'\nPATH=/nowhere\n", encoding="utf-8")
+    held = config(home)
+    assert held["model"] == ("ollama/c", ".env") and held["method"] == ("direct", "hoptree.toml")
+    assert held["corpus"] == ("a", str(home / "user" / "hoptree" / "hoptree.toml"))
+    assert held["retriever"] == ("auto", "default")
+    assert config(home, HOPTREE_MODEL="ollama/d")["model"] == ("ollama/d", "environment")
+
+
+def test_a_question_is_asked_with_what_the_files_say(home: Path) -> None:
+    text = 'model = "scripted/model.json"\ncorpus = "sample"\nmethod = "oner"\n[options.oner]\nk = 2\n'
+    (home / "hoptree.toml").write_text(text, encoding="utf-8")
+    told = json.loads(hoptree(home, "ask", "Where did Has die?", "--json").stdout)
+    assert (told["method"], told["model"], told["options"]["k"]) == ("oner", "scripted/model.json", 2)
+    other = json.loads(hoptree(home, "ask", "Where?", "--method", "direct", "--json").stdout)
+    assert other["method"] == "direct", "an option counts first"
+    assert json.loads(hoptree(home, "ask", "Where?", "--set", "k=3", "--json").stdout)["options"]["k"] == 3
+
+
+def test_what_holds_is_shown_as_a_table_without_secrets(home: Path) -> None:
+    done = hoptree(home, "config", OPENAI_API_KEY="sk-secret", OPENAI_BASE_URL="http://me:secret@host/v1")
+    assert done.returncode == 0 and "secret" not in done.stdout
+    assert "http://host/v1" in done.stdout and "environment" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('modle = "x"', ("unknown setting 'modle'", "Did you mean model?")),
+        ("model = 3", ("model is no text",)),
+        ("model = ", ("is no TOML",)),
+        ("options = 3", ("options are no tables",)),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(home: Path, text: str, words: tuple[str, ...]) -> None:
+    (home / "hoptree.toml").write_text(text, encoding="utf-8")
+    done = hoptree(home, "ask", "Where?")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert all(word in done.stderr for word in ("hoptree.toml", *words))
+    assert hoptree(home, "--help").returncode == 0
+
+
+def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hoptree.toml").write_text('base_url = "https://models.example/v1"\n', encoding="utf-8")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    try:
+        load_config(os.environ, tmp_path, tmp_path / "nobody")
+        with pytest.raises(ConfigError, match=r"models\.example.* would be sent"):
+            check_key_stays("")
+        check_key_stays("https://models.example/v1")
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1")
+        check_key_stays("")
+    finally:
+        os.environ.pop("OPENAI_BASE_URL", None)
+        load_config({}, tmp_path / "nobody", tmp_path / "nobody")
+
+
+class _Models(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"id": "llama3.1"}, {"id": "phi"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None: ...
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), _Models)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_models_of_an_endpoint_are_listed_and_the_doctor_connects(home: Path, endpoint: str) -> None:
+    done = hoptree(home, "models", "list", "--base-url", endpoint)
+    assert done.stdout.split() == ["openai/llama3.1", "openai/phi"]
+    found = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL=endpoint).stdout)
+    (check,) = (check for check in found if check["name"] == "Endpoint")
+    assert check["ok"] and "it answers, with 2 models (llama3.1, phi)" in check["finding"]
+    assert any(check["name"] == "Extras" for check in found)
+    for check in found:
+        if check["name"].startswith("Extra "):
+            assert check["remedy"] == f"pip install 'hoptree[{check['name'][6:]}]'"
+
+
+def test_an_endpoint_that_does_not_answer_is_found(home: Path) -> None:
+    done = hoptree(home, "models", "list", "--base-url", "http://127.0.0.1:9/v1")
+    assert done.returncode == 1 and done.stderr.count("cannot be reached") == 1
+    found = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL="http://127.0.0.1:9/v1").stdout)
+    (check,) = (check for check in found if check["name"] == "Endpoint")
+    assert check["ok"] is False and "cannot be reached" in check["finding"]
+
+
+def test_a_shell_completes_commands(home: Path) -> None:
+    done = hoptree(home, _HOPTREE_COMPLETE="complete_bash", COMP_WORDS="hoptree mo", COMP_CWORD="1")
+    assert done.stdout.split() == ["models"]
