@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from tests.command_line import call
 
-from hoptree.cli.options import check_key_stays, load_config
-from hoptree.core.errors import ConfigError
+from hoptree.cli.options import load_config
 
 SCRIPT = {"replies": [{"reply": "Łódź"}]}
 
@@ -84,21 +83,23 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(home: Path, text: str, words
 
 
 def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "hoptree.toml").write_text('base_url = "https://models.example/v1"\n', encoding="utf-8")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    nobody = tmp_path / "nobody"
+
+    def key(*, trusted: bool = False, **variables: str) -> str | None:
+        environment = {"OPENAI_API_KEY": "sk-mine"} | variables
+        load_config(environment, tmp_path, nobody, trusted=trusted)
+        return environment.get("OPENAI_API_KEY")
+
     try:
-        load_config(os.environ, tmp_path, tmp_path / "nobody")
-        with pytest.raises(ConfigError, match=r"models\.example.* would be sent"):
-            check_key_stays("")
-        check_key_stays("https://models.example/v1")
-        monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1")
-        check_key_stays("")
+        assert key() is None and "is not sent there" in capsys.readouterr().err
+        assert key(trusted=True) == key(OPENAI_BASE_URL="https://mine.example/v1") == "sk-mine"
+        (tmp_path / "hoptree.toml").write_text('base_url = "http://localhost:8000/v1"\n', encoding="utf-8")
+        assert key() == "sk-mine"
     finally:
-        os.environ.pop("OPENAI_BASE_URL", None)
-        load_config({}, tmp_path / "nobody", tmp_path / "nobody")
+        load_config({}, nobody, nobody)
 
 
 class _Models(BaseHTTPRequestHandler):

@@ -70,7 +70,7 @@ def _call(arguments: list[str]) -> None:
     """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
     from hoptree.cli.options import load_config
 
-    load_config(os.environ)
+    load_config(os.environ, trusted=any(word.startswith("--base-url") for word in arguments))
     arguments = [*_SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
     if arguments[:1] == ["ask"]:
         from hoptree.cli.ask import ask

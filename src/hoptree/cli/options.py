@@ -176,15 +176,11 @@ _OPTIONS_TABLE = "options"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What configuration files say: where each environment variable came from, and the options of methods.
-
-    `project` are the variables that come from files of the current folder, which may be somebody else's.
-    """
+    """What configuration files say: where each environment variable came from, and the options of methods."""
 
     origins: Mapping[str, str]
     options: Mapping[str, Mapping[str, Any]]
     files: tuple[str, ...]
-    project: frozenset[str] = frozenset()
 
 
 _config = Config({}, {}, ())
@@ -195,16 +191,20 @@ def current_config() -> Config:
     return _config
 
 
-def load_config(environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None) -> Config:
+def load_config(
+    environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None, *, trusted: bool = False
+) -> Config:
     """Put what .env and hoptree.toml say into the environment, as far as nothing is said there.
 
-    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's.
+    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
+    of the current folder may be somebody else's: unless an address was given too (`trusted`), the user's key stays here.
     """
     global _config
     folder, user = folder or Path(), user or _user_folder()
     origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
     options: dict[str, dict[str, Any]] = {}
-    found, project = [], set()
+    found: list[str] = []
+    project: set[str] = set()
     for path, read in (
         (folder / ".env", _read_env),
         (folder / CONFIG_FILE, _read_toml),
@@ -220,7 +220,9 @@ def load_config(environ: MutableMapping[str, str], folder: Path | None = None, u
                 project |= {name} if path.parent == folder else set()
         for method, given in tables.items():
             options[method] = given | options.get(method, {})
-    _config = Config(origins, options, tuple(found), frozenset(project))
+    if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
+        _withhold_key(environ, origins)
+    _config = Config(origins, options, tuple(found))
     return _config
 
 
@@ -271,20 +273,16 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read: {error}.", "Mend or remove it.") from error
 
 
-def check_key_stays(base_url: str) -> None:
-    """Refuse to send the user's key to an address that only a file of the current folder names."""
-    url, config = os.environ.get(VARIABLES["base_url"], ""), _config
-    mine = bool(os.environ.get(KEY)) and KEY not in config.project
-    if base_url or not mine or VARIABLES["base_url"] not in config.project:
-        return
+def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> None:
+    """Take the user's key out of reach of an address that only a file of the current folder names."""
     from hoptree.models.openai import is_loopback
 
+    url = environ[VARIABLES["base_url"]]
     if not is_loopback(url):
-        where = config.origins[VARIABLES["base_url"]]
-        raise ConfigError(
-            f"{where} names the endpoint {url}, to which your {KEY} would be sent.",
-            f"If you trust it, say so: --base-url {url}",
-        )
+        del environ[KEY]
+        origins[KEY] = "withheld"
+        warn(f"{origins[VARIABLES['base_url']]} names the endpoint {url}: your {KEY} is not sent there. "
+             f"If you trust it: --base-url {url}")  # fmt: skip
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
@@ -360,7 +358,6 @@ def open_engine(
     from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL
 
-    check_key_stays(str(more.get("base_url") or ""))
     limits = Budget.parse(budget)
     corpus = located(corpus)
     if trace and not trace.parent.is_dir():
