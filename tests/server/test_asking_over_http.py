@@ -19,6 +19,7 @@ from tests.server.running import QUESTION, Running, events_in, events_of, limits
 from hoptree.engine.calls import Call
 from hoptree.engine.engine import ask
 from hoptree.engine.registry import list_methods
+from hoptree.models.model import Progress, on_progress
 from hoptree.models.scripted import Rule
 from hoptree.server.error_responses import log_internal_error
 
@@ -352,3 +353,20 @@ def test_every_method_is_told_step_by_step(server: Running, method: str) -> None
     reply = server.client.post("/v1/chat/completions", json=chat)
     assert (reply.status_code == 200) is (kind == "result")
     assert reply.status_code != 500
+
+
+def test_a_stream_tells_how_far_the_model_is(tmp_path: Path) -> None:
+    model = script()
+    answering = model.generate
+
+    async def slow(request: Any, *, step: str) -> Any:
+        if (listener := on_progress.get()) is not None:
+            listener(Progress(256, 1024, seconds=2.0))
+        return await answering(request, step=step)
+
+    model.generate = slow  # type: ignore[method-assign]
+    with running(settings(tmp_path, models={"demo": model})) as server:
+        told = events_of(server.client.post("/v1/ask", json={"question": QUESTION, "stream": True}))
+    (first, *_) = (data for name, data in told if name == "progress")
+    assert first["text"] == "The model is reading 256 of 1,024 tokens, 128 a second, about 6 s left"
+    assert (first["read"], first["total"]) == (256, 1024)

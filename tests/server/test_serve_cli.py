@@ -25,6 +25,7 @@ from tests.forking import Command
 from tests.held import PATIENCE
 from tests.server.running import eventually
 
+from hoptree.cli.serve import _usual_limits
 from hoptree.server.keys import read_keys
 from hoptree.server.settings import Limits
 
@@ -241,3 +242,11 @@ def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: i
     assert run.returncode == 2
     assert (f"others on this machine {said} {keys}; chmod 600" in run.stderr) is bool(said)
     assert ("chmod" in run.stderr) is bool(said)
+
+
+def test_a_model_of_this_machine_has_more_time() -> None:
+    assert _usual_limits({"qwen": "local/qwen"}, []) == {"seconds": 3600.0}
+    assert _usual_limits({"x": "openai/x"}, ["http://localhost:8000/v1"]) == {"seconds": 3600.0}
+    assert _usual_limits({"x": "openai/x"}, ["https://models.example/v1"]) == {}
+    assert Limits.parse("seconds=60", seconds=3600.0).seconds == 60
+    assert Limits.parse("", seconds=3600.0).seconds == 3600

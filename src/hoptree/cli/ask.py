@@ -33,7 +33,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.values import Question
 from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Started
 from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
-from hoptree.engine.trace import QuestionRewritten, Retried
+from hoptree.engine.trace import LiveListener, QuestionRewritten, Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ async def _ask_live(engine: Engine, question: str | Question) -> Result:
     import asyncio
 
     events: list[Event] = []
-    asking = asyncio.ensure_future(engine.ask(question, listeners=(events.append,)))
+    asking = asyncio.ensure_future(engine.ask(question, listeners=(LiveListener(events.append),)))
     try:
         await asyncio.wait({asking}, timeout=_DRAWING_DELAY_S)
         if asking.done():

@@ -197,7 +197,7 @@ def load_config(
     """Put what .env and hoptree.toml say into the environment, as far as nothing is said there.
 
     An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
-    of the current folder may be somebody else's: unless an address was given too (`trusted`), the user's key stays here.
+    of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
     """
     global _config
     folder, user = folder or Path(), user or _user_folder()

@@ -230,14 +230,16 @@ def draw_progress(events: Sequence[Event], seconds: float, spinner: Spinner) -> 
 
     from hoptree.cli.render import draw_tree, draw_writing
     from hoptree.engine.result import read_result
-    from hoptree.engine.trace import ModelCalled, Retried
+    from hoptree.engine.trace import ModelCalled, ModelProgress, Retried
 
     result = read_result(events)
     calls = sum(isinstance(event, ModelCalled) for event in events)
-    last = next((event for event in reversed(events) if isinstance(event, Retried | ModelCalled)), None)
+    last = next((event for event in reversed(events) if isinstance(event, Retried | ModelCalled | ModelProgress)), None)
     doing = "answering" if result.tree else "writing" if result.writing else "planning"
     if isinstance(last, Retried):
         doing = f"waiting {last.wait:g} s: {last.error}"
+    elif isinstance(last, ModelProgress):
+        doing = f"{doing} · the model is {last.describe()}"
     spinner.update(text=Text(f" {clean(doing)} · {counted(calls, 'call')} · {seconds:.0f} s", style="dim"))
     text = [draw_writing(result.writing)] if result.writing else []
     return Group(draw_tree(result), *text, spinner)

@@ -20,6 +20,7 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 
 _CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHER_USERS_MODE = 0o077
+_LOCAL_QUESTION_S = 3600.0
 
 
 def serve(
@@ -108,7 +109,7 @@ def serve(
       body=1M, upload=64M, unpacked=256M, files=1000     of a request, of an upload as sent, unpacked, in number
                                                          (and of files in one corpus)
       stored=2G, corpora=100                             of files in one corpus, corpora in all
-      calls=500, tokens=2000000, seconds=300             of one question
+      calls=500, tokens=2000000, seconds=300             of one question (3600 s with a model of this machine)
       asking=256, connections=1024                       at once
       rate=0                                             requests a minute of a key that names none; 0: no limit
       header_seconds=10, body_seconds=30, upload_seconds=600    for a client to send them
@@ -146,7 +147,7 @@ def serve(
         corpora_folder=corpora_folder,
         runs=runs,
         keys=read_keys(keys) if keys else (),
-        limits=Limits.parse(limits),
+        limits=Limits.parse(limits, **_usual_limits(chosen, base_urls)),
         method=method,
         retriever=retriever,
         prices=read_prices(prices),
@@ -198,6 +199,15 @@ def with_name(text: str) -> str:
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
     return f"{name}={text}"
+
+
+def _usual_limits(models: dict[str, str], base_urls: list[str]) -> dict[str, float]:
+    """Return more time for a question where a model runs on this machine: its first reply may take minutes."""
+    from hoptree.models.model import runs_here
+
+    urls = _read_base_urls(base_urls, models)
+    here = any(runs_here(spec, urls.get(name, "")) for name, spec in models.items())
+    return {"seconds": _LOCAL_QUESTION_S} if here else {}
 
 
 def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
@@ -16,6 +16,7 @@ from hoptree.engine.trace import (
     EntitiesFound,
     FactsFound,
     ModelCalled,
+    ModelProgress,
     Retried,
     Retrieved,
     TitlesFound,
@@ -23,7 +24,7 @@ from hoptree.engine.trace import (
     WorldCall,
     events_of,
 )
-from hoptree.models.model import Capability, Model, Reply, Request, Signal
+from hoptree.models.model import Capability, Model, Progress, Reply, Request, Signal, on_progress
 from hoptree.retrieval.retriever import FactGuided, NameGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
 
@@ -194,9 +195,13 @@ class Context:
             prompt.template,
         )
         issued = self.trace.now()
-        call = await self._calls.generate(
-            self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
-        )
+        token = on_progress.set(lambda now: self._tell_progress(step, now, node))
+        try:
+            call = await self._calls.generate(
+                self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
+            )
+        finally:
+            on_progress.reset(token)
         usage = call.reply.usage
         price = self._prices.of(usage.prompt, 0, usage.completion)
         cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
@@ -393,6 +398,12 @@ class Context:
     def warn(self, kind: str, message: str) -> None:
         """Record something the reader of the answer should know."""
         self.trace.emit(Warned(kind=kind, message=message))
+
+    def _tell_progress(self, step: str, now: Progress, node: Node | None) -> None:
+        event = ModelProgress(step=step, **asdict(now))
+        if node is not None:
+            event.place(node.id, node.depth)
+        self.trace.tell(event)
 
     def _on_retry(self, step: str) -> OnRetry:
         def record(error: ModelError, wait: float) -> None:

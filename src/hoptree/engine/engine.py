@@ -24,7 +24,7 @@ from hoptree.engine.explain import shorten
 from hoptree.engine.own_prompts import OwnPrompts, open_prompts
 from hoptree.engine.prompts import prompt_for, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.trace import Listener, QuestionRewritten, Trace, TraceFile
+from hoptree.engine.trace import Listener, LiveListener, QuestionRewritten, Trace, TraceFile
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -346,7 +346,7 @@ async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Eve
     A failure is raised. Leaving the loop ends the question.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    listeners = (*settings.pop("listeners", ()), events.put_nowait)
+    listeners = (*settings.pop("listeners", ()), LiveListener(events.put_nowait))
     asking = asyncio.ensure_future(aask(question, **settings, listeners=listeners))
     asking.add_done_callback(lambda done: events.put_nowait(None))
     try:

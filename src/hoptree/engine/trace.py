@@ -111,6 +111,27 @@ class EntitiesFound(WorldCall):
 
 
 @typed_event
+class ModelProgress(OfNode):
+    """How far a call of a model is: told while it goes on, and kept in no trace."""
+
+    event: ClassVar[str] = "progress"
+    step: str = ""
+    read: int = 0
+    total: int = 0
+    cached: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+    def describe(self) -> str:
+        """Return it in words: what is read of the prompt, how fast, and how long the rest will take."""
+        if self.read >= self.total:
+            return f"writing, {self.written:,} tokens" if self.written else "writing"
+        rate = (self.read - self.cached) / self.seconds if self.seconds else 0.0
+        speed = f", {rate:,.0f} a second, about {(self.total - self.read) / rate:,.0f} s left" if rate >= 1 else ""
+        return f"reading {self.read:,} of {self.total:,} tokens{speed}"
+
+
+@typed_event
 class QuestionRewritten(Event):
     """A question of a conversation, written so that it stands for itself."""
 
@@ -148,6 +169,16 @@ def _line(event: Event) -> str:
     return text + "\n"
 
 
+class LiveListener:
+    """A listener that is also told how far models are while they read and write."""
+
+    def __init__(self, hear: Listener) -> None:
+        self._hear = hear
+
+    def __call__(self, event: Event) -> None:
+        self._hear(event)
+
+
 class Trace:
     """The events of one question, kept in memory and passed on to listeners as they happen."""
 
@@ -170,6 +201,13 @@ class Trace:
         self.events.append(event)
         for listener in self._listeners:
             listener(event)
+
+    def tell(self, event: Event) -> None:
+        """Pass an event on to the live listeners, and keep it nowhere."""
+        event.stamp(self.run, round(time.perf_counter() - self._start, 4))
+        for listener in self._listeners:
+            if isinstance(listener, LiveListener):
+                listener(event)
 
 
 def events_of(events: Sequence[Event], node: int) -> list[Event]:

@@ -8,9 +8,10 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from hoptree.core.files import cache_dir
 from hoptree.core.values import Token
 from hoptree.models.model import (
     Message,
+    Progress,
     Reply,
     Request,
     TokenUsage,
@@ -28,6 +30,8 @@ from hoptree.models.model import (
     read_token,
     read_usage,
 )
+
+_PROGRESS_INTERVAL_S = 1.0
 
 
 @dataclass(slots=True)
@@ -95,6 +99,30 @@ def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
     if not done.finish:
         raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
     return done
+
+
+def progress_of_chunks(clock: Callable[[], float] = time.monotonic) -> Callable[[dict[str, Any]], Progress | None]:
+    """Return a function that tells from each chunk of a completion how far it is; None where there is no news.
+
+    While a prompt is read, every batch of it is news; of what is written, the state once a second.
+    """
+    read = Progress(0, 0)
+    written, next_time = 0, 0.0
+
+    def follow(chunk: dict[str, Any]) -> Progress | None:
+        nonlocal read, written, next_time
+        now = chunk.get("prompt_progress")
+        if isinstance(now, dict):
+            seconds = float(now.get("time_ms", 0)) / 1000
+            read = Progress(int(now["processed"]), int(now["total"]), int(now.get("cache", 0)), 0, seconds)
+            return read
+        written += any((choice.get("delta") or {}).get("content") for choice in chunk.get("choices") or ())
+        if not written or clock() < next_time:
+            return None
+        next_time = clock() + _PROGRESS_INTERVAL_S
+        return replace(read, written=written)
+
+    return follow
 
 
 def refusal_error(chunk: dict[str, Any]) -> ModelError:

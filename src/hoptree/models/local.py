@@ -9,7 +9,7 @@ import importlib.util
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +20,17 @@ from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelE
 from hoptree.models import llama_cpp
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, default_adapter, packaged_adapter, read_adapter
 from hoptree.models.catalogue import file_digest, find_entry, locate_weights
-from hoptree.models.model import FOLLOW_UP, Capability, Message, Reply, Request, SharedEngine, first_line
+from hoptree.models.model import (
+    FOLLOW_UP,
+    Capability,
+    Message,
+    Progress,
+    Reply,
+    Request,
+    SharedEngine,
+    first_line,
+    on_progress,
+)
 
 
 def _read_system(path: Path) -> str:
@@ -151,6 +161,12 @@ class LocalModel:
             raise EndpointError(f"{self.name} was closed.", "Open the model again before calling it.")
         loop = asyncio.get_running_loop()
         stop = threading.Event()
+        listener = on_progress.get()
+
+        def tell(now: Progress) -> None:
+            if listener is not None:
+                loop.call_soon_threadsafe(listener, now)
+
         depends = f"{self.identity};{_PROMPT_BATCH_TOKENS};{self._adapted(request)}"
         opening = llama_cpp.find_opening(request, depends) if self._settings.states else None
         bodies = [
@@ -163,7 +179,10 @@ class LocalModel:
         ]
         try:
             completions = await asyncio.gather(
-                *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop, opening) for body in bodies)
+                *(
+                    loop.run_in_executor(engine.pool, engine.complete, body, step, stop, opening, tell)
+                    for body in bodies
+                )
             )
         finally:
             # Cancelled or failed: what still runs stops at its next token.
@@ -204,7 +223,12 @@ class _Engine(SharedEngine):
         self._server = None
 
     def complete(
-        self, body: dict[str, Any], step: str, stop: threading.Event, opening: llama_cpp.Opening | None = None
+        self,
+        body: dict[str, Any],
+        step: str,
+        stop: threading.Event,
+        opening: llama_cpp.Opening | None = None,
+        tell: Callable[[Progress], None] = lambda now: None,
     ) -> llama_cpp.Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
@@ -213,7 +237,7 @@ class _Engine(SharedEngine):
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
             read = self._prepare(server, lane, opening, body, stop)
-            completion = _stream(server, {**body, "id_slot": lane.number}, stop)
+            completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell)
         finally:
             self._lanes.give_back(lane)
         usage = completion.usage
@@ -269,11 +293,16 @@ def _choose_adapter(model: str, setting: str) -> Adapter | None:
     return packaged_adapter() if setting == PACKAGED else read_adapter(Path(setting).expanduser().resolve())
 
 
-def _stream(server: Any, body: dict[str, Any], stop: threading.Event) -> llama_cpp.Completion:
+def _stream(
+    server: Any, body: dict[str, Any], stop: threading.Event, tell: Callable[[Progress], None] = lambda now: None
+) -> llama_cpp.Completion:
     chunks: list[dict[str, Any]] = []
+    follow = llama_cpp.progress_of_chunks()
 
     def on_chunk(chunk: dict[str, Any]) -> bool:
         chunks.append(chunk)
+        if now := follow(chunk):
+            tell(now)
         return stop.is_set()
 
     try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeGuard, runtime_checkable
 
@@ -193,6 +195,21 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one call is: prompt tokens `read` of `total`, `cached` of them at once, tokens `written`, and seconds."""
+
+    read: int
+    total: int
+    cached: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+
+on_progress: ContextVar[Callable[[Progress], None] | None] = ContextVar("on_progress", default=None)
+"""Told how far a call is, by models that know; set around the call, and called in its event loop."""
+
+
 class Model(Protocol):
     """A language model behind some endpoint.
 
@@ -348,6 +365,17 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
 
     example = "dtype, device, max_batch_tokens and adapter: hf/NAME?dtype=bf16&device=cuda"
     return HFModel(weights, **_parse_settings(query, _HF_SETTINGS, "an hf model", example))
+
+
+def runs_here(spec: str, base_url: str = "") -> bool:
+    """Whether a model runs on this machine, where a reply may take minutes."""
+    kind = spec.partition("/")[0]
+    if kind in ("local", "hf") or (kind in LOCAL_SERVERS and not base_url):
+        return True
+    from hoptree.models.openai import is_loopback
+
+    url = base_url or (os.environ.get("OPENAI_BASE_URL", "") if kind == "openai" else "")
+    return is_loopback(url)
 
 
 def _hint(kind: str, name: str) -> str:

@@ -17,7 +17,7 @@ from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Retrieved
+from hoptree.engine.trace import ModelProgress, Retrieved
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import (
@@ -25,6 +25,7 @@ from hoptree.server.reply_schemas import (
     AskFailure,
     AskReply,
     PassageReply,
+    ProgressEvent,
     replies,
     reply,
 )
@@ -41,8 +42,8 @@ from hoptree.server.streaming import (
 from hoptree.server.views import Json, event_view, passage_view, result_view, tree_view
 
 _ABOUT_REPLY = (
-    "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
-    "result or error."
+    "The object that hoptree ask --json prints; with stream the events step, progress, passages, tree (and trace), and "
+    "at last result or error."
 )
 _REPLIES = replies(None, QUESTION_ERRORS, failure=AskFailure) | {200: reply(AskReply, _ABOUT_REPLY, stream=True)}
 
@@ -130,6 +131,8 @@ async def _stream(
     progress, seen = ProgressText(), set[str]()
     async for update in question_updates(questions, prepared):
         match update:
+            case ModelProgress():
+                yield server_sent("progress", _progress_view(update))
             case Event():
                 if events:
                     yield server_sent("trace", event_view(update, prepared.model_name, seen))
@@ -154,6 +157,17 @@ async def _stream(
             case Refusal():
                 note_refusal(request, update, questions.metrics)
                 yield server_sent("error", error_body(update)["error"])
+
+
+def _progress_view(now: ModelProgress) -> ProgressEvent:
+    return ProgressEvent(
+        text=f"The model is {now.describe()}",
+        node=now.node,
+        read=now.read,
+        total=now.total,
+        written=now.written,
+        seconds=now.seconds,
+    )
 
 
 async def _search(questions: QuestionService, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:

@@ -18,6 +18,7 @@ from hoptree.engine.events import Event
 from hoptree.engine.explain import tree_lines
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
+from hoptree.engine.trace import ModelProgress
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import (
@@ -362,6 +363,8 @@ async def _updates(
     progress = ProgressText()
     async for update in question_updates(questions, chat.prepared):
         match update:
+            case ModelProgress():
+                yield None
             case Event():
                 if step := progress.step(update):
                     yield step["text"]

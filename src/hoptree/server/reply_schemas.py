@@ -191,6 +191,17 @@ class StepEvent(TypedDict):
     kind: str
 
 
+class ProgressEvent(TypedDict):
+    """How far the model is with one call: prompt tokens read of all, and tokens written."""
+
+    text: str
+    node: int | None
+    read: int
+    total: int
+    written: int
+    seconds: float
+
+
 class PassagesEvent(TypedDict):
     """Passages that were found for the first time."""
 
@@ -214,6 +225,7 @@ class ErrorEvent(ErrorDetail):
 
 STREAM_EVENTS: dict[str, Any] = {
     "step": StepEvent,
+    "progress": ProgressEvent,
     "passages": PassagesEvent,
     "tree": TreeEvent,
     "trace": dict[str, Any],

@@ -54,8 +54,8 @@ class Limits:
     indexing_memory: int = 4096 * _MEGABYTE
 
     @classmethod
-    def parse(cls, text: str) -> Limits:
-        """Read `seconds=60,rate=30,upload=10M`."""
+    def parse(cls, text: str, **usual: float) -> Limits:
+        """Read `seconds=60,rate=30,upload=10M`; `usual` holds where the text says nothing."""
         known = [field.name for field in fields(cls)]
         values: dict[str, float] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -67,7 +67,7 @@ class Limits:
             values[name] = number if name.endswith("seconds") else int(number)
             if not values[name] and (number or name != "rate"):  # half a request a minute is not no limit
                 raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**(usual | values))  # type: ignore[arg-type]
 
 
 def _parse_number(text: str) -> float | None:

@@ -29,6 +29,7 @@ from hoptree.engine.trace import (
     EntitiesFound,
     FactsFound,
     Listener,
+    LiveListener,
     ModelCalled,
     QuestionRewritten,
     Retried,
@@ -62,7 +63,7 @@ async def question_updates(
         events.append(event)
         news.set()
 
-    task = asyncio.get_running_loop().create_task(questions.ask(prepared, (listen,)))
+    task = asyncio.get_running_loop().create_task(questions.ask(prepared, (LiveListener(listen),)))
     task.add_done_callback(lambda done: news.set())
     sent, drawn, next_drawing = 0, 0, 0.0
     try:

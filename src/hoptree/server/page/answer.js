@@ -128,6 +128,7 @@ export class AnswerView extends EventTarget {
     if (this.#old) this.#clear();
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
+    else if (name === "progress") this.doing = data.text;
     else if (name === "passages") this.#found(data.passages);
     else if (name === "result") this.show(data);
     else if (name === "error") {
