@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import hoptree.methods.baselines.skr as module
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.methods.baselines.skr import documents_help, open_labels
-from hoptree.methods.steps.labelled_questions import read_labels
+from hoptree.methods.baselines.skr import documents_help, open_labels, read_labels
 
 
 @pytest.mark.parametrize(

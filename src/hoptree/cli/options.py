@@ -6,9 +6,8 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from hoptree.cli.console import counted, warn
 from hoptree.core.errors import ConfigError, InputError, closest
@@ -174,8 +173,7 @@ KEY = "OPENAI_API_KEY"
 _OPTIONS_TABLE = "options"
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """What configuration files say: where each environment variable came from, and the options of methods."""
 
     origins: Mapping[str, str]

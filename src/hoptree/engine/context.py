@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
@@ -400,7 +400,7 @@ class Context:
         self.trace.emit(Warned(kind=kind, message=message))
 
     def _tell_progress(self, step: str, now: Progress, node: Node | None) -> None:
-        event = ModelProgress(step=step, **asdict(now))
+        event = ModelProgress(step=step, **now._asdict())
         if node is not None:
             event.place(node.id, node.depth)
         self.trace.tell(event)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 
@@ -73,8 +72,7 @@ OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was
 NOT_SAID = "nothing that was read says so"
 
 
-@dataclass(frozen=True, slots=True)
-class Confidence:
+class Confidence(NamedTuple):
     """How well an answer is supported, in words, with the reason.
 
     `probability` is that the answer is right, of methods that were calibrated; `calibrated_on` names the questions.

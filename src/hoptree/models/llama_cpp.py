@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -120,7 +120,7 @@ def progress_of_chunks(clock: Callable[[], float] = time.monotonic) -> Callable[
         if not written or clock() < next_time:
             return None
         next_time = clock() + _PROGRESS_INTERVAL_S
-        return replace(read, written=written)
+        return read._replace(written=written)
 
     return follow
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError, closest
 from hoptree.core.lazy import lazy_re
@@ -195,8 +195,7 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far one call is: prompt tokens `read` of `total`, `cached` of them at once, tokens `written`, and seconds."""
 
     read: int

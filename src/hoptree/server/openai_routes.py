@@ -237,7 +237,7 @@ class _Chat:
 
     def chunk(self, choices: list[dict[str, Any]], **fields: Any) -> bytes:
         shared = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
-        return _data({**shared, "choices": choices, **fields})
+        return b"data: %s\n\n" % to_json({**shared, "choices": choices, **fields})
 
     def extension(self, result: Result) -> AskReply:
         view = result_view(result, self.prepared.model_name)
@@ -405,7 +405,7 @@ async def _stream_chat(
                 if usage:
                     yield chat.chunk([], usage=_usage(update))
             case Refusal():
-                yield _data(error_body(update, openai=True))
+                yield b"data: %s\n\n" % to_json(error_body(update, openai=True))
     yield b"data: [DONE]\n\n"
 
 
@@ -448,7 +448,3 @@ async def _stream_response(questions: QuestionService, chat: _Chat, request: Req
                 error = error_body(update, openai=True)["error"]
                 failed = chat.response(None, ()) | {"status": "failed", "error": error}
                 yield event("failed", response=failed)
-
-
-def _data(value: Any) -> bytes:
-    return b"data: %s\n\n" % to_json(value)

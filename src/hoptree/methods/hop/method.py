@@ -109,16 +109,15 @@ class _HopExplanation(Explanation):
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
         best = _last_weighed(decisions)
-        return (best.probability, best.calibrated_on) if best and best.probability is not None else None
+        return None if best is None or best.probability is None else (best.probability, best.calibrated_on)
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         best = _last_weighed(decisions)
         if best is None or best.why is None:
             return super().explain_answer(decisions)
         over = f"chosen over {', '.join(shorten(answer) for answer, _ in best.over)}: " if best.over else ""
-        chosen = best.value if isinstance(best, AnswerChosen) else None
         concluded = [decision for decision in decisions if isinstance(decision, Compared) and decision.value]
-        combined = [each for each in decisions if isinstance(each, ListsCombined) and each.answer == chosen]
+        combined = [each for each in decisions if isinstance(each, ListsCombined) and each.answer == best.value]
         by = f"; {(combined or concluded)[-1].reason()}" if combined or concluded else ""
         withheld = "" if best.given else f"; not given: {best.why_not or 'it is too unlikely'}"
         return f"{over}{best.why}{by}{withheld}"
