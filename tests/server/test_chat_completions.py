@@ -36,13 +36,13 @@ def test_a_completion_has_answer_steps_citations_and_tree(server: Running) -> No
     assert message["content"] == SENTENCE and message["hoptree"]["answer"] == "1948"
     assert choice["finish_reason"] == "stop"
     assert "Planned 2 sub-questions" in message["reasoning_content"]
-    place = SENTENCE.index("[2]")
+    place, url = SENTENCE.index("[2]"), f"{server.url}/v1/corpora/films/passages/bille"
     cited = [note["url_citation"] for note in message["annotations"]]
     assert {
         "start_index": place,
         "end_index": place + 3,
         "title": "Bille August",
-        "url": "hoptree:films/bille",
+        "url": url,
     } in cited
     assert len(message["hoptree"]["tree"]) == 2
     usage = told["usage"]
@@ -124,7 +124,9 @@ def test_the_official_client(server: Running) -> None:
     messages = [{"role": "user", "content": QUESTION}]
     told = client.chat.completions.create(model="taikc", messages=messages)
     assert told.choices[0].message.content == SENTENCE
-    assert told.choices[0].message.annotations[0].url_citation.url.startswith("hoptree:films/")
+    assert (
+        told.choices[0].message.annotations[0].url_citation.url.startswith(f"{server.url}/v1/corpora/films/passages/")
+    )
     assert told.choices[0].message.model_extra["hoptree"]["answer"] == "1948"
     said = ""
     usage: Any = None
@@ -215,3 +217,14 @@ def test_the_official_client_reads_responses(talking: Running) -> None:
     assert last is not None and last.type == "response.completed" and last.response.output_text == SENTENCE
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="gpt-4o", input=QUESTION)
+
+
+def test_a_citation_opens(server: Running) -> None:
+    message = _chat(server).json()["choices"][0]["message"]
+    url = message["annotations"][1]["url_citation"]["url"]
+    told = server.client.get(url).json()
+    assert (told["id"], told["text"]) == ("bille", "Bille August was born in 1948.")
+    page = server.client.get(url, headers={"Accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html") and "<p>Bille August was born in 1948.</p>" in page.text
+    assert server.client.get(url.replace("bille", "nobody")).status_code == 404
+    assert server.client.get(url.replace("films", "nothing")).status_code in (400, 404)

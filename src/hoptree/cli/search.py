@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def search(
     query: Annotated[str, Argument(help="What to look for.")],
-    corpus: Annotated[str, Option(help=options.CORPUS_HELP)],
+    corpus: Annotated[str, Option(envvar="HOPTREE_CORPUS", help=options.CORPUS_HELP)],
     k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from html import escape
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from typing_extensions import TypedDict
 
+from hoptree.core.values import Passage
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
@@ -54,6 +56,17 @@ class DocumentList(TypedDict):
     documents: list[DocumentReply]
     total: int
     offset: int
+
+
+class CitedPassage(TypedDict):
+    """A passage, and which characters of which document it is."""
+
+    id: str
+    title: str
+    text: str
+    document: str
+    start: int
+    end: int
 
 
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
@@ -103,6 +116,17 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         ]
         return Json(DocumentList(documents=page, total=len(files), offset=offset))
 
+    @routes.get(
+        "/v1/corpora/{name}/passages/{passage:path}",
+        summary="A passage that an answer cites; a page for browsers",
+        responses=replies(CitedPassage, (*READ_ERRORS, 409)),
+    )
+    async def passage(name: _Name, passage: str, request: Request) -> Response:
+        cited = await asyncio.to_thread(corpora.passage, name, passage)
+        if "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(_passage_page(cited))
+        return Json({name: getattr(cited, name) for name in CitedPassage.__annotations__})
+
     @uploads.post(
         "/v1/corpora/{name}/documents",
         status_code=202,
@@ -127,6 +151,14 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
 
     routes.include_router(uploads)
     return routes
+
+
+def _passage_page(passage: Passage) -> str:
+    """Return a passage as a page; every text in it is escaped."""
+    title, document = escape(passage.title or passage.id), escape(passage.document or passage.id)
+    text = "".join(f"<p>{escape(part)}</p>" for part in passage.text.split("\n") if part.strip())
+    head = f"<!DOCTYPE html><meta charset='utf-8'><title>{title}</title><h1>{title}</h1>"
+    return f"{head}{text}<p><small>{document}</small></p>"
 
 
 def _accepted(job: Job) -> Response:

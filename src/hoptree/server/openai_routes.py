@@ -19,6 +19,7 @@ from hoptree.engine.explain import tree_lines
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.engine.trace import ModelProgress
+from hoptree.retrieval.retriever import is_remote
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import (
@@ -34,8 +35,8 @@ from hoptree.server.reply_schemas import (
     replies,
     reply,
 )
-from hoptree.server.request_schemas import ChatBody, ChatMessage, Choices, ResponsesBody, require_json
-from hoptree.server.settings import guess, unknown
+from hoptree.server.request_schemas import ChatBody, ChatMessage, Choices, ResponsesBody, ignored_fields, require_json
+from hoptree.server.settings import unknown
 from hoptree.server.streaming import (
     KEEP_ALIVE,
     EventStream,
@@ -47,11 +48,6 @@ from hoptree.server.streaming import (
 from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
-_SAMPLING_FIELDS = (
-    *("temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "seed", "stop"),
-    *("presence_penalty", "frequency_penalty", "logit_bias"),
-)
-_MAX_IGNORED_SHOWN = 10
 _MAX_FIELD_CHARS = 40
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _MARK = re.compile(r"\[(\d+)\]")
@@ -84,7 +80,10 @@ def openai_routes(questions: QuestionService) -> APIRouter:
         form = _read_format("response_format", body.response_format)
         asked = _ask_request(body, body.messages, "messages", questions.models.names)
         prepared = await questions.prepare(asked, request.state.key)
-        chat = _Chat(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form)
+        chat = _Chat(
+            *(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form),
+            passages_url=_passages_url(questions, prepared, request),
+        )
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
             return EventStream(_stream_chat(questions, chat, request, usage=usage))
@@ -99,7 +98,10 @@ def openai_routes(questions: QuestionService) -> APIRouter:
         form = _read_format("text.format", given if isinstance(given, dict) else None)
         asked = _ask_request(body, body.messages, "input", questions.models.names)
         prepared = await questions.prepare(asked, request.state.key)
-        chat = _Chat(f"resp_{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form)
+        chat = _Chat(
+            *(f"resp_{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form),
+            passages_url=_passages_url(questions, prepared, request),
+        )
         if body.stream:
             return EventStream(_stream_response(questions, chat, request))
         steps, result = await _ask(questions, chat, request)
@@ -179,32 +181,11 @@ def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...]
     return tuple(properties)
 
 
-def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
-    """Return a warning for everything in a request that has no effect."""
-    warnings = []
-    roles = {message.role for message in body.messages}
-    if roles & {"system", "developer"} or getattr(body, "instructions", None):
-        warnings.append("Methods have prompts of their own: the instructions were not read.")
-    given = [name for name, value in (body.model_extra or {}).items() if value is not None]
-    if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
-        warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
-    others = []
-    for name in given:
-        if name not in _SAMPLING_FIELDS:
-            close = guess(name, [*type(body).model_fields])
-            hint = f" (did you mean {close}?)" if close and close not in name else ""
-            others.append(f"{name[:_MAX_FIELD_CHARS]}{hint}")
-    if others:
-        more = ", …" if len(others) > _MAX_IGNORED_SHOWN else ""
-        warnings.append(f"Not read: {', '.join(others[:_MAX_IGNORED_SHOWN])}{more}.")
-    return warnings
-
-
 @dataclass(frozen=True, slots=True)
 class _Chat:
     """A reply that is being made: the fields that all of its parts share, and warnings about its request.
 
-    `form` names the properties of a JSON answer; None for a sentence.
+    `form` names the properties of a JSON answer; None for a sentence. A passage is found behind `passages_url`.
     """
 
     id: str
@@ -213,6 +194,7 @@ class _Chat:
     prepared: PreparedQuestion
     warnings: list[str]
     form: tuple[str, ...] | None
+    passages_url: str
 
     def content(self, result: Result) -> str:
         """Return what a person reads, or the JSON that a program asked for."""
@@ -245,14 +227,14 @@ class _Chat:
 
     def places(self, result: Result) -> list[CitedPlace]:
         """Cite passages where the sentence has their number; those without one for the whole answer."""
-        corpus, content = quote(self.prepared.corpus or "", safe=""), self.content(result)
+        content = self.content(result)
         marks = {int(mark[1]): mark.span() for mark in _MARK.finditer(content)} if self.form is None else {}
         return [
             CitedPlace(
                 start_index=marks.get(number, (0, 0))[0],
                 end_index=marks.get(number, (0, len(content)))[1],
                 title=passage.title,
-                url=f"hoptree:{corpus}/{quote(passage.id, safe='', errors='replace')}",
+                url=f"{self.passages_url}{quote(passage.id, safe='', errors='replace')}",
             )
             for number, passage in enumerate((*result.evidence, *result.cited), 1)
             if number in marks or number <= len(result.evidence)
@@ -320,6 +302,14 @@ class _Chat:
         notes = [{"type": "url_citation", **place} for place in self.places(result)] if result else []
         text = self.content(result) if result else ""
         return {"type": "output_text", "text": text, "annotations": notes, "logprobs": []}
+
+
+def _passages_url(questions: QuestionService, prepared: PreparedQuestion, request: Request) -> str:
+    """Return the address before the ids of passages; those of other engines have none here."""
+    corpus = quote(prepared.corpus or "", safe="")
+    if prepared.corpus is None or is_remote(questions.corpora.place(prepared.corpus)):
+        return f"hoptree:{corpus}/"
+    return f"{request.base_url}v1/corpora/{corpus}/passages/"
 
 
 def _finish_reason(result: Result) -> Literal["stop", "length"]:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from hoptree.core.values import Usage
+from hoptree.engine.explain import Level
 from hoptree.engine.generation_view import Writing
 from hoptree.engine.result import Result, TreeNode, read_result
 
@@ -71,6 +72,15 @@ class PassageReply(TypedDict):
     score: float
 
 
+class ConfidenceReply(TypedDict):
+    """How well an answer is supported, and why; `calibrated_on` names the questions behind the probability."""
+
+    level: Level
+    reason: str
+    probability: NotRequired[float]
+    calibrated_on: NotRequired[str]
+
+
 class AskFailure(TypedDict):
     """A question that was refused; or one that failed, with what there was of its result by then."""
 
@@ -107,6 +117,7 @@ else:
         cited=list[PassageReply],
         consulted=list[PassageReply],
         usage=UsageReply,
+        confidence=ConfidenceReply | None,
         stopped_by=str | None,
         writing=Writing,
         decisions=list[dict[str, Any]],

@@ -225,3 +225,32 @@ class ChatBody(BaseModel):
     logprobs: bool | None = False
     response_format: dict[str, Any] | None = None
     hoptree: Choices | None = None
+
+
+_SAMPLING_FIELDS = (
+    *("temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "seed", "stop"),
+    *("presence_penalty", "frequency_penalty", "logit_bias"),
+)
+_MAX_IGNORED_SHOWN = 10
+_MAX_FIELD_CHARS = 40
+
+
+def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
+    """Return a warning for everything in a request that has no effect."""
+    warnings = []
+    roles = {message.role for message in body.messages}
+    if roles & {"system", "developer"} or getattr(body, "instructions", None):
+        warnings.append("Methods have prompts of their own: the instructions were not read.")
+    given = [name for name, value in (body.model_extra or {}).items() if value is not None]
+    if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
+        warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
+    others = []
+    for name in given:
+        if name not in _SAMPLING_FIELDS:
+            close = guess(name, [*type(body).model_fields])
+            hint = f" (did you mean {close}?)" if close and close not in name else ""
+            others.append(f"{name[:_MAX_FIELD_CHARS]}{hint}")
+    if others:
+        more = ", …" if len(others) > _MAX_IGNORED_SHOWN else ""
+        warnings.append(f"Not read: {', '.join(others[:_MAX_IGNORED_SHOWN])}{more}.")
+    return warnings

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
+from hoptree.core.values import Passage
 from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest, sample_index
+from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.indexing.check import check_parts
 from hoptree.retrieval.retriever import KINDS, Retriever, is_remote, open_retriever
 from hoptree.server.error_responses import Refusal, log_failure
@@ -299,6 +301,15 @@ class Corpora:
         if corpus.pending.exists():
             raise Refusal(409, "NotReady", f"The corpus '{name}' is still being made.", "Wait for its job to be done.")
         raise Refusal(409, "NotReady", f"The index of the corpus '{name}' is gone.", _REBUILD_REMEDY)
+
+    def passage(self, name: str, passage_id: str) -> Passage:
+        """Return a passage of an index by its id."""
+        where = self.place(name)
+        found = {} if is_remote(where) else Index(Path(where)).texts.fetch([key_of(passage_id)])
+        if not found:
+            cause = f"The corpus '{name}' has no such passage."
+            raise Refusal(404, "NotFound", cause, "Look for it: POST /v1/search.")
+        return next(iter(found.values()))
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""
