@@ -33,7 +33,7 @@ def drawn(folder: Path, answer: str, **final: Any) -> tuple[str, str]:
 
 def test_an_answer_that_no_passage_holds_is_called_a_guess(tmp_path: Path) -> None:
     text, picture = drawn(tmp_path, "Orson Welles")
-    assert GUESS in text and "Evidence" not in text and "Joan Fontaine" not in text
+    assert GUESS in text and "\nEvidence\n" not in text and "\nRead, but no evidence\n  Vertigo" in text
     assert "documents" in picture and "Evidence" not in picture
 
 
@@ -50,7 +50,7 @@ def test_an_answer_that_no_passage_holds_is_called_a_guess(tmp_path: Path) -> No
 )
 def test_an_answer_that_passages_hold_in_any_form_keeps_its_evidence(tmp_path: Path, answer: str) -> None:
     text, _ = drawn(tmp_path, answer)
-    assert "\nEvidence\n  Vertigo  Vertigo: " in text and "guess" not in text
+    assert "\nEvidence\n  [1] Vertigo  Vertigo: " in text and "guess" not in text
 
 
 def test_of_two_names_one_is_not_enough(tmp_path: Path) -> None:
