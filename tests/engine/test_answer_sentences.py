@@ -127,6 +127,12 @@ def test_what_no_passage_holds_is_a_guess_and_what_was_read_is_kept_apart() -> N
     assert own.confidence is not None and "its own knowledge" in own.confidence.reason
 
 
+def test_names_that_stand_in_several_passages_are_supported_together() -> None:
+    told = result("Kraków, The Hourglass Sanatorium")
+    assert told.confidence is not None and told.confidence.level == "well supported"
+    assert told.sentence.endswith("Kraków, The Hourglass Sanatorium [1][2].")
+
+
 def test_no_answer_says_where_none_was_found() -> None:
     told = result("")
     assert told.sentence == "No answer was found in the 2 passages that were read." and told.confidence is None
