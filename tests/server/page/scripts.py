@@ -52,7 +52,6 @@ def films(latency: float = 0.15) -> Script:
     return {
         "latency": latency,
         "replies": [
-            _rule("rewrite", EARLIER),
             _rule("decompose", json.dumps(plan)),
             _rule("confident", "Ousmane Sembène", contains="Who directed the film Black Girl?"),
             _rule("confident", "RAG_REQUIRED"),
@@ -62,6 +61,7 @@ def films(latency: float = 0.15) -> Script:
             _rule("summarise", "Black Girl was directed by Ousmane Sembène, who was born in 1923.", contains="Sembène"),
             _rule("summarise", "Touki Bouki was directed by Djibril Diop Mambéty, who was born in 1945."),
             _rule("final", "Touki Bouki"),
+            _rule("rewrite", EARLIER),
             {"reply": "Touki Bouki"},
         ],
     }

@@ -375,7 +375,8 @@ export class AnswerView extends EventTarget {
 
   /** What to look for in a passage: the answer of a node that cites it, else that of the question; sentences that were cited. */
   #used(node, id) {
-    const citing = node.id !== 0 ? node : this.tree.nodes.find((one) => one.id !== 0 && one.answer && one.evidence?.includes(id));
+    const others = this.tree.nodes.filter((one) => one.id !== 0 && one.answer && one.evidence?.includes(id));
+    const citing = node.id !== 0 ? node : others.find((one) => one.answer === this.result?.answer) ?? others[0];
     if (citing) return { answers: [citing.answer], question: citing.resolved || citing.question };
     const read = (this.result?.writing?.facts ?? []).filter((fact) => fact.passage === id);
     return { answers: [this.result?.answer].filter(Boolean), question: this.question, cited: read.map((fact) => fact.sentence) };

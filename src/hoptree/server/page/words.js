@@ -52,7 +52,7 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
   const cached = usage.cached_calls ? ` (${usage.cached_calls.toLocaleString("en")} from the cache)` : "";
   const parts = [
     `${count(usage.llm_calls ?? 0, "call")}${cached}`,
-    `${(usage.prompt_tokens ?? 0).toLocaleString("en")} + ${(usage.completion_tokens ?? 0).toLocaleString("en")} tokens`,
+    `${(usage.prompt_tokens ?? 0).toLocaleString("en")} tokens read, ${(usage.completion_tokens ?? 0).toLocaleString("en")} written`,
     count(usage.retrievals ?? 0, "search", "searches"),
     `${seconds.toFixed(1)} s`,
   ];
