@@ -83,7 +83,6 @@ PLAIN = [
     ["Who?", "--rerank", "embed/minilm", "--graph", "wikidata", "--model="],
 ]
 LEFT_TO_THE_PARSER = [
-    [],
     ["--help"],
     ["Who?", "-h"],
     ["Who?", "docs", "What?"],

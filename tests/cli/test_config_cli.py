@@ -147,3 +147,11 @@ def test_an_endpoint_that_does_not_answer_is_found(home: Path) -> None:
 def test_a_shell_completes_commands(home: Path) -> None:
     done = hoptree(home, _HOPTREE_COMPLETE="complete_bash", COMP_WORDS="hoptree mo", COMP_CWORD="1")
     assert done.stdout.split() == ["models"]
+
+
+def test_documents_that_are_named_count_before_the_corpus_of_a_file(home: Path) -> None:
+    (home / "hoptree.toml").write_text('model = "scripted/model.json"\ncorpus = "sample"\nmethod = "oner"\n')
+    (home / "docs").mkdir()
+    (home / "docs" / "one.md").write_text("# Has\n\nHas died in Łódź.\n", encoding="utf-8")
+    told = json.loads(hoptree(home, "ask", "Where did Has die?", "docs", "--json").stdout)
+    assert [passage["title"] for passage in told["evidence"]] == ["Has"]

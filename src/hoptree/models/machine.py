@@ -53,7 +53,7 @@ class Check:
 _EXTRAS = {
     "local": ("xllamacpp", "models inside the process"),
     "dense": ("usearch", "search by meaning"),
-    "pdf": ("pypdf", "PDF files"),
+    "docs": ("pypdfium2", "PDF files"),
     "server": ("fastapi", "the server and its page"),
     "mcp": ("mcp", "tools for assistants"),
     "graph": ("pyoxigraph", "knowledge graphs"),
