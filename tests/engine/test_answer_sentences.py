@@ -203,3 +203,17 @@ def test_a_corrected_answer_is_told_and_rests_on_its_passage() -> None:
     assert told.answer == "Wojciech Jerzy Has" and [passage.id for passage in told.evidence] == ["film", "has"]
     assert "The answer is spelled as in the passages; the model wrote Woojciech Jerzy Has." in told.warnings
     assert result("Woojciech Jerzy Has", source="internal").answer == "Woojciech Jerzy Has"
+
+
+def test_the_answer_of_a_published_method_is_not_corrected() -> None:
+    misspelt = "Woojciech Jerzy Has"
+    start = {"question": QUESTION, "model": "m", "options": {}}
+    found = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
+    final = event("final", t=1.0, answer=misspelt, source="external", support=[], abstained=False, stopped_by="")
+    for method, fidelity, answer in (
+        ("taikc", "exact", misspelt),
+        ("taikc", "approx", "Wojciech Jerzy Has"),
+        ("hop", "exact", "Wojciech Jerzy Has"),
+    ):
+        began = event("start", method=method, fidelity=fidelity, **start)
+        assert read_result([began, found, final]).answer == answer, (method, fidelity)

@@ -211,7 +211,7 @@ def test_relations_can_be_ranked_by_an_encoder(monkeypatch: pytest.MonkeyPatch, 
     relations._open.cache_clear()
     build = tree(node("When did Apollo 14 land?", "in 1971"))
     for _ in range(2):  # one encoder for all questions of the process
-        named = {"encoder": "openai/stella"} if evidence == "graph" else {}
+        named: dict[str, Any] = {"encoder": "openai/stella"} if evidence == "graph" else {}
         run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence, **named)
         assert "relations" not in run.steps and run.result.error == ""
     relations._open.cache_clear()

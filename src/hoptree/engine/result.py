@@ -21,7 +21,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.explain import Confidence, result_html, result_text, tell_answer
-from hoptree.engine.registry import Explanation, explanation_of
+from hoptree.engine.registry import Explanation, explanation_of, load_method
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
 
@@ -230,7 +230,10 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     cited = tuple(found[name] for name in _cited(tree) if name in found and found[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer
-    if answer and final.source != "internal":
+    fidelity = _fidelity(start, decisions)
+    method = load_method(start.method)
+    published = method is not None and method.paper and fidelity == "exact"  # whose answer is not ours to correct
+    if answer and final.source != "internal" and not published:
         answer = correct_spelling(answer, question, tuple(found.values()))
     if answer != final.answer:
         warnings[f"The answer is spelled as in the passages; the model wrote {final.answer}."] = None
@@ -258,7 +261,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         answer=answer,
         method=start.method,
         model=start.model,
-        fidelity=_fidelity(start, decisions),
+        fidelity=fidelity,
         options=start.options,
         abstained=final.abstained,
         tree=tree,
