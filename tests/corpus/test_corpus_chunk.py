@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
 from hoptree.corpus.document import Document, Section
 from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.read import read_passages
 
 
 def pieces(text: str) -> list[tuple[int, int]]:
@@ -203,3 +205,15 @@ def test_what_is_no_file_is_no_tokenizer(tmp_path: Path, make: Callable[[Path], 
     make(tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="is no file"):
         load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_a_row_of_any_length_is_cut_into_passages_that_a_search_can_hand_out(tmp_path: Path) -> None:
+    """A search that finds one row of 50 MB would read and send all of it."""
+    rows = tmp_path / "rows.jsonl"
+    text = "Anna Bell was born in Rome. " * 200_000
+    rows.write_text(json.dumps({"id": "r", "title": "t", "text": text}) + "\n", encoding="utf-8")
+    passages = list(read_passages(rows))
+    assert [passage.id for passage in passages[:2]] == ["r#1", "r#2"]
+    assert max(len(passage.text) for passage in passages) < 2_000
+    assert sum(len(passage.text) + 1 for passage in passages) >= len(text)
+    assert passages[1].text == text[passages[1].start : passages[1].end]

@@ -305,6 +305,33 @@ async def in_process(do: Callable[[int], Awaitable[Any]]) -> Any:
         await asyncio.wait_for(serve, PATIENCE)
 
 
+OPENING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+
+
+def test_sessions_that_are_opened_and_never_used_are_bounded_and_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_MAX_SESSIONS", 3)
+    monkeypatch.setattr(serving, "_SESSION_IDLE_S", 1.0)
+    headers = {"Accept": "application/json, text/event-stream"}
+
+    async def open_many(port: int) -> list[int]:
+        async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
+
+            async def opened() -> int:
+                return (await client.post(f"http://127.0.0.1:{port}/mcp", json=OPENING)).status_code
+
+            statuses = [await opened() for _ in range(4)]
+            while (last := await opened()) != 200:  # ends once the first are closed for want of use
+                await asyncio.sleep(0.1)
+            return [*statuses, last]
+
+    assert asyncio.run(in_process(open_many)) == [200, 200, 200, 503, 200]
+
+
 @pytest.mark.parametrize(
     ("said", "host", "port", "local"),
     [

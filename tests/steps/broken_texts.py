@@ -7,22 +7,45 @@ from typing import Any
 
 from tests.patience import patience
 
-from hoptree.core.values import Token
+from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
 from hoptree.models.model import read_choice
+from hoptree.text.comparison import agree, same
+from hoptree.text.comparison_questions import detect_comparison
+from hoptree.text.grounding import explain_type_mismatch, parts_of, supports_answer
 from hoptree.text.loose_json import read_json
+from hoptree.text.names import NameTagger, capitalised_names
 from hoptree.text.parse import (
+    before_answer,
     clean_answer,
     extract_conclusion,
     find_refusal,
+    read_conclusion,
     read_questions,
     retrieval_trigger,
 )
 from hoptree.text.parse_dialogue import read_self_knowledge
 from hoptree.text.parse_labels import read_numbers, read_relevance
+from hoptree.text.parse_triples import read_triples
+from hoptree.text.quantities import read_date, read_quantity
 from hoptree.text.question_tree import make_plan, references, resolve
+from hoptree.text.relation_words import relation_key, states_relation
+from hoptree.text.retrieval_triggers import find_mentions
+from hoptree.text.tokens import find_words
+from hoptree.text.word_classes import LexiconTagger
 
-__all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of", "read_all"]
+__all__ = [
+    "HOSTILE",
+    "LONG",
+    "QUESTION",
+    "READERS",
+    "choice_of",
+    "fill",
+    "plan_of",
+    "prompt_of",
+    "question_of",
+    "read_all",
+]
 
 
 def plan_of(text: str) -> None:
@@ -37,9 +60,13 @@ def question_of(text: str) -> str:
 
 
 def choice_of(text: str) -> None:
-    tokens = [Token(text[start : start + 5], -0.1) for start in range(0, min(len(text), 500), 5)]
+    tokens = tokens_of(text[:500])
     choice = read_choice(text, reasoning=text[:20], finish="length", tokens=tokens)
     assert len(choice.tokens) <= len(tokens)
+
+
+def tokens_of(text: str) -> list[Token]:
+    return [Token(text[start : start + 5], -0.1) for start in range(0, len(text), 5)]
 
 
 def prompt_of(text: str) -> Prompt:
@@ -74,7 +101,49 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_choice": choice_of,
     "Prompt.fill": fill,
     "read_prompt": prompt_of,
+    "dates and numbers": lambda text: (read_date(text), read_quantity(text)),
+    "same and agree": lambda text: (
+        same(text[:5_000], "1950 " + text[:5_000]),
+        agree("1950 " + text[:5_000], text[:5_000]),
+    ),
+    "names": lambda text: capitalised_names(text, NameTagger(LexiconTagger())),
+    "parts of an answer": lambda text: (parts_of(text), explain_type_mismatch("Where is it?", text)),
+    "support": lambda text: supports_answer(text[:2_000], [Passage("p", text, text)]),
+    "relations": lambda text: (relation_key(text), states_relation("father of", text[:300], text)),
+    "mentions": lambda text: (find_mentions("A", text), find_mentions(text, text)),
+    "comparison": lambda text: (detect_comparison(text), detect_comparison("Which is older, " + text[:900])),
+    "triples": read_triples,
+    "conclusions": lambda text: (read_conclusion(text), before_answer(text), find_words(text, text.split())),
+    "tokens of a thought": lambda text: read_choice(f"<think>{text}</think>{text}", tokens=tokens_of(text)),
 }
+
+HOSTILE = {
+    "commas": "A, ",
+    "capitals": "Aa Bb ",
+    "initials": "A. ",
+    "dates": "1 May 1950, ",
+    "years": "1990-1991 ",
+    "numbers": "12 ",
+    "thousands": "1,000,",
+    "brackets": "[1] (a) ",
+    "and": "and ",
+    "or": "A or B ",
+    "of the": "of the ",
+    "of the and capitals": "A of the ",
+    "hyphens": "a-",
+    "dots": ". ",
+    "line breaks": "\n",
+    "lines": "A\n",
+    "quotation marks": '"A" ',
+    "possessives": "A's ",
+    "triples": "A | b | C\n",
+    "lists": "1. A\n",
+    "questions": "Who is A? ",
+    "mixed": "A of B, C and D or E (F) - ",
+    "no spaces": "的。",
+    "tags": "<think></think>",
+}
+"""What a reader may stumble over when it is repeated."""
 
 LONG = {
     "an open string of escaped quotes": '{"a": "' + '\\"' * 12_500,
@@ -117,6 +186,7 @@ LONG = {
     "not relevant": "[1] not relevant " * 1_500,
     "I know that": "I know that it was, " * 1_250,
     "sure": "sure. " * 4_000,
+    **{f"hostile {name}": unit * (25_000 // len(unit)) for name, unit in HOSTILE.items()},
 }
 """Long enough that a reader whose time grows with the square of the length takes more than half a second."""
 

@@ -49,6 +49,8 @@ _ABBREVIATIONS = frozenset(
     )
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
+MAX_ROW_CHARS = 100_000
+"""Characters of a row that is one passage; a search would hand out all of it."""
 
 Span = tuple[int, int]
 Tokenizer = Callable[[str], list[Span]]
@@ -59,8 +61,8 @@ Tokenizer = Callable[[str], list[Span]]
 class Chunking:
     """How documents are cut; `size` and `overlap` count words, or tokens if it is `by` those.
 
-    No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are.
-    `sections` makes a passage of each section and cuts only those that are longer than `size` words.
+    No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are,
+    up to 100,000 characters. `sections` makes a passage of each section and cuts only those longer than `size` words.
     """
 
     by: Literal["auto", "words", "tokens", "sections"] = "auto"
@@ -107,7 +109,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
     """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row in one piece keeps its own id."""
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
-    if document.is_passage and chunking.by == "auto":
+    if document.is_passage and chunking.by == "auto" and len(text) <= MAX_ROW_CHARS:
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
         return
     pieces = _pieces(document, chunking, tokenizer)

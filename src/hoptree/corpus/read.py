@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
+from hoptree.corpus.chunk import MAX_ROW_CHARS, Chunking, Tokenizer, chunk
 from hoptree.corpus.document import (
     BETWEEN_HEADINGS,
     MAX_DOCUMENT_BYTES,
@@ -266,8 +266,10 @@ def read_file(
         return
     rows = read_rows(file, problems=problems, on_bytes=on_bytes)
     for item in _in_their_language(read_records(rows, file.name, problems, plain=_passage)):
-        if type(item) is Passage:
+        if type(item) is Passage and len(item.text) <= MAX_ROW_CHARS:
             yield item
+        elif type(item) is Passage:
+            yield from chunk(replace(_document(item.id, item.title, item.text), metadata=item.metadata), chunking)
         elif type(item) is Document:
             yield from chunk(item, chunking)
 

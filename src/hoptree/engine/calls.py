@@ -27,11 +27,17 @@ from hoptree.engine.cache import (
     graph_key,
 )
 from hoptree.engine.schedule import SingleFlight
-from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable, trained_on
+from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, is_loadable, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 if TYPE_CHECKING:
     from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
+
+
+MAX_PASSAGE_CHARS = 20_000
+"""Characters of a passage that a method gets; prompts show its first 350 words."""
+_CHARS_A_TOKEN, _SPARE_CHARS = 16, 2_000
+"""Characters of a reply that are read: a token has about four, and an endpoint need not keep to `max_tokens`."""
 
 
 class AdaptiveLimit:
@@ -138,8 +144,12 @@ class Calls:
     ) -> Call[tuple[Passage, ...]]:
         """The best k passages; a search beyond this process is treated as a call of a model is."""
 
-        def once() -> Awaitable[tuple[Passage, ...]]:
-            return retriever.search(query, k=k, where=where)
+        async def once() -> tuple[Passage, ...]:
+            found = await retriever.search(query, k=k, where=where)
+            long = any(len(passage.text) > MAX_PASSAGE_CHARS for passage in found)
+            return (
+                tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in found) if long else found
+            )
 
         if not retriever.remote:
             began = time.perf_counter()
@@ -289,7 +299,16 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     reply = await model.generate(request, step=step)
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
-    return reply
+    limit = _SPARE_CHARS + _CHARS_A_TOKEN * request.max_tokens + len(request.prefix)
+    if all(len(choice.text) <= limit and len(choice.tokens) <= limit for choice in reply.choices):
+        return reply
+    return replace(reply, choices=tuple(_cut(choice, limit) for choice in reply.choices))
+
+
+def _cut(choice: Choice, limit: int) -> Choice:
+    if len(choice.text) <= limit and len(choice.tokens) <= limit:
+        return choice
+    return replace(choice, text=choice.text[:limit], tokens=choice.tokens[:limit], finish="length")
 
 
 def open_calls(

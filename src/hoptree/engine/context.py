@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
-from hoptree.engine.calls import Call, Calls, OnRetry
+from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
 from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import (
@@ -257,6 +257,8 @@ class Context:
         issued = self.trace.now()
         call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
         found = [{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in call.reply]
+        if any(len(passage.text) == MAX_PASSAGE_CHARS for passage in call.reply):
+            self.warn("truncated", f"Of a passage only the first {MAX_PASSAGE_CHARS:,} characters were read.")
         only = dict(where) if where else None
         retrieved = Retrieved(query=query, kind=retriever.kind, k=k, where=only, passages=found, **_times(issued, call))
         self._record_call(retrieved, node)

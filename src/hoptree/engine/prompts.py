@@ -313,7 +313,8 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
     if not orders:
         return text, ()
-    return " ".join(sentence for sentence in sentences if sentence not in orders), orders
+    left_out = set(orders)
+    return " ".join(sentence for sentence in sentences if sentence not in left_out), orders
 
 
 @cache

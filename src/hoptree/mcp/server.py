@@ -257,6 +257,8 @@ PATH = "/mcp"
 _SHUTDOWN_TIMEOUT_S = 5
 _HEADER_TIMEOUT_S, _BODY_TIMEOUT_S = 10.0, 30.0
 _MAX_CONNECTIONS, _MAX_SESSIONS = 128, 1_000
+_SESSION_IDLE_S = 600.0
+"""Sessions that are opened and not used make room for others after this time."""
 _ADDRESSES = 4
 """Addresses that it takes to use up all connections: one alone cannot keep others out."""
 _MIN_KEY_CHARS = 16
@@ -320,6 +322,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             streamable_http_path=PATH,
             max_request_body_size=MAX_BODY_BYTES,
             max_sessions=_MAX_SESSIONS,
+            session_idle_timeout=_SESSION_IDLE_S,
             transport_security=_transport_security(address),
         )
         # A redirect would name the host that the client named, and no TLS.

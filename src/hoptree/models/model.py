@@ -8,9 +8,11 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError, closest
@@ -299,16 +301,24 @@ def read_usage(usage: dict[str, Any]) -> TokenUsage:
     return TokenUsage(int(prompt), int(cached), int(completion), int(reasoning))
 
 
+_SPACES = lazy_re(r"\s*")
+_MAX_PLACES_TRIED = 64
+
+
 def _visible_tokens(visible: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
     """Return the last tokens that spell the visible text, without reasoning; or ()."""
-    for end in range(len(tokens), 0, -1):
-        text = ""
-        for start in range(end - 1, -1, -1):
-            text = tokens[start].text + text
-            if len(text.strip()) >= len(visible):
-                if text.strip() == visible:
-                    return tuple(tokens[start:end])
-                break
+    written = "".join(token.text for token in tokens)
+    ends = [0, *accumulate(len(token.text) for token in tokens)]
+    at = written.rfind(visible) if visible else -1
+    for _ in range(_MAX_PLACES_TRIED):
+        if at < 0:
+            break
+        start, stop = bisect_right(ends, at) - 1, at + len(visible)
+        spaces = _SPACES.match(written, stop)
+        end = bisect_right(ends, spaces.end() if spaces else stop) - 1
+        if ends[end] >= stop and not written[ends[start] : at].strip():
+            return tuple(tokens[start:end])
+        at = written.rfind(visible, 0, stop - 1)
     return ()
 
 

@@ -133,7 +133,7 @@ class ScriptedModel:
 def _tokens(rule: Rule, request: Request, text: str) -> tuple[Token, ...]:
     entropy = rule.entropy if "entropy" in request.signals else None
     attention = rule.attention if "attention" in request.signals else None
-    words = re.findall(r"\s*\S+", text)
+    words = re.findall(r"(?<!\s)\s*\S+|\S+", text)
     return tuple(
         Token(
             word,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -192,12 +192,17 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
     if not ways:
         return ""
     words = list(_WORD.finditer(text))
-    folded = tuple(_fold(word[0]) for word in words)
+    folded = _spaced(_fold(word[0]) for word in words)
     for part in ways:
-        for start in range(len(words) - len(part) + 1):
-            if folded[start : start + len(part)] == part:
-                return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
+        if (at := folded.find(_spaced(part))) >= 0:
+            start = folded.count(" ", 0, at)
+            return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
     return ""
+
+
+def _spaced(words: Iterable[str]) -> str:
+    """Join words with a space on both sides of each; one that folds into several stays one."""
+    return f" {' '.join(word.replace(' ', '') for word in words)} "
 
 
 def _folded(text: str) -> str:

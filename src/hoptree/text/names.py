@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
 from hoptree.text.tokens import Span, word_spans
@@ -47,6 +48,7 @@ _ORDINARY = word_set(
 _PARTICIPLE = lazy_re(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
 """Alfred, Mildred, Ahmed and Mohammed are none."""
 _BESIDE = lazy_re(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
+_PART = lazy_re(r"\w+")
 _LOOKAHEAD_CHARS = 60
 
 
@@ -66,7 +68,14 @@ def is_ordinary_start(text: str, span: Span) -> bool:
         return False
     if plain in _ORDINARY or (_PARTICIPLE.fullmatch(plain) and _BESIDE.match(behind)):
         return True
-    return re.search(rf"\b{re.escape(plain)}\b", text) is not None
+    return plain in _written_words(text)
+
+
+@lru_cache(maxsize=8)
+def _written_words(text: str) -> frozenset[str]:
+    """Return the words of a text as they are written, joined ones ("well-known") also in parts."""
+    joined = (text[start:end] for start, end in word_spans(text))
+    return frozenset((*_PART.findall(text), *joined))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +215,17 @@ def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
     A month or a day of the week is no name where it tells when something was.
     """
     found: list[str] = []
+    words = word_spans(text)
+    at = 0
     for start, end in name_spans(text):
-        inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
+        while at < len(words) and words[at][0] < start:
+            at += 1
+        first = at
+        while at < len(words) and words[at][1] <= end:
+            at += 1
+        inside = words[first:at]
         carrying = tagger.content(text, inside)
-        while inside and not carrying[len(carrying) - len(inside)]:
-            inside.pop(0)
-        if inside and not is_time_expression(text, (inside[0][0], end)):
-            found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
+        begin = next((span[0] for span, carries in zip(inside, carrying, strict=True) if carries), end)
+        if begin < end and not is_time_expression(text, (begin, end)):
+            found.append(text[begin:end].removesuffix("'s").removesuffix("’s"))
     return tuple(dict.fromkeys(found))

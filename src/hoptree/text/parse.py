@@ -389,9 +389,10 @@ def gives_answer(text: str) -> bool:
 
 def read_conclusion(text: str, question: str = "") -> Answer:
     """Return the answer in the sentence of the last "the answer is"."""
-    rest = ""
+    begin = len(text)
     for phrase in _ANSWER_PHRASE.finditer(text):
-        rest = text[phrase.end() :]
+        begin = phrase.end()
+    rest = text[begin:]
     rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("**"))).strip()
     spans = sentence_spans(rest)
     answer = clean_answer(clean_answer(rest[: spans[0][1]]).strip("{} ")) if spans else ""

@@ -30,8 +30,8 @@ _LABEL = re.compile(r"(?:subject|relation(?:ship)?|predicate|object|head|tail)\s
 _FENCE = re.compile(r"^\s*```")
 _RULER = re.compile(r"[\s|:+=-]+")
 _ITEM = re.compile(r"(?:[-*•·]|\(?\d{1,3}[.):]|(?:fact|triple)\s*\d{0,3}\s*:)\s+", re.IGNORECASE)
-_ARROW = re.compile(r"\s*(?:-{1,2}>|→|=>)\s*|\s+--\s+")
-_DASH = re.compile(r"\s+[-–—]\s+")
+_ARROW = re.compile(r"\s{0,9}(?:-{1,2}>|→|=>)\s{0,9}|\s{1,9}--\s{1,9}")
+_DASH = re.compile(r"\s{1,9}[-–—]\s{1,9}")
 _WRAPPED = {"(": ")", "<": ">", "[": "]"}
 _EDGES = " \t\"'“”‘’„`*_,;"
 _NOTHING = frozenset(("none", "no facts", "no fact", "n/a", "nothing", "empty", "[]", "{}", "null", "no triples"))

@@ -65,7 +65,7 @@ _SMALL |= {word: 10.0 * value for value, word in enumerate(_TENS.split(), start=
 _FIGURES = lazy_re(
     r"(?<![\w.])(?P<sign>[-−])?(?P<figures>\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\.?\d)"
     r"(?:[\s-]?(?P<scale>hundred|thousand|million|billion|trillion|dozen|k|mn|bn)\b)?"
-    r"(?:[\s-]*(?P<square>square|sq\.?|cubic)?[\s-]*(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
+    r"(?:[\s-]{0,9}(?:(?P<square>square|sq\.?|cubic)[\s-]{0,9})?(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
 )
 _NUMBER_WORD = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
 _SPELT = lazy_re(
@@ -73,7 +73,7 @@ _SPELT = lazy_re(
     rf"(?:{_NUMBER_WORD})\b(?:[\s-]+(?:and\s+)?(?:{_NUMBER_WORD})\b)*",
     re.IGNORECASE,
 )
-_AFTER_SPELT = lazy_re(r"[\s-]*(?P<square>square|cubic)?[\s-]*(?P<unit>[a-zA-Z]+)")
+_AFTER_SPELT = lazy_re(r"[\s-]{0,9}(?:(?P<square>square|cubic)[\s-]{0,9})?(?P<unit>[a-zA-Z]+)")
 _ASIDE = lazy_re(r"\([^()]*\)|\[[^\[\]]*\]")
 _WHEN = lazy_re(
     r"\b(?:[Aa]s of|[Ii]n|since|by|from|during|until|at)\s+(?:(?:the|[A-Z][a-z]+|\d{1,2})\s+){0,3}"
@@ -101,17 +101,17 @@ def read_number(text: str) -> float | None:
 
 def _quantities(text: str) -> list[Quantity]:
     quantities = []
-    spans = []
+    taken = bytearray(len(text))
     for match in _FIGURES.finditer(text):
         figures = match["figures"].replace(",", "")
         grouped = figures.count(".") > 1  # 1.200.000, as it is written outside English
         scale = _SCALES.get((match["scale"] or "").lower(), 1.0)
         value = float(figures.replace(".", "") if grouped else figures) * scale
-        spans.append(match.span())
+        taken[match.start() : match.end()] = b"x" * len(match[0])
         if math.isfinite(value):
             quantities.append(_to_base_unit(-value if match["sign"] else value, match["square"], match["unit"]))
     for match in _SPELT.finditer(text):
-        if any(match.start() < end and start < match.end() for start, end in spans):
+        if any(taken[match.start() : match.end()]):
             continue
         unit = _AFTER_SPELT.match(text, match.end())
         quantities.append(_to_base_unit(_spelt_value(match.group()), unit and unit["square"], unit and unit["unit"]))
@@ -234,14 +234,18 @@ _DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
+_LEAD_CHARS = 40
+"""Characters before a date that are searched for what opens it."""
+
 
 def read_dates(text: str) -> tuple[Date, ...]:
     """Return all dates in order; open ones ("before 1920") are left out."""
     dates = []
     for (start, _), date in _find_dates(text):
-        if _OPEN.search(text[:start]):
+        near = max(0, start - _LEAD_CHARS)
+        if _OPEN.search(text, near, start):
             continue
-        if date.month is None and _ABOUT.search(text[:start]):
+        if date.month is None and _ABOUT.search(text, near, start):
             last = date.year if date.through is None else date.through
             date = Date(date.year - _ABOUT_YEARS, through=last + _ABOUT_YEARS)
         dates.append(date)
@@ -257,20 +261,25 @@ def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
     dates: list[tuple[tuple[int, int], Date]] = []
     if not _DIGIT.search(text):  # every form has one, and most texts that are looked at are short names
         return dates
+    taken = bytearray(len(text))
     for form in _FORMS:
         for match in form.finditer(text):
-            if any(match.start() < end and start < match.end() for (start, end), _ in dates):
+            if any(taken[match.start() : match.end()]):
                 continue
             date = _date({name: value for name, value in match.groupdict().items() if value})
             if date is not None:
                 dates.append((match.span(), date))
+                taken[match.start() : match.end()] = b"x" * len(match[0])
     return sorted(dates, key=lambda pair: pair[0])
 
 
 def read_date(text: str) -> Date | None:
     """Return the only date, or the finest of several that agree; None otherwise."""
     dates = read_dates(text)
-    return next((date for date in dates if all(date.within(other) for other in dates)), None)
+    if not dates:
+        return None
+    first, last = max(date.first for date in dates), min(date.last for date in dates)
+    return next((date for date in dates if first <= date.first and date.last <= last), None)
 
 
 def _date(parts: dict[str, str]) -> Date | None:

@@ -111,12 +111,15 @@ def is_inverse(relation: str) -> bool:
     return relation.casefold().split()[-1:] == ["of"]
 
 
+_MAX_SENTENCE_CHARS = 2_000
+
+
 def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
     """Return whether a sentence states a relation of this name ("the father of NAME", "NAME's father") or of another.
 
     None where it does not state it in such words, or where it is the same for both.
     """
-    noun = _head(relation)
+    noun, sentence = _head(relation), sentence[:_MAX_SENTENCE_CHARS]
     if not noun or relation_key(relation) & _MUTUAL:
         return None
     places = find_mentions(name, sentence)
@@ -182,6 +185,7 @@ def states_relation(relation: str, value: str, sentence: str) -> bool:
     states a nationality without any. "The father of Jean" does not state that Jean is a father's name, and a word for a
     father states no mother.
     """
+    sentence = sentence[:_MAX_SENTENCE_CHARS]
     if relation_is_of(value, relation, sentence) is (not is_inverse(relation)):
         return False
     meant, words = _all_keys(relation), _all_keys(sentence)

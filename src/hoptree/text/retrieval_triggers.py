@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
-from hoptree.text.names import fold, is_ordinary_start, name_spans, sentence_spans
+from hoptree.text.names import MAX_NAME_CHARS, fold, is_ordinary_start, name_spans, sentence_spans
 from hoptree.text.tokens import Span, find_words, overlaps, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
@@ -58,6 +59,7 @@ def attended_query(
         for number in range(len(attended.spans))
     ]
     ends = [end for _, end in attended.spans]
+    hits = sorted(hits)
     candidates: list[tuple[float, int, str]] = []
     for start, end in regions:
         text = attended.text[start:end]
@@ -110,7 +112,7 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
-    names = name_spans(sentence)
+    names, hits = name_spans(sentence), sorted(hits)
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for start, end in _content_spans(sentence, tagger)
@@ -224,7 +226,7 @@ def judge_sentences(
         while at < len(words) and words[at].start < end:
             at += 1
         scored = tuple(
-            replace(word, announces=any(begin <= word.word.start and word.word.end <= last for begin, last in leads))
+            replace(word, announces=overlaps((word.word.start, word.word.end), leads))
             for word in score_words(words[first:at], tokens, content[first:at])
         )
         theta = threshold.of(scored, history)
@@ -240,11 +242,11 @@ def judge_sentences(
 def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.8) -> Span | None:
     """FLARE's trigger: the first sentence with a visible token less probable than theta."""
     places = token_spans(text, [token.text for token in tokens])
-    for start, end in sentence_spans(text):
-        for token, place in zip(tokens, places, strict=True):
-            if place and start <= place[0] < end and token_probability(token) < theta:
-                return start, end
-    return None
+    low = sorted(
+        place[0] for token, place in zip(tokens, places, strict=True) if place and token_probability(token) < theta
+    )
+    spans = sentence_spans(text)
+    return next(((start, end) for start, end in spans if bisect_left(low, start) < bisect_left(low, end)), None)
 
 
 NEUTRAL_CONFIDENCE = 0.5
@@ -253,14 +255,21 @@ NEUTRAL_CONFIDENCE = 0.5
 
 def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
     """Return where the words of a name occur in a row, ignoring case, accents and possessives."""
+    if len(entity) > MAX_NAME_CHARS:
+        return ()
     wanted = [fold(entity[start:end]) for start, end in _bare_words(entity)]
-    spans = _bare_words(text)
-    words = [fold(text[start:end]) for start, end in spans]
+    spans, words = _folded_words(text)
     return tuple(
         (spans[at][0], spans[at + len(wanted) - 1][1])
         for at in range(len(words) - len(wanted) + 1)
-        if wanted and words[at : at + len(wanted)] == wanted
+        if wanted and words[at] == wanted[0] and words[at : at + len(wanted)] == wanted
     )
+
+
+@lru_cache(maxsize=8)
+def _folded_words(text: str) -> tuple[list[Span], list[str]]:
+    spans = _bare_words(text)
+    return spans, [fold(text[start:end]) for start, end in spans]
 
 
 def max_confidence(

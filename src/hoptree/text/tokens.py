@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
 
@@ -12,9 +14,10 @@ Span = tuple[int, int]
 """First character, and the one after the last."""
 
 
-def overlaps(span: Span, others: Iterable[Span]) -> bool:
-    """Whether a span shares a character with one of the others."""
-    return any(start < span[1] and span[0] < end for start, end in others)
+def overlaps(span: Span, others: Sequence[Span]) -> bool:
+    """Whether a span shares a character with one of the others, which are in the order of the text."""
+    at = bisect_left(others, (span[1], 0))
+    return at > 0 and others[at - 1][1] > span[0]
 
 
 _REPLACEMENT = "\ufffd"
@@ -206,7 +209,6 @@ def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
 
 
 _JOINS = frozenset("'’-‐‑&")
-_UNSPACED = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,7 @@ class Word:
         return range(self.first, self.last)
 
 
+@lru_cache(maxsize=8)  # the names of a text are each held against the same words
 def word_spans(text: str) -> tuple[Span, ...]:
     """Return the spans of words: letters, digits and their accents.
 
@@ -278,7 +281,13 @@ def _lettered(character: str) -> bool:
 
 def is_unspaced(character: str) -> bool:
     """Whether a character is of a script that writes words without spaces."""
-    return character > "\u303f" and any(low <= ord(character) <= high for low, high in _UNSPACED)
+    return character > "\u303f" and (
+        character <= "\u30ff"
+        or "\u3400" <= character <= "\u4dbf"
+        or "\u4e00" <= character <= "\u9fff"
+        or "\uf900" <= character <= "\ufaff"
+        or "\U00020000" <= character <= "\U0003ffff"
+    )
 
 
 def _joins_word(text: str, begin: int, at: int) -> bool:

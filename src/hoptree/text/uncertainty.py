@@ -13,7 +13,7 @@ from typing import Any
 
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Token
-from hoptree.text.tokens import Span, Word, word_spans
+from hoptree.text.tokens import Span, Word, overlaps, word_spans
 from hoptree.text.word_classes import Tagger
 
 _LEAD = re.compile(
@@ -140,8 +140,7 @@ def _content_words(text: str, tagger: Tagger) -> str:
     words = [
         text[start:end]
         for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True)
-        if (carries or text[start:end].casefold() in _TURNS)
-        and not any(first <= start and end <= last for first, last in leads)
+        if (carries or text[start:end].casefold() in _TURNS) and not overlaps((start, end), leads)
     ]
     return " ".join(words) or text
 

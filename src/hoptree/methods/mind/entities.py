@@ -25,6 +25,8 @@ from hoptree.text.word_classes import Tagger
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
 _MAX_NAMES, _MAX_NAME_CHARS = 16, 120
+_MAX_TEXT_NAMES = 64
+"""Names of a question or a draft that are candidates; each is held against all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     note_reply(ctx, "extract", "" if readable else reading.error or "no name", reading.repairs)
     names = list(filter(_is_name, entities))
     names += [
-        name for name in capitalised_names(question, tagger) if not any(find_mentions(name, other) for other in names)
+        name
+        for name in capitalised_names(question, tagger)[:_MAX_TEXT_NAMES]
+        if not any(find_mentions(name, other) for other in names)
     ]
     common = [name for name in entities if not _is_name(name)]
     if not names:
@@ -237,7 +241,7 @@ class EntityFilter:
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
         found = {fold(candidate.name): candidate for candidate in self._extracted}
-        for name in capitalised_names(text.text, self._tagger):
+        for name in capitalised_names(text.text, self._tagger)[:_MAX_TEXT_NAMES]:
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
                 found.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())

@@ -1,0 +1,103 @@
+"""Questions, passages and replies made to be slow: the work of every method grows with their length, not its square."""
+
+from __future__ import annotations
+
+import random
+import sys
+from itertools import pairwise
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.methods.contract_world import ASKED, FOUND, SUITED, Library, Say, Voice, World, always
+from tests.steps.broken_texts import HOSTILE
+
+from hoptree.core.values import Passage
+from hoptree.engine.calls import MAX_PASSAGE_CHARS
+from hoptree.engine.engine import MAX_QUESTION
+from hoptree.engine.registry import list_methods
+
+METHODS = [method.name for method in list_methods()]
+SIZES = (2_000, 8_000)
+MOST = 10
+"""Times the steps that four times the text may take: 4 if they grow with it, 16 if they grow with its square.
+
+More than 4, since a method may take another way through a longer text, with fewer requests to share its steps.
+"""
+
+
+def suited(step: str, chance: random.Random) -> str:
+    """The same reply whatever the text, so that runs over texts of several lengths take the same way."""
+    return SUITED.get(step.rpartition("/")[2], ("Providence",))[0]
+
+
+def hostile(size: int) -> str:
+    """All repetitions in one text, each as long as the others."""
+    each = size // len(HOSTILE)
+    return "".join((unit * each)[:each] for unit in HOSTILE.values())
+
+
+def steps(name: str, question: str = ASKED, say: Say = suited, before: str = "") -> float:
+    """Calls of functions, those of the interpreter included, for each request that a method sends."""
+    world = World(name, Voice(say), corpus=Library(*(Passage(p.id, p.title, before + p.text) for p in FOUND)))
+    count = 0
+
+    def step(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += 1
+
+    world.ask()  # what is loaded or compiled once is not counted
+    world = World(name, Voice(say), corpus=world.corpus)
+    sys.setprofile(step)
+    try:
+        world.ask(question)
+    finally:
+        sys.setprofile(None)
+    return count / max(1, len(world.voice.requests))
+
+
+def linear(counts: list[float]) -> bool:
+    return all(more <= MOST * less for less, more in pairwise(counts))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_work_grows_with_the_question(name: str) -> None:
+    counts = [steps(name, hostile(size)) for size in SIZES]
+    assert linear(counts), counts
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_work_grows_with_passages(name: str) -> None:
+    counts = [steps(name, before=hostile(size)) for size in SIZES]
+    assert linear(counts), counts
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_work_grows_with_replies(name: str) -> None:
+    counts = [steps(name, say=always(hostile(size))) for size in SIZES]
+    assert linear(counts), counts
+
+
+def test_a_reply_of_a_megabyte_costs_no_more_than_what_was_asked_for() -> None:
+    """An endpoint need not keep to `max_tokens`; what is read of its reply does."""
+    world = World("direct", Voice(always("a b " * 250_000)))
+    result = world.ask()
+    assert max(len(event["reply"]) for event in world.of("llm")) < 20_000
+    assert any("cut off" in warning for warning in result.warnings)
+
+
+def test_a_passage_is_read_up_to_a_limit_and_the_reader_is_told() -> None:
+    pages = Library(*(Passage(p.id, p.title, p.text + " and" * MAX_PASSAGE_CHARS) for p in FOUND))
+    world = World("oner", Voice(always("Providence")), corpus=pages)
+    result = world.ask()
+    lengths = {len(passage["text"]) for event in world.of("retrieve") for passage in event["passages"]}
+    assert lengths == {MAX_PASSAGE_CHARS}
+    assert any(f"{MAX_PASSAGE_CHARS:,} characters" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_mind_reads_the_longest_question_of_any_kind(unit: str) -> None:
+    """Its names were each held against all words of the question: a minute of work in the loop of a server."""
+    question = (HOSTILE[unit] * MAX_QUESTION)[:MAX_QUESTION]
+    counts = [steps("mind", part if part.strip() else f"{part[1:]}?") for part in (question[:2_000], question)]
+    assert linear(counts), counts
