@@ -13,7 +13,8 @@ from tests.small_indexes import hoptree, rows, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import Index, Settings
+from hoptree.retrieval.index import folder
+from hoptree.retrieval.index.folder import MANIFEST, Index, Settings
 from hoptree.retrieval.index.tantivy_files import summed_files
 from hoptree.retrieval.indexing import (
     add_to_index,
@@ -79,6 +80,7 @@ def test_what_is_stored_in_another_way_than_it_was_given_is_no_damage(tmp_path: 
 
 
 def test_vectors_are_counted(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_checksums(out)
     np = pytest.importorskip("numpy")
     pytest.importorskip("usearch")
     from hoptree.retrieval.vectors import VectorWriter
@@ -196,10 +198,10 @@ def test_links_of_another_index_are_found(out: Path, tmp_path: Path) -> None:
     build_index(write_rows(tmp_path / "other.jsonl", rows(30, 20)), tmp_path / "other")
     shutil.rmtree(Index(out).links)
     shutil.copytree(Index(tmp_path / "other").links, Index(out).links)
-    check_parts(Index(out))
-    with pytest.raises(CorpusError, match="lack 20 passages") as failure:
-        check_all(Index(out))
-    assert "compact" in failure.value.remedy
+    for look in (check_parts, check_all):
+        with pytest.raises(CorpusError, match=r"The links of the index .* are damaged") as failure:
+            look(Index(out))
+        assert "compact" in failure.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -230,11 +232,57 @@ def test_a_ledger_that_may_not_be_read_need_not_be_built_again(out: Path, monkey
             raise PermissionError(13, "Not for you")
         return opened(path, *args, **kwargs)
 
-    (Index(out).generation / "ledger.sqlite").unlink()  # SQLite says the same of what may not be read
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(CorpusError, match="cannot be opened") as failure:
+    with pytest.raises(CorpusError, match="cannot be read") as failure:
         check_parts(Index(out))
     assert "allow reading" in failure.value.remedy
+
+
+def without_checksums(out: Path) -> None:
+    """Make an index one of an earlier version, which had none."""
+    manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    del manifest["checksums"], manifest["sum"]
+    (out / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_an_index_of_an_earlier_version_opens_and_gets_checksums_with_the_next_change(out: Path) -> None:
+    without_checksums(out)
+    assert checked(out) == (30, 30, None) and not Index(out).manifest.checksums
+    remove_from_index(out, ids=["p1"])
+    assert checked(out) == (29, 29, None) and Index(out).manifest.checksums
+
+
+def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too big to be read before the first search is read in the background."""
+    monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
+    begun: list[Callable[[], None]] = []
+
+    class Later:
+        def __init__(self, target: Callable[..., None], args: tuple[object, ...], daemon: bool) -> None:
+            begun.append(lambda: target(*args))
+
+        def start(self) -> None:
+            pass
+
+    monkeypatch.setattr(folder, "Thread", Later)
+    path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
+    whole = path.read_bytes()
+    put(path, whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    index = Index(out)
+    index.texts.search("passage", 3)
+    begun[-1]()
+    for look in (lambda: index.texts.search("passage", 3), lambda: index.texts.fetch([1])):
+        with pytest.raises(CorpusError, match=f"{path.name} is not what was written"):
+            look()
+
+
+def test_damage_is_not_taken_over_by_the_next_change(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
+    path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
+    whole = path.read_bytes()
+    put(path, whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    with pytest.raises(CorpusError, match="fieldnorm is not what was written"):
+        remove_from_index(out, ids=["p1"])
 
 
 def test_an_index_that_is_changed_meanwhile_is_not_called_damaged(out: Path) -> None:
@@ -263,7 +311,8 @@ def test_info_looks_at_everything_when_told_to(out: Path, tmp_path: Path) -> Non
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".idx")
     whole = path.read_bytes()
     put(path, whole[:20] + b"\xff" + whole[21:])
-    assert hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0, "which is why there is --deep"
-    done = hoptree(tmp_path, "index", "info", "--deep", "--out", "idx")
-    assert done.returncode == 2 and done.stdout == ""
-    assert path.name in done.stderr and "is not what was written" in done.stderr and "Traceback" not in done.stderr
+    for command in (["info"], ["info", "--deep"], ["check"]):
+        done = hoptree(tmp_path, "index", *command, "--out", "idx")
+        assert done.returncode == 2 and done.stdout == ""
+        assert path.name in done.stderr and "is not what was written" in done.stderr
+        assert "Traceback" not in done.stderr and "Build it again" in done.stderr

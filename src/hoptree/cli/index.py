@@ -24,7 +24,7 @@ from hoptree.corpus.files import suffix_of
 from hoptree.retrieval import indexing
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
-from hoptree.retrieval.indexing import check
+from hoptree.retrieval.indexing import check as checking
 from hoptree.retrieval.indexing.sources import Outcome, Reading
 from hoptree.retrieval.open_encoder import absolute_spec
 
@@ -124,7 +124,7 @@ def build(
     if reading.chunking.by == "tokens" and tokenizer is None:
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
     indexing.check_build(out, settings, reading)
-    expected = check.estimate(sources, out, settings)
+    expected = checking.estimate(sources, out, settings)
     _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
     with shown_indexing(as_json) as progress:
@@ -138,7 +138,7 @@ def build(
 @stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
-    _announce_change(check.estimate_change(out, sources), _CHANGED, as_json)
+    _announce_change(checking.estimate_change(out, sources), _CHANGED, as_json)
     with shown_indexing(as_json) as progress:
         outcome = indexing.add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
@@ -160,7 +160,7 @@ def update(
     A file counts as changed when its size or its time is another one.
     """
     what = "of documents are read again" if reread else _CHANGED
-    _announce_change(check.estimate_change(out, reread=reread), what, as_json)
+    _announce_change(checking.estimate_change(out, reread=reread), what, as_json)
     with shown_indexing(as_json) as progress:
         outcome = indexing.update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
@@ -228,7 +228,7 @@ def encode(
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
-    expected = check.estimate_encoding(out, spec)
+    expected = checking.estimate_encoding(out, spec)
     _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
     with shown_indexing(as_json) as progress:
         outcome = indexing.encode_index(out, spec, on_progress=progress)
@@ -288,16 +288,16 @@ def info(
 ) -> None:
     """Show what an index holds and how it was made, after checking that it can be read.
 
-    Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
-    another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
+    Without --deep every part is opened, files of up to 32 MiB together are compared with their checksums, and of others
+    the size is. An index that is damaged ends it with exit code 2.
     """
     index = Index(out)
     manifest, checked = index.manifest, None
     if deep:
         with shown_indexing(as_json) as progress:
-            checked = check.check_all(index, on_progress=progress)
+            checked = checking.check_all(index, on_progress=progress)
     else:
-        check.check_parts(index)
+        checking.check_parts(index)
     held = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
@@ -332,6 +332,19 @@ def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
 
 
+@app.command()
+@stoppable("The index is as it was.")
+def check(out: Out, as_json: AsJson = False) -> None:
+    """Read every file and passage of an index; say which is damaged, and how to mend it (exit code 2)."""
+    index = Index(out)
+    with shown_indexing(as_json) as progress:
+        checked = checking.check_all(index, on_progress=progress)
+    if as_json:
+        print_json({"index": str(out), "checked": asdict(checked)})
+    else:
+        _report_checked(checked, index.manifest.settings)
+
+
 def _lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8") as file:
@@ -353,7 +366,7 @@ def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
         warn(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
 
 
-def _announce_change(expected: check.Estimate, what: str, quiet: bool) -> None:
+def _announce_change(expected: checking.Estimate, what: str, quiet: bool) -> None:
     if quiet or expected.source_bytes:
         beginning = f"{_size(expected.source_bytes)} {what}; the index will take up to about"
         _announce(expected, beginning, "more on disk", quiet)
@@ -361,7 +374,7 @@ def _announce_change(expected: check.Estimate, what: str, quiet: bool) -> None:
         typer.echo("No document of the sources is new or changed.", err=True)
 
 
-def _announce(expected: check.Estimate, beginning: str, where: str, quiet: bool) -> None:
+def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bool) -> None:
     """Say before the work begins what disk and memory it will take."""
     if not quiet:
         typer.echo(
@@ -399,7 +412,7 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     )
 
 
-def _report_checked(checked: check.Checked, settings: Settings) -> None:
+def _report_checked(checked: checking.Checked, settings: Settings) -> None:
     parts = [
         f"{checked.passages:,} passages by their digests",
         f"{_size(checked.bytes)} of files by their checksums",

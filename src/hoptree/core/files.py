@@ -115,7 +115,8 @@ class VersionedFolder:
 
     def write_manifest(self, manifest: DataclassInstance) -> None:
         """Replace the manifest in one step: from then on readers see the generation it names."""
-        atomic_write(self.path / self.manifest_name, [json.dumps(asdict(manifest), indent=1)])
+        data = asdict(manifest)
+        atomic_write(self.path / self.manifest_name, [json.dumps(data | {_SUM: _sum_of(data)}, indent=1)])
 
     def owns(self, path: Path) -> bool:
         """Tell whether something in the folder belongs to it; nothing else is ever deleted."""
@@ -154,10 +155,97 @@ class VersionedFolder:
         generation.rmdir()
 
 
-def check_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> None:
-    """Raise a ValueError if a manifest has not just the fields of its class."""
-    if set(data) != {known.name for known in fields(manifest)}:
+_SUM = "sum"
+"""The digest of a manifest's other fields; those of older versions have none."""
+
+
+def _sum_of(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def check_fields(data: dict[str, Any], manifest: type[DataclassInstance], *, optional: Collection[str] = ()) -> None:
+    """Raise a ValueError if a manifest has not just the fields of its class, or was changed; drops its digest."""
+    written = data.pop(_SUM, None)
+    known = {field.name for field in fields(manifest)}
+    if not known - set(optional) <= set(data) <= known:
         raise ValueError("its manifest has other fields")
+    if written is not None and written != _sum_of(data):
+        raise ValueError("its manifest is not what was written")
+
+
+class Checksums:
+    """Sizes and digests of the files of a folder, written once and listed in a file among them.
+
+    `digest` is that of the list; "" if the folder was made by a version that wrote none, and nothing can be checked.
+    """
+
+    NAME = "checksums.json"
+
+    def __init__(self, folder: Path, digest: str) -> None:
+        self._folder = folder
+        self._files: dict[str, tuple[int, str]] = {}
+        if not digest:
+            return
+        try:
+            data = (folder / self.NAME).read_bytes()
+        except FileNotFoundError as error:
+            raise ValueError(f"{self.NAME} is missing") from error
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise ValueError(f"{self.NAME} is not what was written")
+        self._files = {name: (size, file_digest) for name, (size, file_digest) in json.loads(data).items()}
+
+    @classmethod
+    def write(cls, folder: Path, *, before: tuple[Path, Checksums] | None = None, without: Collection[str] = ()) -> str:
+        """List the files of a folder; returns the digest of the list.
+
+        Files that are linked to those of the folder `before` keep their digests, so that damage is not taken over.
+        """
+        listed: dict[str, tuple[int, str]] = {}
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder).as_posix()
+            if name in (cls.NAME, *without) or path.suffix == ".lock":
+                continue
+            known = before[1]._files.get(name) if before else None
+            same = known is not None and before is not None and path.samefile(before[0] / name)
+            listed[name] = known if same and known else (path.stat().st_size, _digest_of(path))
+        data = json.dumps(listed, indent=0)
+        atomic_write(folder / cls.NAME, [data])
+        return hashlib.sha256(data.encode()).hexdigest()
+
+    def check(self, part: str = "", *, at_once: float = float("inf")) -> list[str]:
+        """Raise a ValueError for the first file of a part that is missing, cut or changed.
+
+        The smallest files are read until `at_once` bytes are; the names of the others are returned.
+        """
+        names = [name for name in self._files if name.startswith(part)]
+        for name in names:
+            try:
+                size = (self._folder / name).stat().st_size
+            except FileNotFoundError as error:
+                raise ValueError(f"{name} is missing") from error
+            if size != self._files[name][0]:
+                raise ValueError(f"{name} has {size:,} bytes, and not the {self._files[name][0]:,} that were written")
+        later: list[str] = []
+        for name in sorted(names, key=lambda name: self._files[name]):
+            at_once -= self._files[name][0]
+            if at_once < 0:
+                later.append(name)
+            else:
+                self.check_file(name)
+        return later
+
+    def check_file(self, name: str) -> None:
+        if _digest_of(self._folder / name) != self._files[name][1]:
+            raise ValueError(f"{name} is not what was written")
+
+
+def _digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file; an error names it, also one that came up while reading."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
@@ -307,7 +395,6 @@ def _read_weights(path: Path) -> TrainedWeights:
 def _file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, or "" if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return _digest_of(path)
     except OSError:
         return ""

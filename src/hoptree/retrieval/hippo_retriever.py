@@ -396,6 +396,7 @@ def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
     folder = index.generation / FOLDER
     if not folder.exists():
         return None
+    index.verify("facts/")
     with closing(FactStore(folder, index.folder)) as store:
         if deep:
             store.check()
@@ -405,6 +406,7 @@ def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
 
 def open_hippo(index: Index, first: Retriever) -> Hippo:
     """Open the graph of an index's facts, without those of passages that changed or were removed since."""
+    index.verify("facts/")
     with closing(FactStore(index.generation / FOLDER, index.folder)) as store, closing(index.ledger()) as ledger:
         unchanged = set(current(store, ledger))
         rows = [row for row in store.facts() if row[1] in unchanged]

@@ -121,7 +121,7 @@ class Linked(BM25):
                 f"Build it with them: hoptree index … --out {index.folder} --links",
             )
         super().__init__(index)
-        self._links = Links(index.links)
+        self._links = index.open_links()
         self._weights = weights or LinkWeights()
         terms = index.texts.terms
         self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(terms(text)))  # without `self`: no cycle

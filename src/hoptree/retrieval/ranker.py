@@ -21,7 +21,7 @@ from hoptree.core.files import find_weights
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.links import Links, PassageReader, folded
+from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import Linked, with_score
 from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Features
@@ -154,7 +154,7 @@ class CandidateFinder:
 
     def __init__(self, index: Index) -> None:
         self._linked = Linked(index)
-        self._texts, self._links = index.texts, Links(index.links)
+        self._texts, self._links = index.texts, index.open_links()
         self._reader = PassageReader(self._texts, self._links)
         self.identity = self._linked.identity
 

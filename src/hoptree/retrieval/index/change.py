@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.files import FolderLock, link_or_copy
+from hoptree.core.files import Checksums, FolderLock, link_or_copy
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import (
     FORMAT,
@@ -133,13 +133,19 @@ class Change:
         (self.part / "text").mkdir(parents=True)
         if self.base is None or self._from_scratch:
             return
-        Index(self.folder).check_present()  # what cannot be read would be left out without a word
-        old = self._versions.generation(self.base.generation)
+        index = Index(self.folder)
+        index.check_present()  # what cannot be read would be left out without a word
+        redone = {"encode": "vectors", "facts": "facts"}.get(str(self._intent.get("what")), "")
+        index.verify_all(without=f"{redone}/")  # what is damaged would be taken for sound from then on
+        old = index.generation
+        left_out = "" if not redone or index.is_sound(f"{redone}/") else redone
         for path in sorted(old.rglob("*")):
             target = self.part / path.relative_to(old)
+            if left_out and path.relative_to(old).parts[0] == left_out:
+                continue  # it is made again
             if path.is_dir():
                 target.mkdir(exist_ok=True)
-            elif not path.name.endswith(".lock"):
+            elif not path.name.endswith((".lock", Checksums.NAME)):
                 link_or_copy(path, target)
 
     def add(self, passages: Sequence[tuple[Passage, int, bytes]], file: int) -> None:
@@ -195,13 +201,23 @@ class Change:
             if path.suffix == ".json":  # which tantivy lets only its user read
                 path.chmod(self.ledger.mode)
             size += path.stat().st_size if path.is_file() else 0
-        manifest = Manifest(FORMAT, self._number, passages, digest, size, self.settings, dict(reading), sources)
+        sums = Checksums.write(self.part, before=self._sums_before(), without=(_INTENT,))
+        size += (self.part / Checksums.NAME).stat().st_size
+        manifest = Manifest(FORMAT, self._number, passages, digest, size, self.settings, dict(reading), sources, sums)
         final = self._versions.generation(self._number)
         self.part.rename(final)
         self._versions.write_manifest(manifest)
         (final / _INTENT).unlink()
         self._versions.sweep(keep={final.name})
         return manifest
+
+    def _sums_before(self) -> tuple[Path, Checksums] | None:
+        if self.base is None or self._from_scratch:
+            return None
+        old = self._versions.generation(self.base.generation)
+        with suppress(ValueError):
+            return old, Checksums(old, self.base.checksums)
+        return None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import as_file, files
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import VersionedFolder, cache_dir, check_fields, is_busy
-from hoptree.retrieval.index.links import LINK_AGAIN
+from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy
+from hoptree.retrieval.index.links import LINK_AGAIN, Links
 from hoptree.retrieval.index.tantivy_files import (
     ALLOW,
     BUILD_AGAIN,
@@ -30,6 +31,8 @@ FORMAT = 4
 MANIFEST = "hoptree-index.json"
 _MAX_WAIT_S = 30.0
 _POLL_S = 0.05
+_CHECKED_AT_ONCE_BYTES = 32 * 2**20
+"""Bytes of a part that are compared with their checksums before it is used; the rest is read in the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Manifest:
     """What an index holds and how it was made.
 
     `generation` names the folder with the data, `digest` the set of passages; `bytes` is their size on disk.
-    `reading` is how sources are read (chunking and the like), for `hoptree index update`.
+    `reading` is how sources are read (chunking and the like), for `hoptree index update`. `checksums` is the digest of
+    the list of its files; an index of an earlier version has none.
     """
 
     format: int
@@ -57,6 +61,7 @@ class Manifest:
     settings: Settings = field(default_factory=Settings)
     reading: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    checksums: str = ""
 
 
 def index_folder(folder: Path) -> VersionedFolder:
@@ -73,7 +78,8 @@ def read_manifest(folder: Path) -> Manifest:
                 f"The index {folder} is of format {data.get('format')}, not {FORMAT}.",
                 f"It was made by another version of Hoptree: build it again with {rebuild}",
             )
-        check_fields(data, Manifest)
+        check_fields(data, Manifest, optional=("checksums",))
+        data.setdefault("checksums", "")
         settings = Settings(**data["settings"])
         _check_types(data, settings)
         return Manifest(**(data | {"settings": settings, "sources": tuple(data["sources"])}))
@@ -101,6 +107,7 @@ def _no_index(folder: Path) -> CorpusError:
 
 def _check_types(data: Mapping[str, Any], settings: Settings) -> None:
     types = {"generation": int, "passages": int, "digest": str, "bytes": int, "reading": dict, "sources": list}
+    types |= {"checksums": str}
     wrong = [name for name, kind in types.items() if not isinstance(data[name], kind)]
     wrong += [item.name for item in fields(Settings) if type(getattr(settings, item.name)) is not type(item.default)]
     if wrong or not all(isinstance(value, str) for value in (*data["reading"].values(), *data["sources"])):
@@ -108,10 +115,15 @@ def _check_types(data: Mapping[str, Any], settings: Settings) -> None:
 
 
 class Index:
-    """An index folder, open for reading; later changes of the folder do not show."""
+    """An index folder, open for reading; later changes of the folder do not show.
+
+    A part is compared with its checksums when it is opened. Damage in what is too big for that is looked for in the
+    background, and ends the next search.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._damage: list[CorpusError] = []
         for attempt in range(3):
             self.manifest = read_manifest(folder)
             self.generation = index_folder(folder).generation(self.manifest.generation)
@@ -119,7 +131,10 @@ class Index:
                 if not self.generation.is_dir():
                     raise CorpusError(f"The index {folder} is damaged: a folder of it is missing.", BUILD_AGAIN)
                 language, digest = self.manifest.settings.language, self.manifest.digest
-                self.texts = Texts(self.generation / "text", language=language, digest=digest)
+                with TantivyErrors(f"The index {folder} is damaged"):
+                    self.checksums = Checksums(self.generation, self.manifest.checksums)
+                self.verify("text/")
+                self.texts = Texts(self.generation / "text", language=language, digest=digest, damage=self._damage)
                 break
             except CorpusError:
                 # A writer may have switched to the next generation between the two steps.
@@ -133,7 +148,57 @@ class Index:
         self.identity = f"{digest}:{language}"
         """What determines search results: the set of passages, and how words are compared."""
 
+    def _errors(self, part: str) -> TantivyErrors:
+        """Return what says that a part is damaged, and how it is mended."""
+        encoder, whose = shlex.quote(self.manifest.settings.encoder), f"of the index {self.folder} are damaged"
+        match part:
+            case "links/":
+                return TantivyErrors(f"The links {whose}", LINK_AGAIN)
+            case "vectors/":
+                again = f"Make them again: hoptree index encode --encoder {encoder} --out {self.folder}"
+                return TantivyErrors(f"The vectors {whose}", again)
+            case "facts/":
+                again = f"Extract them again, then: hoptree index facts FOLDER --out {self.folder}"
+                return TantivyErrors(f"The facts {whose}", again)
+        return TantivyErrors(f"The index {self.folder} is damaged", BUILD_AGAIN)
+
+    def verify(self, part: str) -> None:
+        """Raise an error if a part is not what was written; what is big is read in the background."""
+        with self._errors(part):
+            later = self.checksums.check(part, at_once=_CHECKED_AT_ONCE_BYTES)
+        if later:
+            Thread(target=self._verify_later, args=(part, later), daemon=True).start()
+
+    def _verify_later(self, part: str, names: list[str]) -> None:
+        try:
+            with self._errors(part):
+                for name in names:
+                    self.checksums.check_file(name)
+        except CorpusError as error:
+            self._damage.append(error)
+        except OSError:  # a writer has replaced the index
+            return
+
+    def verify_all(self, *, without: str = "") -> None:
+        """Read every file; an error names the first that is not what was written, and how to mend it."""
+        for part in ("text/", "links/", "vectors/", "facts/", "ledger.sqlite"):
+            if part != without:
+                with self._errors(part):
+                    self.checksums.check(part)
+
+    def is_sound(self, part: str) -> bool:
+        try:
+            self.checksums.check(part)
+        except ValueError:
+            return False
+        return True
+
+    def open_links(self) -> Links:
+        self.verify("links/")
+        return Links(self.links)
+
     def open_vectors(self) -> Vectors:
+        self.verify("vectors/")
         return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
 
     def check_present(self) -> None:
@@ -147,6 +212,8 @@ class Index:
     def ledger(self) -> Ledger:
         from hoptree.retrieval.index.ledger import Ledger
 
+        with self._errors(""):
+            self.checksums.check("ledger.sqlite")
         ledger = Ledger(self.generation / "ledger.sqlite")
         check_fit(ledger, self.manifest, self.folder)
         return ledger

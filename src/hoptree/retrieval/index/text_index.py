@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 import tantivy
 
+from hoptree.core.errors import CorpusError
 from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import (
@@ -138,10 +139,13 @@ def tag_of(name: str, value: str) -> str:
 
 
 class Texts:
-    """Reads a text index; `sought` returns the terms of a query that tell."""
+    """Reads a text index; `sought` returns the terms of a query that tell.
 
-    def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
-        self.digest = digest
+    `damage` is what was found by whoever reads its files in the background: it ends the next search.
+    """
+
+    def __init__(self, folder: Path, *, language: str, digest: str = "", damage: Sequence[CorpusError] = ()) -> None:
+        self.digest, self._damage = digest, damage
         self._analyzer = analyzer_for(language)
         self._language = language
         with TantivyErrors(f"The index {folder} is damaged"), readable(folder) as place:
@@ -174,13 +178,18 @@ class Texts:
             for segment in range(self._searcher.num_segments):
                 self._passage(tantivy.DocAddress(segment, 0), 0.0)
 
+    def _sound(self) -> TantivyErrors:
+        if self._damage:
+            raise self._damage[0]
+        return _DAMAGED
+
     def terms(self, text: str) -> tuple[str, ...]:
         """Return the distinct terms of a text, in its order."""
         return _terms(self._analyzer, text)
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """Return the inverse document frequency of each term, as BM25 counts it."""
-        with _DAMAGED:
+        with self._sound():
             return {term: self._rarity(term) for term in terms}
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
@@ -189,7 +198,7 @@ class Texts:
         tantivy scores every passage that has any of the words. Where that would take long and no filter narrows the
         search, frequent words find no passages, but count in the scores of those that rarer words find.
         """
-        with _DAMAGED:
+        with self._sound():
             words = self._words(query)
             if not words or k <= 0:
                 return []
@@ -233,14 +242,14 @@ class Texts:
 
     def scored(self, query: str, keys: Sequence[int]) -> dict[int, Hit]:
         """Return BM25's score and the address of each of these passages, 0 where no word is shared."""
-        with _DAMAGED:
+        with self._sound():
             hits = self._scored(self._words(query), keys)
             back = self._searcher.fast_field_values("key", [address for _, address in hits])
         return {int(key or 0): (round(score, _DECIMALS), at) for key, (score, at) in zip(back, hits, strict=True)}
 
     def read(self, places: Mapping[int, tantivy.DocAddress]) -> dict[int, Passage]:
         """Return the passages at these addresses, by key."""
-        with _DAMAGED:
+        with self._sound():
             return {key: self._passage(place, 0.0) for key, place in places.items()}
 
     def containing(
@@ -248,12 +257,12 @@ class Texts:
     ) -> Iterator[tuple[int, Passage]]:
         """Yield passages below `before` with all words of a text, unless over `most`."""
         words = self.terms(text)
-        with _DAMAGED:
+        with self._sound():
             counts = [int(self._searcher.doc_freq("body", word)) for word in words]
         if not words or min(counts) == 0 or (len(words) == 1 and counts[0] > most):
             return
         needed = [(tantivy.Occur.Must, self._only("body", word)) for word in words]
-        with _DAMAGED:
+        with self._sound():
             hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(needed), most + 1, count=False).hits
             if len(hits) > most:
                 return
@@ -268,7 +277,7 @@ class Texts:
         """Return the passages with these keys; unknown keys are left out."""
         passages: dict[int, Passage] = {}
         for batch in batched(keys, KEYS_AT_ONCE):
-            with _DAMAGED:
+            with self._sound():
                 hits: list[Hit] = self._searcher.search(self._with_keys(batch), len(batch), count=False).hits
                 back = self._searcher.fast_field_values("key", [address for _, address in hits])
                 passages |= {int(key or 0): self._passage(at, 0.0) for key, (_, at) in zip(back, hits, strict=True)}
@@ -281,7 +290,7 @@ class Texts:
         for low in range(start, stop, _SCAN_AT_ONCE):
             high = min(low + _SCAN_AT_ONCE, stop)
             between = tantivy.Query.range_query(self._schema, "number", unsigned, low, high, True, False)
-            with _DAMAGED:
+            with self._sound():
                 places = [address for _, address in self._searcher.search(between, _SCAN_AT_ONCE, count=False).hits]
                 places.sort(key=lambda address: (address.segment_ord, address.doc))
                 numbers = self._searcher.fast_field_values("number", places)
@@ -294,7 +303,7 @@ class Texts:
             yield from rows
 
     def _last_number(self) -> int:
-        with _DAMAGED:
+        with self._sound():
             hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 

@@ -141,6 +141,7 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
     with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
         run = Run(change, _as_before(change), on_progress)
         index = Index(out)  # opened under the lock, with what another writer has finished
+        index.verify_all(without="links/")
         run.copy(index)
         carry_vectors(index.generation / FOLDER, change.part / FOLDER)
         return run.finish()

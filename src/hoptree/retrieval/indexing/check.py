@@ -19,7 +19,7 @@ from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of
-from hoptree.retrieval.index.links import LINK_AGAIN, Links
+from hoptree.retrieval.index.links import LINK_AGAIN
 from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, key_of, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
@@ -45,7 +45,7 @@ def check_parts(index: Index) -> None:
     index.texts.check()
     index.ledger().close()
     if index.manifest.settings.links:
-        Links(index.links)
+        index.open_links()
     if index.manifest.settings.encoder:
         with suppress(MissingExtra):  # without the library the other parts can still be checked
             index.open_vectors()
@@ -61,7 +61,8 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
     """
     tell = on_progress or (lambda progress: None)
     try:
-        count = _check_files(index, tell)  # first: what is damaged is not read
+        index.verify_all()  # first: what is damaged is not read
+        count = _check_files(index, tell)
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
@@ -105,7 +106,7 @@ class _Comparison:
     def __init__(self, index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> None:
         self._index, self._ledger, self._tell = index, ledger, tell
         settings = index.manifest.settings
-        self._links = Links(index.links) if settings.links else None
+        self._links = index.open_links() if settings.links else None
         self._vectors: VectorWriter | None = None
         if settings.encoder:
             with suppress(MissingExtra):
