@@ -74,6 +74,7 @@ def events() -> Iterator[str]:
     list_methods()  # imports every method, and with it the decisions that it takes
     yield "# Events\n"
     yield "One JSON object a line; every event has `event`, `run` and `t` (seconds since the question was asked).\n"
+    yield "`sum`, the last field of a line, is the CRC-32 of what stands before it.\n"
     kinds = {cls for cls in _subclasses(Event) if cls.event and not issubclass(cls, Decision)}
     yield from _table("event", {cls.event: cls for cls in sorted(kinds, key=lambda cls: (cls.event, cls.__name__))})
     yield "\n## Decisions\n"

@@ -107,6 +107,7 @@ def test_damaged_traces_are_said_to_be(tmp_path: Path) -> None:
     for event in events:
         if "judged" in event:
             event["judged"] = 5
+        del event["sum"]
     (folder / TRACES).write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
     with pytest.raises(InputError, match="are damaged"):
         read_decisions(folder)

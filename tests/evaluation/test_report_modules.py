@@ -23,7 +23,7 @@ from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import as_csv, as_latex
 from hoptree.evaluation.report.trace_view import read_run_traces
-from hoptree.evaluation.run_folder import RUN, TRACES, by_question
+from hoptree.evaluation.run_folder import RUN, TRACES, by_question, read_run
 from hoptree.retrieval.indexing import build_index
 
 REPLIES: list[dict[str, Any]] = [
@@ -207,7 +207,7 @@ def swept_runs(folder: Path, *, models: tuple[str, ...] = ("",)) -> None:
 def same_model(folder: Path) -> None:
     """Runs whose scripts differ are runs with one model here."""
     for path in (folder / "runs").rglob(RUN):
-        about = json.loads(path.read_text())
+        about = read_run(path.parent)
         about["rests_on"]["model"] = about["name"].removesuffix(" on numbers").partition(", ")[2]
         path.write_text(json.dumps(about), encoding="utf-8")
 

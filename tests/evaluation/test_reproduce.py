@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.files import with_sum, without_sum
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget, Prices
 from hoptree.evaluation.experiment import BoundaryExperiment, Experiment, experiment_of
@@ -249,7 +250,7 @@ def test_an_experiment_survives_the_file(tmp_path: Path) -> None:
 def test_a_run_that_does_not_say_how_it_was_made(tmp_path: Path, said: Any) -> None:
     run = make(tmp_path)
     about = json.loads((run / RUN).read_text())
-    (run / RUN).write_text(json.dumps(about | {"experiment": said}))
+    (run / RUN).write_text(json.dumps(with_sum(without_sum(about) | {"experiment": said})))
     with pytest.raises(InputError, match="does not say how it was made"):
         again(run)
 

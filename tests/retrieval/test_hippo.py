@@ -20,7 +20,7 @@ from hoptree.engine.engine import Engine
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval import hippo_retriever as nearest
 from hoptree.retrieval import hippo_store as taking_in
-from hoptree.retrieval.hippo_store import FILE, FOLDER
+from hoptree.retrieval.hippo_store import FILE, FOLDER, FactStore
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import (
     add_facts,
@@ -373,8 +373,10 @@ def test_damaged_facts_are_told_and_taken_in_again(known: Path, tmp_path: Path) 
     assert found(known)[0] == "film"
     with closing(sqlite3.connect(Index(known).generation / FOLDER / FILE)) as db, db:
         db.execute("update about set value = '99' where name = 'format'")
-    with pytest.raises(CorpusError, match="format 99"):
+    with pytest.raises(CorpusError, match=r"facts\.sqlite is not what was written"):
         open_retriever(known, "hippo")
+    with pytest.raises(CorpusError, match="format 99"):
+        FactStore(Index(known).generation / FOLDER, known)
 
 
 def test_a_missing_library_is_named(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:

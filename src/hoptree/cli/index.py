@@ -70,7 +70,8 @@ hoptree index add more/ --out docs.idx             further documents; only what 
 hoptree index update --out docs.idx                what changed in its sources since
 hoptree index remove ID --out docs.idx             passages, documents or whole sources
 hoptree index facts docs.facts --out docs.idx      what hoptree graph extract found, for --retriever hippo
-hoptree index info --out docs.idx                  what it holds; with --deep, whether all of it is sound
+hoptree index info --out docs.idx                  what it holds
+hoptree index check --out docs.idx                 whether all of it is sound; else what is damaged
 """,
 )
 
@@ -175,7 +176,7 @@ def _keep_current(out: Path, as_json: bool) -> None:
         while True:
             sleep(_WATCH_INTERVAL_S)
             try:
-                if not check.is_current(out):
+                if not checking.is_current(out):
                     _report(indexing.update_index(out), out, as_json)
             except CorpusError as error:  # a folder that is gone, say, may come back
                 warn(f"{error.cause} Still watching.")

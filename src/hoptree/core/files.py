@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -115,8 +116,7 @@ class VersionedFolder:
 
     def write_manifest(self, manifest: DataclassInstance) -> None:
         """Replace the manifest in one step: from then on readers see the generation it names."""
-        data = asdict(manifest)
-        atomic_write(self.path / self.manifest_name, [json.dumps(data | {_SUM: _sum_of(data)}, indent=1)])
+        atomic_write(self.path / self.manifest_name, [json.dumps(with_sum(asdict(manifest)), indent=1)])
 
     def owns(self, path: Path) -> bool:
         """Tell whether something in the folder belongs to it; nothing else is ever deleted."""
@@ -155,8 +155,20 @@ class VersionedFolder:
         generation.rmdir()
 
 
-_SUM = "sum"
-"""The digest of a manifest's other fields; those of older versions have none."""
+def with_sum(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with the digest of its fields as a last one, `sum`."""
+    return {**data, "sum": _sum_of(json.loads(json.dumps(data)))}
+
+
+def without_sum(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object without its digest; raises a ValueError if that does not fit.
+
+    What an earlier version wrote has none, and cannot be checked.
+    """
+    fields = {name: value for name, value in data.items() if name != "sum"}
+    if data.get("sum", digest := _sum_of(fields)) != digest:
+        raise ValueError("it is not what was written")
+    return fields
 
 
 def _sum_of(data: Mapping[str, Any]) -> str:
@@ -164,13 +176,10 @@ def _sum_of(data: Mapping[str, Any]) -> str:
 
 
 def check_fields(data: dict[str, Any], manifest: type[DataclassInstance], *, optional: Collection[str] = ()) -> None:
-    """Raise a ValueError if a manifest has not just the fields of its class, or was changed; drops its digest."""
-    written = data.pop(_SUM, None)
+    """Raise a ValueError if a manifest has not just the fields of its class."""
     known = {field.name for field in fields(manifest)}
     if not known - set(optional) <= set(data) <= known:
         raise ValueError("its manifest has other fields")
-    if written is not None and written != _sum_of(data):
-        raise ValueError("its manifest is not what was written")
 
 
 class Checksums:
@@ -269,8 +278,28 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
+_SEAL = ', "sum": "{:08x}"}}'
+_SEAL_CHARS = len(_SEAL.format(0))
+
+
+def sealed(text: str) -> str:
+    """Return the text of a JSON object with the CRC-32 of its other fields as a last field, `sum`."""
+    return text[:-1] + _SEAL.format(zlib.crc32(text[:-1].encode())) if len(text) > 2 else text
+
+
+def unsealed(line: bytes) -> bytes:
+    """Return a line of JSON without its seal, if it has one; raises a ValueError if that does not fit."""
+    line = line.rstrip()
+    body, seal = line[:-_SEAL_CHARS], line[-_SEAL_CHARS:]
+    if not seal.startswith(b', "sum": "'):
+        return line
+    if seal != _SEAL.format(zlib.crc32(body)).encode():
+        raise ValueError("it is not what was written")
+    return body + b"}"
+
+
 class JsonlLog:
-    """Append lines durably, from one process."""
+    """Append lines durably, from one process; an object is sealed."""
 
     def __init__(self, path: Path) -> None:
         truncate_partial_line(path)
@@ -283,7 +312,8 @@ class JsonlLog:
         """Append a value and wait until it is on disk; lines that arrive meanwhile share one fsync."""
         assert self._file is not None
         try:
-            left = memoryview((json.dumps(value) + "\n").encode())
+            text = json.dumps(value)
+            left = memoryview(((sealed(text) if isinstance(value, dict) else text) + "\n").encode())
             while left:  # a disk that is almost full takes a part
                 left = left[os.write(self._file, left) :]
             self._written += 1
@@ -314,11 +344,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
         if not line.strip():
             continue
         try:
-            yield number, json.loads(line)
+            yield number, json.loads(unsealed(line))
         except (ValueError, RecursionError) as error:
             if number == len(lines):
                 return
-            raise InputError(f"Line {number} of {path} is no JSON.", "Take the line out, and run it again.") from error
+            why = "not what was written" if b'"sum": "' in line[-_SEAL_CHARS:] else "no JSON"
+            raise InputError(f"Line {number} of {path} is {why}.", "Take the line out, and run it again.") from error
 
 
 def truncate_partial_line(path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hoptree.core.errors import CacheError
-from hoptree.core.files import cache_dir
+from hoptree.core.files import cache_dir, sealed, unsealed
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.models.model import Choice, Reply, TokenUsage
 
@@ -53,14 +53,14 @@ class Store(Protocol):
 
 
 def to_text(form: Form[T], value: T, seconds: float) -> str:
-    """A remembered value as it stands in the file."""
-    return json.dumps({**form.dump(value), "seconds": round(seconds, 4)})
+    """A remembered value as it stands in the file, with a checksum."""
+    return sealed(json.dumps({**form.dump(value), "seconds": round(seconds, 4)}))
 
 
 def from_text(form: Form[T], text: str) -> tuple[T, float] | None:
     """The value and the seconds it took; None where another version wrote it or it is damaged: it is paid for again."""
     try:
-        data = json.loads(text)
+        data = json.loads(unsealed(text.encode("utf-8", "surrogatepass")))
         return form.load(data), float(data["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from hoptree.core.errors import TraceError
+from hoptree.core.files import sealed, unsealed
 from hoptree.core.values import Usage
 from hoptree.engine.events import (
     OMIT,
@@ -166,7 +167,7 @@ def _line(event: Event) -> str:
         text.encode()
     except UnicodeEncodeError:  # half a character, as models write them
         text = json.dumps(data)
-    return text + "\n"
+    return sealed(text) + "\n"
 
 
 class LiveListener:
@@ -272,7 +273,12 @@ def read_events(path: Path) -> Iterator[Event]:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
-                event = _read_event(line)
+                try:
+                    event = _read_event(unsealed(line))
+                except ValueError as error:
+                    raise TraceError(
+                        f"Line {number} of {path} is not what was written.", "Take the line out, or ask again."
+                    ) from error
                 if event is None and found and not any(rest.strip() for rest in lines):
                     return
                 if event is None:

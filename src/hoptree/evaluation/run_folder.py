@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError, TraceError
-from hoptree.core.files import FolderLock, JsonlLog, atomic_write, read_lines, truncate_partial_line
+from hoptree.core.files import (
+    FolderLock,
+    JsonlLog,
+    atomic_write,
+    read_lines,
+    truncate_partial_line,
+    with_sum,
+    without_sum,
+)
 from hoptree.core.values import Usage
 from hoptree.engine.context import Prices
 from hoptree.engine.events import Event, Finished
@@ -111,7 +119,7 @@ class RunFolder:
             self._is_new = not (self.path / RUN).exists()
             known = wanted if self._is_new else self._same(wanted, anyway)
             if self._is_new or known != read_run(self.path):
-                write_json(self.path / RUN, known)
+                write_json(self.path / RUN, with_sum(known))
             truncate_partial_line(self.path / TRACES)
             self._id = str(known["id"])
             self._results = JsonlLog(self.path / RESULTS)
@@ -166,7 +174,7 @@ class RunFolder:
 def read_run(path: Path) -> dict[str, Any]:
     """Read `run.json`."""
     try:
-        data: dict[str, Any] = json.loads((path / RUN).read_text(encoding="utf-8"))
+        data: dict[str, Any] = without_sum(json.loads((path / RUN).read_text(encoding="utf-8")))
         if data.get("format") != FORMAT:
             raise InputError(
                 f"The run in {path} is of format {data.get('format')}, not {FORMAT}.", "Run it again with this version."

@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields
+from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields, without_sum
 from hoptree.graph.oxigraph import GraphName, counts_graph, graph_names_of, ox
 from hoptree.graph.vocabulary import KEY, USES, predicate_role
 from hoptree.text.names import LANGUAGES
@@ -135,6 +135,7 @@ def _no_graph(folder: Path) -> GraphError:
 
 
 def _parse_manifest(data: dict[str, Any]) -> Manifest:
+    data = without_sum(data)
     check_fields(data, Manifest)
     wrong = [name for name in ("generation", "triples", "bytes") if type(data[name]) is not int]
     sources = tuple(Source(**source) for source in data["sources"])

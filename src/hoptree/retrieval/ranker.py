@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.files import find_weights
+from hoptree.core.files import find_weights, without_sum
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
@@ -105,6 +105,7 @@ def read_ranker(path: Path) -> Ranker:
         data = json.loads(content)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"it is not of the format {FORMAT}")
+        data = without_sum(data)
         alone, chained, sentence = (read_trees(data.get(name), names) for name, names in PARTS.items())
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path} holds no ranker ({error}).", _REMEDY) from error

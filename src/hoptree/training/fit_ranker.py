@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hoptree import __version__
 from hoptree.core.errors import InputError
-from hoptree.core.files import atomic_write
+from hoptree.core.files import atomic_write, with_sum
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import folded
@@ -93,7 +93,8 @@ def fit_ranker(spec: RankerSpec, on_progress: OnProgress = lambda stage, done, t
             ("sentence", sentence, _SENTENCE),
         )
     }
-    atomic_write(spec.out, [json.dumps({"format": FORMAT, "made_from": made_from, **grown}, separators=(",", ":"))])
+    written = with_sum({"format": FORMAT, "made_from": made_from, **grown})
+    atomic_write(spec.out, [json.dumps(written, separators=(",", ":"))])
     kept.remove()
     return made_from
 

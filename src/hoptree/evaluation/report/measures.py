@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from hoptree.core.errors import InputError
+from hoptree.core.files import unsealed
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
@@ -370,7 +371,10 @@ def _read_types(path: Path, types: Iterable[type[Event]]) -> Iterator[Event]:
     try:
         with path.open("rb") as lines:
             for line in filter(wanted.search, lines):
+                text = unsealed(line)
                 with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    yield parse_event(json.loads(line))
+                    yield parse_event(json.loads(text))
+    except ValueError as error:
+        raise InputError(f"A line of {path} is not what was written.", "Take it out: hoptree show names it.") from error
     except OSError as error:
         raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error

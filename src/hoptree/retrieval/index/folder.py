@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy
+from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
 from hoptree.retrieval.index.tantivy_files import (
     ALLOW,
@@ -78,6 +78,7 @@ def read_manifest(folder: Path) -> Manifest:
                 f"The index {folder} is of format {data.get('format')}, not {FORMAT}.",
                 f"It was made by another version of Hoptree: build it again with {rebuild}",
             )
+        data = without_sum(data)
         check_fields(data, Manifest, optional=("checksums",))
         data.setdefault("checksums", "")
         settings = Settings(**data["settings"])

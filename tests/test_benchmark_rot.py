@@ -1,0 +1,120 @@
+"""Files that rot: what is damaged is noticed, or changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.rot import make_index, read_index, rot
+from tests.evaluation.report_runs import right, script
+from tests.evaluation.test_run_trouble import questions, run
+from tests.graph.graph_files import TRUTHY, written
+from tests.thorough import THOROUGH
+
+from hoptree.core.errors import ConfigError
+from hoptree.core.files import with_sum
+from hoptree.engine.calls import open_calls
+from hoptree.engine.trace import read_events
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import TRACES, read_rows, summarise
+from hoptree.models.model import Message, Request
+from hoptree.models.scripted import Rule, ScriptedModel
+
+TRIALS = 1_000 if THOROUGH else 100
+
+
+def test_no_damage_to_a_file_of_an_index_changes_what_a_search_finds_without_a_word(tmp_path: Path) -> None:
+    """`python -m benchmarks.rot` tries 5,000; the lock and the names of tantivy's own files decide nothing."""
+    told = rot(make_index(tmp_path, 30), read_index, TRIALS, seed=7)
+    assert not told.wrong and not told.crashed
+    assert told.counts["noticed"] > TRIALS * 0.9
+
+
+def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
+    """What is damaged in the cache is paid for again; a file that cannot be used is done without, with a warning."""
+
+    def read(folder: Path) -> object:
+        model = ScriptedModel(rules=[Rule("The reply to $0", regex=r"Question \d+")])
+        calls = open_calls(folder / "replies.sqlite")
+
+        async def ask(number: int) -> str:
+            request = Request((Message("user", f"Question {number}"),), 20)
+            return (await calls.generate(model, request, step="a/b", on_retry=lambda *_: None)).reply.text
+
+        async def ask_all() -> list[str]:
+            return [await ask(number) for number in range(12)]
+
+        try:
+            return asyncio.run(ask_all())
+        finally:
+            calls.close()
+
+    (tmp_path / "cache").mkdir()
+    told = rot(tmp_path / "cache", read, TRIALS, seed=3)
+    assert not told.wrong and not told.crashed
+
+
+def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
+    """Cut behind a whole line, results and traces are those of a run that is not done yet."""
+    model = script(tmp_path / "m.json", right(range(6)))
+    run(Experiment(questions(tmp_path, 6), method="direct", model=model), tmp_path / "run")
+
+    def read(folder: Path) -> object:
+        rows = read_rows(folder)
+        summary = summarise(folder)
+        events = [event.as_dict() for event in read_events(folder / TRACES)]
+        assert summary["finished"] == len(rows)
+        return Finished((rows, summary["metrics"], events))
+
+    told = rot(tmp_path / "run", read, TRIALS, seed=5)
+    assert not told.wrong and not told.crashed
+
+
+class Finished:
+    """What a run holds; of one that was cut, less is there, and none of it is other than it was."""
+
+    def __init__(self, held: tuple[list[Any], Any, list[Any]]) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, Finished)
+        (rows, metrics, events), (other_rows, other_metrics, other_events) = self.held, other.held
+        if len(rows) == len(other_rows) and metrics != other_metrics:
+            return False
+        return all(row in other_rows for row in rows) and all(event in other_events for event in events)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_damage_to_a_graph_is_noticed_or_harmless(tmp_path: Path) -> None:
+    pytest.importorskip("pyoxigraph")
+    from hoptree.graph.embedded import EmbeddedGraph
+    from hoptree.graph.loading import load_graph
+
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+
+    def read(folder: Path) -> object:
+        graph = EmbeddedGraph(folder)
+        return [graph.facts_now(entity) for entity in ("Q1615", "Q2", "Q3")]
+
+    told = rot(tmp_path / "kg", read, TRIALS, seed=11)
+    assert not told.wrong and not told.crashed
+
+
+def test_a_ranker_of_ones_own_has_a_checksum(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    from hoptree.retrieval.ranker import FORMAT, PARTS, read_ranker
+
+    parts = {
+        name: {"names": list(names), "features": [[0]], "thresholds": [[0.5]], "leaves": [[0.125, 0.75]]}
+        for name, names in PARTS.items()
+    }
+    path = tmp_path / "ranker.json"
+    path.write_text(json.dumps(with_sum({"format": FORMAT, **parts})), encoding="utf-8")
+    assert read_ranker(path).digest
+    path.write_text(path.read_text(encoding="utf-8").replace("0.75", "0.76", 1), encoding="utf-8")
+    with pytest.raises(ConfigError, match="it is not what was written"):
+        read_ranker(path)
