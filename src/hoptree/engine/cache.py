@@ -84,14 +84,14 @@ class Cache:
         import sqlite3  # which commands without a cache do not need
 
         self.path = path
-        self._error = sqlite3.Error
+        self._error = (sqlite3.Error, UnicodeDecodeError)  # the latter from a message that quotes garbled text
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(_SCHEMA)
-        except (self._error, OSError) as error:
+        except (*self._error, OSError) as error:
             raise CacheError(
                 f"The cache at {path} cannot be used: {error}.",
                 "Set HOPTREE_CACHE to another file, or move this one away.",

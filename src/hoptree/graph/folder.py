@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import FolderLock, VersionedFolder, batched, check_fields, without_sum
+from hoptree.core.files import Checksums, FolderLock, VersionedFolder, batched, check_fields, without_sum
 from hoptree.graph.oxigraph import GraphName, counts_graph, graph_names_of, ox
 from hoptree.graph.vocabulary import KEY, USES, predicate_role
 from hoptree.text.names import LANGUAGES
@@ -95,6 +95,7 @@ class Manifest:
     bytes: int = 0
     languages: tuple[str, ...] = LANGUAGES
     sources: tuple[Source, ...] = ()
+    checksums: str = ""
 
     @property
     def facts(self) -> int:
@@ -136,17 +137,22 @@ def _no_graph(folder: Path) -> GraphError:
 
 def _parse_manifest(data: dict[str, Any]) -> Manifest:
     data = without_sum(data)
-    check_fields(data, Manifest)
+    check_fields(data, Manifest, optional=("checksums",))
+    data.setdefault("checksums", "")
     wrong = [name for name in ("generation", "triples", "bytes") if type(data[name]) is not int]
     sources = tuple(Source(**source) for source in data["sources"])
     for source in sources:
         counts = (source.facts, source.names, source.qualifiers, source.broken)
         if not isinstance(source.name, str) or any(type(count) is not int for count in counts):
             wrong.append("sources")
-    texts = (data["base"], data["uid"], *data["languages"])
+    texts = (data["base"], data["uid"], data["checksums"], *data["languages"])
     if wrong or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'base or languages'})")
     return Manifest(**(data | {"sources": sources, "languages": tuple(data["languages"])}))
+
+
+_CHECKED_AT_ONCE_BYTES = 32 * 2**20
+"""Bytes that are compared with their checksums when a graph is opened; blocks of larger files have their own."""
 
 
 def _data_bytes(generation: Path) -> int:
@@ -299,7 +305,9 @@ def _finish(versions: VersionedFolder, change: Change) -> None:
     change.store.flush()  # what is only in the log would not be copied by the next change
     triples = len(change.store)
     change.close()
-    change.manifest = replace(change.manifest, uid=uuid4().hex, triples=triples, bytes=_data_bytes(part))
+    sums = Checksums.write(part, without=("LOG", "LOCK", "IDENTITY"))
+    size, uid = _data_bytes(part), uuid4().hex
+    change.manifest = replace(change.manifest, uid=uid, triples=triples, bytes=size, checksums=sums)
     part.rename(versions.generation(number))
     versions.write_manifest(change.manifest)
     versions.sweep(keep={versions.generation(number - back).name for back in (0, 1)})
@@ -312,6 +320,10 @@ def open_generation(folder: Path, manifest: Manifest) -> ox.Store:
         size = _data_bytes(generation)
         if size != manifest.bytes:
             raise damaged(folder, f"its data files have {size:,} bytes, not {manifest.bytes:,}")
+        try:
+            Checksums(generation, manifest.checksums).check(at_once=_CHECKED_AT_ONCE_BYTES)
+        except ValueError as error:
+            raise damaged(folder, error) from error
         return ox.Store.read_only(str(generation))
 
 
