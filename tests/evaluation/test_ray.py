@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,9 +29,13 @@ pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 FILMS = 11
 
 
+# What scales a cluster, collects its logs and shows it takes seconds to start, and nothing here needs it.
+NODE = {"num_cpus": 2, "include_log_monitor": False}
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a cluster of two nodes, each with processes of its own."""
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes, each with processes of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "127.0.0.1")
         patch.setenv("OPENAI_API_KEY", "none")
@@ -38,15 +43,18 @@ def cluster() -> Iterator[str]:
         patch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
         from ray.cluster_utils import Cluster
 
-        # What scales a cluster, collects its logs and shows it takes seconds to start, and nothing here needs it.
-        node = {"num_cpus": 2, "include_log_monitor": False}
-        head = {**node, "include_dashboard": False, "no_monitor": True}
+        head = {**NODE, "include_dashboard": False, "no_monitor": True}
         running: Any = Cluster(initialize_head=True, head_node_args=head)
         try:
-            running.add_node(**node)
-            yield running.address
+            running.add_node(**NODE)
+            yield running
         finally:
             running.shutdown()
+
+
+@pytest.fixture
+def cluster(nodes: Any) -> str:
+    return str(nodes.address)
 
 
 @pytest.fixture
@@ -67,7 +75,13 @@ def experiment(folder: Path, endpoint: Endpoint) -> Experiment:
         for n in range(FILMS)
     ]
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return Experiment(folder / "data.jsonl", corpus=str(folder / "index"), model="openai/test", base_url=endpoint.url)
+    return Experiment(
+        folder / "data.jsonl",
+        method="taikc",  # of whose steps the endpoint's script knows
+        corpus=str(folder / "index"),
+        model="openai/test",
+        base_url=endpoint.url,
+    )
 
 
 def timeless(row: Row) -> Row:
@@ -86,7 +100,7 @@ def test_the_command_gives_the_same_rows_on_a_cluster(endpoint: Endpoint, cluste
     done = subprocess.run(
         [
             *(sys.executable, "-m", "hoptree", "run", "--data", "data.jsonl", "--corpus", "index", "--out", "run"),
-            *("--model", "openai/test", "--base-url", endpoint.url, "--ray", cluster, "--json"),
+            *("--method", "taikc", "--model", "openai/test", "--base-url", endpoint.url, "--ray", cluster, "--json"),
         ],
         cwd=tmp_path,
         env={**os.environ, "HOPTREE_CACHE": str(tmp_path / "replies.sqlite")},
@@ -145,6 +159,68 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
     assert again["finished"] == 2 * FILMS and not endpoint.requests, "every reply is remembered on this machine"
     assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
         timeless(row) for row in read_rows(tmp_path / "again")
+    ]
+
+
+def test_a_node_that_is_lost_takes_nothing_with_it(endpoint: Endpoint, nodes: Any, tmp_path: Path) -> None:
+    third = nodes.add_node(**NODE)
+    lost = threading.Event()
+
+    def lose(_: Seen) -> None:
+        if len(endpoint.requests) == 30:
+            nodes.remove_node(third, allow_graceful=False)
+            lost.set()
+
+    endpoint.on_request = lose
+    wanted = experiment(tmp_path, endpoint)
+    ways = RunOptions(cache=tmp_path / "replies.sqlite", ray=nodes.address, concurrency=96)
+    summary: dict[str, Any] = asyncio.run(run_experiment(wanted, tmp_path / "run", ways))
+    assert lost.is_set()
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
+        timeless(row) for row in plain_run(wanted, tmp_path)
+    ]
+
+
+def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was finished is on disk by then."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
+    running: Any = Cluster(
+        initialize_head=True, head_node_args={**NODE, "include_dashboard": False, "no_monitor": True}
+    )
+    gone = threading.Event()
+
+    def shut_down(_: Seen) -> None:
+        if len(endpoint.requests) == 60:
+            gone.set()
+            threading.Thread(target=running.shutdown).start()
+
+    endpoint.on_request = shut_down
+    wanted = experiment(tmp_path, endpoint)
+    arguments = ["--data", "data.jsonl", "--corpus", "index", "--out", "run", "--method", "taikc", "--concurrency", "4"]
+    arguments += ["--model", "openai/test", "--base-url", endpoint.url, "--json"]
+    environment = {**os.environ, "HOPTREE_CACHE": str(tmp_path / "replies.sqlite")}
+
+    def hoptree_run(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hoptree", "run", *arguments, *more]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    cut_off = hoptree_run("--ray", running.address)
+    assert cut_off.returncode == 1 and gone.is_set()
+    assert "The connection to the cluster was lost" in cut_off.stderr and "Traceback" not in cut_off.stderr
+    finished = (tmp_path / "run" / RESULTS).read_text(encoding="utf-8").count("\n")
+    assert finished < 2 * FILMS
+    before = len(endpoint.requests)
+    again = hoptree_run()
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["finished"] == 2 * FILMS
+    assert len(endpoint.requests) - before < FILMS * len(FILM_STEPS) - before + 8, "finished calls are not sent again"
+    assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
+        timeless(row) for row in plain_run(wanted, tmp_path)
     ]
 
 

@@ -123,6 +123,7 @@ class RayAsker:
         self._usable = asyncio.Event()
         self._usable.set()
         self._reviving: set[asyncio.Task[None]] = set()
+        self._gone: WorkerLost | None = None
 
     async def ask(self, example: Example) -> Asked:
         question = json.dumps(asdict(example))
@@ -158,7 +159,9 @@ class RayAsker:
         seat.pid = worker["pid"]
 
     async def _free(self) -> _Seat:
-        while not (usable := [seat for seat in self.seats if seat.usable]):
+        while self._gone or not (usable := [seat for seat in self.seats if seat.usable]):
+            if self._gone:
+                raise self._gone
             self._usable.clear()
             try:
                 async with asyncio.timeout(_WORKER_TIMEOUT_S):
@@ -180,7 +183,15 @@ class RayAsker:
     async def _revive(self, seat: _Seat) -> None:
         """Use a place again once its worker can answer."""
         if self._shared is not None:
-            await self._shared.lost.remote(seat.number)
+            try:
+                await self._shared.lost.remote(seat.number)
+            except self._ray.exceptions.RayError as error:  # it runs on this machine, and ends with the cluster
+                self._gone = WorkerLost(
+                    f"The connection to the cluster was lost ({type(error).__name__}).",
+                    "Start it again, and give the same command: what is finished is kept.",
+                )
+                self._usable.set()
+                return
         while True:
             try:
                 await self._check(seat)
@@ -196,6 +207,8 @@ class RayAsker:
     async def aclose(self) -> None:
         for task in self._reviving:
             task.cancel()
+        if self._gone:
+            return  # there is nothing left to end
         for actor in (*(seat.actor for seat in self.seats), *([self._shared] if self._shared else [])):
             self._ray.kill(actor)
 
