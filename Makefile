@@ -45,7 +45,7 @@ weights: $(BIN)/python
 docs: $(BIN)/python
 	$(PIP) install --quiet 'mkdocs-material>=9.5,<10'
 	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans build/docs/weights
-	cp -r docs experiments CHANGELOG.md CONTRIBUTING.md LICENSE build/docs/
+	cp -r docs experiments CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE build/docs/
 	cp src/hoptree/training/plans/PLANS.md build/docs/src/hoptree/training/plans/
 	cp weights/MODEL_CARD.md weights/recipe.sh build/docs/weights/
 	cp README.md build/docs/index.md
