@@ -189,6 +189,13 @@ def sentences(text: str) -> tuple[str, ...]:
     return tuple(text[start:end] for start, end in sentence_spans(text))
 
 
+@lru_cache(maxsize=4096)
+def _abbreviation(before: str) -> tuple[bool, bool]:
+    """Return whether a text ends in what always has something behind it, and whether in what may end a sentence."""
+    needs_more = _TITLE.search(before) is not None or _NUMBERED.fullmatch(before) is not None
+    return needs_more, _SHORTENED.search(before) is not None
+
+
 def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
     """Whether a mark before a space ends the sentence that begins at `begin`."""
     following = end[1]
@@ -201,9 +208,9 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
         return _BEGINS.match(text, end.end()) is not None
     if end[0].rstrip() != ".":  # a question mark, an ellipsis, a closing quote
         return True
-    if _TITLE.search(before) or _NUMBERED.fullmatch(before):
+    needs_more, shortened = _abbreviation(before)
+    if needs_more:
         return False
-    shortened = _SHORTENED.search(before) is not None
     if following.isdigit():
         return not shortened and not _BEFORE_A_NUMBER.search(before)
     return not shortened or _BEGINS.match(text, end.end()) is not None
