@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import PASSAGES, Running, running, settings
 from tests.server.some_runs import make_runs
 
-from hoptree.evaluation.run_folder import summarise
+from hoptree.evaluation.run_folder import read_run, summarise
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_two_runs_are_compared_question_by_question(browsed: Running) -> None:
 def test_texts_among_options_are_not_told(browsed: Running) -> None:
     path = next(browsed.state.settings.runs.rglob("oner/run.json"))  # type: ignore[union-attr]
     before = path.read_text()
-    run = json.loads(before)
+    run = read_run(path.parent)
     run["rests_on"]["options"] |= {"labels": "/home/ada/private.jsonl"}
     path.write_text(json.dumps(run))
     try:
