@@ -15,6 +15,7 @@ import pytest
 from tests.evaluation.report_runs import cells, right, run, table
 
 from hoptree.core.errors import InputError, TraceError
+from hoptree.core.files import unsealed
 from hoptree.engine.context import Budget
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.contents import modules_of, tables_of, workload
@@ -117,7 +118,8 @@ def test_a_run_that_was_stopped_before_any_answer_has_modules_all_the_same(tmp_p
 
 def test_a_tree_whose_nodes_say_no_module_is_of_no_such_method(tmp_path: Path) -> None:
     ra = modules_run(tmp_path)
-    (ra / TRACES).write_bytes((ra / TRACES).read_bytes().replace(b'"branch": ', b'"other": '))
+    lines = (unsealed(line) for line in (ra / TRACES).read_bytes().splitlines())
+    (ra / TRACES).write_bytes(b"".join(line.replace(b'"branch": ', b'"other": ') + b"\n" for line in lines))
     assert not workload(read_groups([ra])[0].runs[0])
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.evaluation.report_runs import cells, run, table
 from tests.evaluation.test_report_modules import index, tree_of
 
+from hoptree.core.files import unsealed
 from hoptree.engine.context import Budget
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
@@ -52,7 +53,10 @@ def test_guesses_have_a_row_of_their_own(tmp_path: Path, old: bool) -> None:
     folder = told_run(tmp_path)
     if old:
         traces = folder / TRACES
-        traces.write_bytes(traces.read_bytes().replace(b'"branch": "guess"', b'"branch": "passages"'))
+        lines = (unsealed(line) for line in traces.read_bytes().splitlines())
+        traces.write_bytes(
+            b"".join(line.replace(b'"branch": "guess"', b'"branch": "passages"') + b"\n" for line in lines)
+        )
     (group,) = read_groups([folder])
     work = table(tables_of([group]), "numbers: workload by module")
     assert [row.name for row in work.rows] == ["ra: passages", "ra: guess"]
