@@ -11,7 +11,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.explain import cite_answer, cut_around, state_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
-from hoptree.text.grounding import correct_spelling
+from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
 
 FILM = {
     "id": "film",
@@ -217,3 +217,20 @@ def test_the_answer_of_a_published_method_is_not_corrected() -> None:
     ):
         began = event("start", method=method, fidelity=fidelity, **start)
         assert read_result([began, found, final]).answer == answer, (method, fidelity)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("沈括", "《梦溪笔谈》是北宋科学家沈括所著的一部笔记。"),
+        ("1088年", "大约成书于1088年。"),
+        ("1088", "大约成书于1088年。"),
+        ("東京", "日本の首都は東京です。"),
+    ],
+)
+def test_passages_hold_answers_in_scripts_without_spaces(answer: str, text: str) -> None:
+    passage = Passage("p", "", text)
+    assert supports_answer(answer, [passage]) and holding(answer, "", [passage]) == {"p"}
+    quote = find_quote(answer, "", [passage])
+    assert quote is not None and quote.text == text
+    assert not supports_answer("苏轼", [passage])

@@ -66,7 +66,7 @@ def shorten(text: object, max_chars: int = 200) -> str:
 
 
 Level = Literal["well supported", "partly supported", "a guess"]
-_WELL_SUPPORTED, _SUPPORTED = 2 / 3, 1 / 3
+_WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
 """From so high a probability on an answer that passages hold is called well or partly supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
@@ -156,8 +156,10 @@ def _weigh_support(
         return Confidence("well supported" if well else "partly supported", reason)
     if measured[0] >= _WELL_SUPPORTED:
         return Confidence("well supported", reason, *measured)
-    level: Level = "partly supported" if measured[0] >= _SUPPORTED else "a guess"
-    return Confidence(level, f"{reason}; answers found in this way are often wrong", *measured)
+    if measured[0] >= _PARTLY_SUPPORTED:
+        return Confidence("partly supported", f"{reason}; answers found in this way are often wrong", *measured)
+    named = f"{holding} passages name it" if several else "a passage names it"
+    return Confidence("a guess", f"{named}; answers found in this way are mostly wrong", *measured)
 
 
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}

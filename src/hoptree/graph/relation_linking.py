@@ -13,14 +13,14 @@ import tantivy
 from hoptree.core.lazy import lazy_re
 from hoptree.graph.facts import Neighbourhood, Property
 from hoptree.text.names import fold
+from hoptree.text.tokens import UNSPACED
 from hoptree.text.word_classes import word_set
 
 _MAX_WORDS = 64
 """Words of a question that are read."""
 _MAX_WORD_CHARS = 60
 # Scripts without spaces between words: every character is a word.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = lazy_re(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:'[^\W_{_UNSPACED}]+)*'?")
+_WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:'[^\W_{UNSPACED}]+)*'?")
 _DOTTED = lazy_re(r"\b(?:[^\W\d_]\.){2,}")
 _QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
 _OWNER = lazy_re(r"(?:'s|s')\Z")

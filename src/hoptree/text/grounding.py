@@ -14,11 +14,11 @@ from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
-from hoptree.text.tokens import overlaps
+from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
-_WORD = lazy_re(r"[^\W_]+")
+_WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
 _POSSESSIVE = lazy_re(r"['’]s\b")

@@ -12,6 +12,8 @@ from hoptree.core.lazy import lazy_re
 
 Span = tuple[int, int]
 """First character, and the one after the last."""
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts without spaces between words, for a pattern: Thai to Khmer, kana, Chinese characters."""
 
 
 def overlaps(span: Span, others: Sequence[Span]) -> bool:

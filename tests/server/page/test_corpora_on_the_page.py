@@ -111,7 +111,7 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     send(page, "mixed", file("ada.txt", "Ada wrote to Charles."))
     page.wait_for_selector(".passed-over.warm li")
     assert page.locator(".passed-over").inner_text().split("\n") == [
-        "1 file was passed over:",
+        "1 file has a problem:",
         "",
         "junk.pdf is damaged. Save it anew.",
     ]

@@ -25,6 +25,7 @@ from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
+from hoptree.text.tokens import UNSPACED
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -239,10 +240,7 @@ _WITH_STOP_WORDS = frozenset(STEMMED) - {"arabic", "greek", "romanian", "tamil",
 _QUESTION_WORDS = {
     "english": lazy_re(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
 }
-# Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
-_UNSPACED = lazy_re(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
+_UNSPACED = lazy_re(f"[{UNSPACED}]+")  # Hangul has spaces
 
 
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:

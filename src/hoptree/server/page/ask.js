@@ -35,7 +35,7 @@ export class AskPage {
     this.length = make("p", { id: "question-length", class: "note length", hidden: true });
     this.button = make("button", { type: "submit", class: "main" }, "Ask");
     this.compare = make("input", { type: "checkbox", id: "compare" });
-    this.goesOn = make("input", { type: "checkbox", id: "goes-on" });
+    this.goesOn = make("input", { type: "checkbox", id: "goes-on", checked: true });
     this.talk = make("label", { class: "check", for: "goes-on", hidden: true }, this.goesOn, "A follow-up: read it with the questions before it");
     this.first = make("div", { class: "contender" });
     this.second = make("div", { class: "contender second", hidden: true });

@@ -258,11 +258,11 @@ const about = (one) => [sizes(one), ways(one).length ? `searched by ${ways(one).
 /** A cause without the name of the file before it, which stands there already. */
 const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);
 
-/** The files of which nothing came in, each with the cause and what to do. */
+/** The files that were not read, or not wholly, each with the cause and what to do. */
 function passedOver(files) {
   if (!files.length) return [];
   const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(one.cause ?? "", one.file), one.remedy].filter(Boolean).join(" ")}`));
-  return [make("div", { class: "passed-over warm" }, make("p", { text: `${count(files.length, "file was", "files were")} passed over:` }), make("ul", {}, rows))];
+  return [make("div", { class: "passed-over warm" }, make("p", { text: `${count(files.length, "file has", "files have")} a problem:` }), make("ul", {}, rows))];
 }
 
 const megabytes = (bytes) => (bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
