@@ -201,7 +201,7 @@ def load_config(
     folder, user = folder or Path(), user or _user_folder()
     origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
     options: dict[str, dict[str, Any]] = {}
-    found: list[str] = []
+    config_files: list[str] = []
     project: set[str] = set()
     for path, read in (
         (folder / ".env", _read_env),
@@ -211,7 +211,7 @@ def load_config(
         if not path.is_file():
             continue
         values, tables = read(path)
-        found.append(str(path))
+        config_files.append(str(path))
         for name, value in values.items():
             if not environ.get(name):
                 environ[name], origins[name] = value, str(path)
@@ -220,7 +220,7 @@ def load_config(
             options[method] = given | options.get(method, {})
     if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
         _withhold_key(environ, origins)
-    _config = Config(origins, options, tuple(found))
+    _config = Config(origins, options, tuple(config_files))
     return _config
 
 

@@ -145,11 +145,10 @@ class Calls:
         """The best k passages; a search beyond this process is treated as a call of a model is."""
 
         async def once() -> tuple[Passage, ...]:
-            found = await retriever.search(query, k=k, where=where)
-            long = any(len(passage.text) > MAX_PASSAGE_CHARS for passage in found)
-            return (
-                tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in found) if long else found
-            )
+            passages = await retriever.search(query, k=k, where=where)
+            if all(len(passage.text) <= MAX_PASSAGE_CHARS for passage in passages):
+                return passages
+            return tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in passages)
 
         if not retriever.remote:
             began = time.perf_counter()
@@ -187,8 +186,8 @@ class Calls:
             return await ask(), time.perf_counter() - began
 
         if not graph.remote:
-            said, seconds = await timed()
-            return Call(said, False, seconds)
+            reply, seconds = await timed()
+            return Call(reply, False, seconds)
         return await self._once((*key, *_period(graph)), form, timed)
 
     async def _once(
@@ -217,11 +216,11 @@ class Calls:
         if self.cache is None:
             return None
         try:
-            found = await self.cache.get(key, form)
+            cached = await self.cache.get(key, form)
         except CacheError as error:
             self._lose_cache(error)
             return None
-        return Call(found[0], True, found[1]) if found else None
+        return Call(cached[0], True, cached[1]) if cached else None
 
     async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
         if self.cache is not None:

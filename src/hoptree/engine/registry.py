@@ -148,8 +148,8 @@ class Method:
         wins: a prompted run that also goes beyond the paper is `approx`.
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        missing = [one for one in self.signals if one not in given]
-        if self.differs or self.deviations(chosen) or any(one != _CONTINUES for one in missing):
+        missing = [signal for signal in self.signals if signal not in given]
+        if self.differs or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:
