@@ -149,9 +149,9 @@ async def _look_up(
         if kinds == "graph":
             return ()
         others = [{"domain": name} for name in domains if name != _FACTUAL]
-        found = [passage for where in others for passage in await ctx.search(statement, k=keep, where=where)]
-        more = await ctx.search(statement, k=keep) if _FACTUAL in domains or not found else ()
-        return tuple({passage.id: passage for passage in (*found, *more)}.values())
+        in_domains = [passage for where in others for passage in await ctx.search(statement, k=keep, where=where)]
+        more = await ctx.search(statement, k=keep) if _FACTUAL in domains or not in_domains else ()
+        return tuple({passage.id: passage for passage in (*in_domains, *more)}.values())
 
     async def facts() -> tuple[Fact, ...]:
         if kinds == "text" or (_FACTUAL not in domains and kinds != "graph"):

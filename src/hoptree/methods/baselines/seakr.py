@@ -119,9 +119,9 @@ class _Run:
         ctx, draft, known = self._ctx, step.draft, f"{self._question} {self.last}"
         query = sure_query(draft.text, draft.tokens, known, open_tagger(), doubt=doubt) or self._question
         ctx.emit(SubQuery(value=query, sentence=draft.text, repeated=query in self._queries))
-        found = () if query in self._queries else await ctx.search(query, k=k)
+        passages = () if query in self._queries else await ctx.search(query, k=k)
         self._queries.add(query)
-        new = [passage for passage in found if passage.id not in {shown.id for shown in self.docs}]
+        new = [passage for passage in passages if passage.id not in {shown.id for shown in self.docs}]
         if not new:
             return step
         steps = await together(self.write_step([*self.docs, passage]) for passage in new)

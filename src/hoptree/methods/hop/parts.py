@@ -102,9 +102,9 @@ def split_by_words(question: str) -> Joined:
     for number, (start, end) in reversed(list(enumerate(spans))):
         masked = f"{masked[:start]}@{number}@{masked[end:]}"
     for how, pattern in _JOINTS:
-        if (found := pattern.search(masked)) and _BEHIND.fullmatch(masked, found.end()):
-            before, behind = masked[: found.start()], masked[found.end() :].replace(" have in common", " have")
-            texts = (f"{before}{found[name]}{behind}" for name in ("one", "two"))
+        if (joint := pattern.search(masked)) and _BEHIND.fullmatch(masked, joint.end()):
+            before, behind = masked[: joint.start()], masked[joint.end() :].replace(" have in common", " have")
+            texts = (f"{before}{joint[name]}{behind}" for name in ("one", "two"))
             return Joined(how, tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts))
     return Joined()
 
@@ -251,9 +251,9 @@ class Parts:
                 not_found
                 and prompt == TRAINED
                 and not read
-                and (found := await self._overlooked(asked, passages, node))
+                and (overlooked := await self._overlooked(asked, passages, node))
             ):
-                return Solved(asked, found, True)
+                return Solved(asked, overlooked, True)
             read |= {passage.id for passage in passages}
             # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
             names_in = asked if first == FORCED else ""
@@ -328,8 +328,8 @@ class Parts:
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
     """Return each path of a plan as one line of its answered questions, with or without those that were guessed."""
-    told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
-    paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
+    kept = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
+    paths = [[solved[node.id] for node in path if node.id in kept] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
 
 

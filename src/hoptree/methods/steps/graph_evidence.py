@@ -107,12 +107,14 @@ class Sources:
         waiting.append(wanted)
         while True:
             key = (query, self._abandoned[query])
-            found = await self._once(
+            box = await self._once(
                 key,
-                lambda: self._retrieve(query, node, lambda: any(one() for one in waiting), isinstance(wanted, Ahead)),
+                lambda: self._retrieve(
+                    query, node, lambda: any(is_wanted() for is_wanted in waiting), isinstance(wanted, Ahead)
+                ),
             )
-            if found is not None or not wanted():
-                return found or EvidenceBox()
+            if box is not None or not wanted():
+                return box or EvidenceBox()
             # It was abandoned while nobody wanted it.
             self._abandoned[query] = key[1] + 1
 
@@ -139,10 +141,10 @@ class Sources:
     ) -> tuple[Fact, ...] | None:
         if self._kinds == "text" or not entities:
             return ()
-        found = await together(self._ctx.facts(entity, node=node) for entity in entities)
+        around = await together(self._ctx.facts(entity, node=node) for entity in entities)
         if not wanted():
             return None
-        return await choose_facts(self._ctx, query, found, keep=self._kept.relations, ranking=self._ranking, node=node)
+        return await choose_facts(self._ctx, query, around, keep=self._kept.relations, ranking=self._ranking, node=node)
 
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted

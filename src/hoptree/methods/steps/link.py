@@ -146,7 +146,7 @@ def _entity_line(entity: Entity) -> str:
 async def choose_facts(
     ctx: Context,
     query: str,
-    found: Sequence[Neighbourhood],
+    neighbourhoods: Sequence[Neighbourhood],
     *,
     keep: int,
     ranking: RelationRanking | None = None,
@@ -157,7 +157,7 @@ async def choose_facts(
     Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
     in turn.
     """
-    edges = edges_in(found)
+    edges = edges_in(neighbourhoods)
     if len(edges) <= keep:
         kept = edges
     elif ranking:

@@ -113,7 +113,7 @@ def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | Non
     claims = _claims(bare, 1, issues, root=True)
     if not claims:
         return None, tuple(issues)
-    same = [one for top in claims for one in top.all() if question_key(one.question) == question_key(old.question)]
+    same = [node for top in claims for node in top.all() if question_key(node.question) == question_key(old.question)]
     claim = same[0] if same and (bare is not value or len(claims) > 1) else claims[0]
     if len(claims) > 1:
         issues.append(Issue("rebuild_siblings", 0, f"one of {len(claims)} nodes taken for the rebuilt one"))
@@ -257,8 +257,8 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     """
     in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
     wrong_parts = _wrong_parts(wrong, right)
-    named = [one for one in in_text if one in wrong_parts]
-    if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
+    named = [typed for typed in in_text if typed in wrong_parts]
+    if named and any(typed not in named and not _as_words(typed[1]).search(right) for typed in in_text):
         return None
     counterparts: dict[str, str] = {}
     for kind, part in named:
@@ -283,8 +283,8 @@ def _is_inside_longer(part: str, text: str) -> bool:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
 
     return any(
-        start <= found.start() and found.end() <= end and bare(text[start:end]) != bare(part)
-        for found in _as_words(part).finditer(text)
+        start <= match.start() and match.end() <= end and bare(text[start:end]) != bare(part)
+        for match in _as_words(part).finditer(text)
         for start, end in (*numbered_names(text), *date_spans(text))
     )
 
@@ -305,7 +305,7 @@ def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim,
     hypotheses stay, as a model that writes the tree anew would likely have them; without, a question that changed has
     none, for the old guess answers another one.
     """
-    if not any(names_it(one.question, refuted.hypothesis, right) for one in refuted.all() if one is not refuted):
+    if not any(names_it(claim.question, refuted.hypothesis, right) for claim in refuted.all() if claim is not refuted):
         return None
     below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
     return None if None in below else tuple(claim for claim in below if claim is not None)
