@@ -245,7 +245,7 @@ async def ask_teacher(
         calls.close()
         await model.aclose()
     failed = [question.example.id for question, result in zip(questions, results, strict=True) if not result]
-    labelled = [one for result in results for one in result]
+    labelled = [item for result in results for item in result]
     report = {"teacher": model.name, "solved": len(labelled), "failed": failed}
     return Taught(labelled, Counter({"not answered by the model": len(failed)}), report)
 
