@@ -192,7 +192,7 @@ def current_config() -> Config:
 def load_config(
     environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None, *, trusted: bool = False
 ) -> Config:
-    """Put what .env and hoptree.toml say into the environment, as far as nothing is said there.
+    """Set the unset environment variables that .env and hoptree.toml give.
 
     An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
     of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.

@@ -142,7 +142,10 @@ class Calls:
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
     ) -> Call[tuple[Passage, ...]]:
-        """The best k passages; a search beyond this process is treated as a call of a model is."""
+        """Return the best k passages.
+
+        A search beyond this process has slots, retries and a cache as a call of a model has.
+        """
 
         async def once() -> tuple[Passage, ...]:
             passages = await retriever.search(query, k=k, where=where)
@@ -179,7 +182,10 @@ class Calls:
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
     ) -> Call[T]:
-        """What a graph says; one beyond this process knows by itself when to wait and to try again."""
+        """Return what a graph says.
+
+        A graph beyond this process does its own waiting and retrying.
+        """
 
         async def timed() -> tuple[T, float]:
             began = time.perf_counter()

@@ -238,7 +238,7 @@ class Context:
         names: Sequence[str] | None = None,
         node: Node | None = None,
     ) -> tuple[Passage, ...]:
-        """The k best passages of the corpus for a query, among those whose metadata are as `where` says.
+        """Return the k best passages for a query, of those with the metadata `where`.
 
         `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query; or it
         goes out from `names`, in a corpus that tells them.
@@ -288,7 +288,7 @@ class Context:
         return signals_of(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
-        """The k facts of the corpus nearest to a query, with how near they are as their confidence."""
+        """Return the k facts nearest to a query; their confidence is how near."""
         assert isinstance(self._retriever, FactGuided)
         facts = await self._retriever.facts_near(query, k=k)
         self.emit(FactsNear(value=[[f.subject, f.relation, f.object, f.passage_id] for f in facts], query=query))
@@ -316,7 +316,7 @@ class Context:
         return call.reply
 
     async def entities(self, name: str, *, limit: int = 10, node: Node | None = None) -> tuple[Entity, ...]:
-        """The entities of the knowledge graph with this label or alias, best first."""
+        """Return the entities of the graph with this label or alias, best first."""
         self.require_graph()
         assert self._graph is not None
         issued = self.trace.now()
@@ -335,7 +335,7 @@ class Context:
     async def candidates(
         self, text: str, *, is_name: bool, limit: int = 10, node: Node | None = None
     ) -> tuple[Candidate, ...]:
-        """The entities that a name (`is_name`), or the names in a text, may mean by the graph's index of names."""
+        """Return the entities that a name (`is_name`) or the names in a text may mean."""
         from hoptree.graph.facts import NamesIndexed
 
         assert isinstance(self._graph, NamesIndexed)
@@ -359,7 +359,7 @@ class Context:
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
     def propose(self, answer: Answer, *, order: int, note: str = "") -> None:
-        """Offer an answer for the case that the budget ends first; the one with the highest order counts.
+        """Offer an answer in case the budget ends; that of the highest order counts.
 
         `note` says what the answer is, where that is more than its source tells.
         """

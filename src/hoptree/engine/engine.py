@@ -103,7 +103,7 @@ class Engine:
         self._shares_calls = calls is not None
 
     def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
-        """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
+        """Return a model for each role; a name that several have is opened once."""
         opened: dict[str, Model] = {}
         by_role: dict[str, Model] = {}
         for role, given in roles.items():
@@ -155,7 +155,7 @@ class Engine:
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
-        """Answer one question, for those who read the result off its events elsewhere; and what failed."""
+        """Answer one question, and return its events and what failed."""
         asked = _check(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(

@@ -213,7 +213,7 @@ class GenerationView:
         )
 
     def find(self, query: str, passages: Sequence[Mapping[str, Any]]) -> None:
-        """Add what a search found: for the last query, or for one that was made before any sentence."""
+        """Add the passages of a search to the last query, or to a new one."""
         ids_and_titles = tuple((str(passage["id"]), str(passage["title"])) for passage in passages)
         self._titles |= dict(ids_and_titles)
         queries = self.part.queries if self.parts else self._first

@@ -189,7 +189,7 @@ def packaged_names() -> tuple[str, ...]:
 
 
 def prompts_digest(method: str) -> str:
-    """A digest of all files a method's prompts may be made from, its own and those all methods share."""
+    """Return a digest of a method's own prompt files and the shared ones."""
     folder = files("hoptree") / "prompts"
     digest = hashlib.sha256()
     for part in (method, "shared"):

@@ -140,7 +140,7 @@ class Method:
     explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
-        """How close to its paper a run is, where model and corpus give these signals.
+        """Return how close to its paper a run with these signals is.
 
         `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
         the paper trained a model and another one is asked, and `approx` where that model is asked in other words than

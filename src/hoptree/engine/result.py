@@ -385,7 +385,7 @@ def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
 def _consulted(
     finals: Sequence[Finished], tree: Sequence[TreeNode], passages: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """Return the passages that the method names at the end, else those its tree cites, else all that it found."""
+    """Return the passages named at the end, else those the tree cites, else all."""
     named = dict.fromkeys(name for final in finals for name in final.support)
     ids: Iterable[str] = named or _cited(tree) if named or tree else passages
     return tuple(passages[name] for name in ids if name in passages)

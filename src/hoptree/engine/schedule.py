@@ -19,7 +19,7 @@ U = TypeVar("U")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once; the first failure cancels the others and is raised as itself, not in a group.
+    """Await all at once; the first failure cancels the others and is raised bare.
 
     A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
     """

@@ -123,7 +123,7 @@ class SentenceView:
 
     @property
     def compared(self) -> str:
-        """What was measured against its threshold: "S 3.00 > θ 1.65"."""
+        """Return what was measured and its threshold: "S 3.00 > θ 1.65"."""
         if self.measured is None:
             return "no sample said anything" if self.measure == "spread" and self.triggered else ""
         value = f"{_SIGNS[self.measure]} {self.measured:.2f}"
@@ -145,7 +145,7 @@ def _told(name: str, value: float | None) -> list[str]:
 
 
 def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[WordView, ...]:
-    """Words that are told in their order, each where it comes next in the text."""
+    """Return scored words in their order, each where it comes next in the text."""
     views: list[WordView] = []
     at = 0
     for place, (word, entropy, attention, score, content) in enumerate(rows):
@@ -159,7 +159,10 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
 
 
 def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
-    """Words as probable as their least probable token, and tokens that belong to none: commas may be improbable."""
+    """Return words with the probability of their least probable token.
+
+    Tokens that belong to no word count as words: commas may be improbable.
+    """
     pieces = [str(token) for token, _ in rows]
     probabilities = [number(value) for _, value in rows]
     spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}
@@ -180,7 +183,7 @@ def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> 
 
 
 def _rare(text: str, hits: Sequence[str]) -> tuple[WordView, ...]:
-    """The words that most samples lack."""
+    """Return the words that most samples lack."""
     left = list(hits)
     views: list[WordView] = []
     for start, end in word_spans(text):

@@ -263,7 +263,7 @@ class TraceFile:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a trace file as they stand in it, one at a time, so that a file of any size can be read.
+    """Yield the events of a trace file, one at a time and in their order.
 
     A last line cut off by a kill is passed over; any other line that is no event is an error.
     """

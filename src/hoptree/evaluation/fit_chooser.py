@@ -205,7 +205,7 @@ class Replayed:
 
 
 def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[str] = ()) -> Replayed:
-    """Return what a question comes to: the moves that an effort makes, in the order of the run."""
+    """Replay the moves that an effort makes for a question, in the run's order."""
     at, *later = course.moments
     moves, calls, tokens = [at.move], at.calls, at.tokens
     for moment in later:
@@ -289,7 +289,7 @@ class Fitted:
 
 
 def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
-    """Fit both sets of weights; judge them, and choose the efforts, on data sets that they were not fitted to.
+    """Fit both sets of weights; judge them and choose efforts on left-out data.
 
     Each effort is the one that loses least against every move on the data set where it loses most, within its share of
     the calls.

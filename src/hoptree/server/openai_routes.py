@@ -400,7 +400,7 @@ async def _stream_chat(
 
 
 async def _stream_response(questions: QuestionService, chat: _Chat, request: Request) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a response: the tree as a summary of its reasoning, then the message."""
+    """Yield the events of a response: the tree as reasoning, then the message."""
     number, steps = 0, list[str]()
 
     def event(kind: str, **fields: Any) -> bytes:

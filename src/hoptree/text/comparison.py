@@ -320,7 +320,7 @@ _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—
 
 
 def agree(answer: str, other: str) -> bool:
-    """Return whether answers are the `same`, or one has the words of the other: it may say more of the same thing.
+    """Return whether answers are the `same`, or one has the words of the other.
 
     A negation does not agree with what it negates, and five is not within five million.
     """
@@ -333,7 +333,9 @@ def agree(answer: str, other: str) -> bool:
 
 
 def same(answer: str, other: str) -> bool:
-    """Return whether answers have the same words but for accents and initials, or the same value or names.
+    """Return whether answers have the same words, value or names.
+
+    Accents and initials do not count.
 
     Of dates, one may hold the other.
     """
@@ -362,14 +364,17 @@ def tells(statement: str, answer: str) -> bool:
 
 
 def _within(words: str, text: str) -> bool:
-    """Return whether a text has the words of another in a row, whatever their accents; a bare yes is in no text."""
+    """Return whether a text has the words in a row, whatever their accents.
+
+    A bare yes or no is in no text.
+    """
     if _key(words) in ("", "yes", "no"):
         return False
     return bool(grounded(Answer(words, words, "answered"), "", [Passage("other", "", text)]).support)
 
 
 def _differ_by_initials(name: str, other: str) -> bool:
-    """Return whether names are the same but for initials: W. J. Has, Wojciech Jerzy Has."""
+    """Return whether names differ by initials: W. J. Has, Wojciech Jerzy Has."""
     pairs = list(zip(left := name.split(), right := other.split(), strict=False))
     if len(left) != len(right) or left[-1] != right[-1] or len(left[-1]) == 1:
         return False
@@ -384,7 +389,7 @@ def _number(text: str) -> Quantity | None:
 
 
 def _equal(answer: str, other: str) -> bool | None:
-    """Return whether an answer that is a number has the value of the one in the other; None if it cannot be told."""
+    """Return whether a number and an answer have the same value; None if unclear."""
     first, second = read_quantity(answer), read_quantity(other)
     if first is None or second is None or not (_number(answer) or _number(other)):
         return None

@@ -217,7 +217,9 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
+    """Return the names in a text by their capitals.
+
+    A word that only begins a sentence must carry content.
 
     A month or a day of the week is no name where it tells when something was.
     """

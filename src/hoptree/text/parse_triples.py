@@ -197,7 +197,7 @@ def _scalar(value: Any) -> bool:
 
 
 def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:
-    """Return the confidence of each triple's object, where the reply has it behind the triples before."""
+    """Return the confidence of each triple's object, in the reply's order."""
     places = token_spans(text, [token.text for token in tokens])
     confidences: list[float] = []
     at = 0

@@ -222,7 +222,9 @@ class MixedTokens:
 def mix_distributions(
     paths: Sequence[Sequence[dict[str, float]]], weights: Sequence[float], *, continues: bool
 ) -> MixedTokens:
-    """Follow replies by the likeliest token of their weighted distributions, up to where one of them says another.
+    """Mix replies token by token up to where one of them says another.
+
+    Each token is the likeliest of the weighted distributions.
 
     Where they cannot be asked to go on from there (`continues`), those that say the token are followed further, and
     only tokens that some reply says can be chosen.

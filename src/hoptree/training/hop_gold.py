@@ -65,7 +65,7 @@ _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "oc
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make the rows of every question, as far as its plan, steps and gold passages are known.
+    """Make rows of each question's known plan, steps and gold passages.
 
     Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
     """

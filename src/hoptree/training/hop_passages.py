@@ -79,7 +79,7 @@ class HopPassages:
         return call.reply
 
     def gold(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with these ids, in their order, as far as the corpus has them."""
+        """Return the passages with these ids that the corpus has, in their order."""
         by_id = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
         return [by_id[name] for name in ids if name in by_id]
 

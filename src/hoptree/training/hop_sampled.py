@@ -50,7 +50,7 @@ _RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
 
 
 async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Run hop several times a question, and make rows of the runs that were right by their evidence.
+    """Sample runs of hop, and make rows of those right by their evidence.
 
     Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
     """
@@ -120,7 +120,7 @@ def _check_corpora(questions: Sequence[TrainingQuestion], engines: Mapping[str, 
 def _collect(
     outcomes: Sequence[MadeRows], spec: SetSpec, failed: list[str], unanswered: int, report: Mapping[str, Any]
 ) -> MadeRows:
-    """Return the rows of all questions in the shares they are trained in, and all counts."""
+    """Return the rows of all questions in their training shares, with counts."""
     left_out: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for rows in outcomes:
@@ -216,7 +216,7 @@ class _SampledRows:
         return []
 
     def _tells_nothing(self, reading: SampledReading) -> bool:
-        """Whether the passages cannot answer the question: a gold one is missing, and none has the words."""
+        """Return whether a gold passage is missing and none has the answer."""
         if self._gold.closed:
             return self._gold.lacks(reading.shown)
         has_answer = any(says(passage, answer) for passage in reading.shown for answer in self._gold.answers)

@@ -224,7 +224,7 @@ async def ask_teacher(
     label: Callable[[Callable[[], Context], TrainingQuestion], Awaitable[T]],
     on_progress: Progress,
 ) -> Taught[T]:
-    """Have the model of a set label every question by steps of a method, which `label` takes in new contexts."""
+    """Have the model label every question; `label` takes a method's steps."""
     model = open_model(spec.model, base_url=spec.base_url)
     calls = open_calls(spec.cache, concurrency=spec.concurrency)
 

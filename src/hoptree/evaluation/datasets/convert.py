@@ -90,7 +90,7 @@ def convert(
     skip_bad: bool = False,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Converted:
-    """Write the questions and passages of a release of the data set `name`, and return what they came to.
+    """Write the questions and passages of a release, and return their counts.
 
     Both files appear when they are complete. `paths` are the files of the release by their part in it: rows, aliases,
     passages. A bad row is an error unless `skip_bad`; then it is counted and passed over.

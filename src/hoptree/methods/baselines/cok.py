@@ -143,7 +143,7 @@ async def _choose_domains(ctx: Context, question: str, domains: str) -> list[str
 async def _look_up(
     ctx: Context, statement: str, *, domains: Sequence[str], kinds: EvidenceKinds, keep: int, trained: bool
 ) -> EvidenceBox:
-    """Return what the chosen domains have for a statement: passages, and facts of the graph."""
+    """Return the passages and graph facts of the chosen domains for a statement."""
 
     async def passages() -> tuple[Passage, ...]:
         if kinds == "graph":

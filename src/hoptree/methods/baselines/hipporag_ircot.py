@@ -86,7 +86,7 @@ class BestFound:
         return sorted(self._found.values(), key=lambda passage: -passage.score)[: self.limit]
 
     def add(self, passages: Iterable[Passage]) -> list[str]:
-        """Add passages that are new or better than before, and return the ids of those that are now among the best."""
+        """Add new or better passages, and return the ids new among the best."""
         before = {passage.id for passage in self.passages}
         batch = list(passages)
         for passage, score in zip(batch, normalise_scores([passage.score for passage in batch]), strict=True):

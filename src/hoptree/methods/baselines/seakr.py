@@ -115,7 +115,7 @@ class _Run:
         self._ctx.propose(read_conclusion(f"{self.text} {step.text}".strip(), self._question), order=0)
 
     async def look_up(self, step: Measured, *, doubt: float, k: int) -> Measured:
-        """Return the step written with the passage that leaves least doubt; as it was where nothing new is found."""
+        """Return the step rewritten with the passage that leaves least doubt, or as is."""
         ctx, draft, known = self._ctx, step.draft, f"{self._question} {self.last}"
         query = sure_query(draft.text, draft.tokens, known, open_tagger(), doubt=doubt) or self._question
         ctx.emit(SubQuery(value=query, sentence=draft.text, repeated=query in self._queries))

@@ -126,7 +126,7 @@ def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
 
 
 def shorten(question: str, passage: Passage) -> Passage:
-    """Keep of a passage that is too long for a prompt its beginning, its end, and what is nearest to the question.
+    """Cut a long passage to its beginning, end, and what is near the question.
 
     The first words alone lack what comes last on a page: whom somebody married, where they died.
     """
@@ -244,7 +244,10 @@ class ListReader:
         return await self._read(asked, about, [*passages[: self._k], *further], among, node)
 
     async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
-        """Ask of each list whether names of others belong to it, where a passage holds them beside its condition."""
+        """Ask of each list whether names of the others belong to it.
+
+        Only names are asked about that a passage holds beside the list's condition.
+        """
         completed = {}
         for asked, items in lists.items():
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))

@@ -102,7 +102,7 @@ class EvidenceBox:
         )
 
     def cited(self, references: Iterable[str]) -> Cited:
-        """Resolve references: by tag, by a passage's id or title, or by the words of a fact."""
+        """Resolve references by tag, passage id or title, or the words of a fact."""
         passages: dict[str, Passage] = {}
         facts: dict[Fact, None] = {}
         fabricated = []
@@ -153,7 +153,7 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
-    """Return the references in whatever a model wrote under "ref": a text, a list, an object of lists.
+    """Return the references in a model's "ref": a text, list or object of lists.
 
     Three texts in a list or object that is itself an item of a list are one triple.
     """

@@ -101,7 +101,7 @@ class Sources:
         require_sources(self._ctx, self._kinds)
 
     async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
-        """Return the evidence about the entities of a query; nothing more is asked once nobody wants it any more."""
+        """Return the evidence about a query's entities; stop once nobody wants it."""
         query = _YES_OR_NO.sub("", query)
         waiting = self._waiting.setdefault(query, [])
         waiting.append(wanted)

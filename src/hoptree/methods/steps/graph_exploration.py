@@ -142,7 +142,7 @@ def keep_best_hops(ctx: Context, hops: Sequence[Hop], *, width: int, level: int)
 
 
 async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity, ...]:
-    """Return the entities that the question names in full, then those that the model chooses, `keep` at most.
+    """Return up to `keep` entities: those named in full, then the model's choice.
 
     Small models choose the word of the relation that is asked for ("designer"), and leave out whom the question names.
     """

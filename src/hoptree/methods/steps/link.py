@@ -152,7 +152,7 @@ async def choose_facts(
     ranking: RelationRanking | None = None,
     node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """Return the facts of the `keep` relations that the model calls relevant, or a `ranking` puts first.
+    """Return facts of the `keep` relations that the model or `ranking` prefers.
 
     Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
     in turn.

@@ -103,7 +103,7 @@ def read_tree(value: object, question: str) -> LogicTree:
 
 
 def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
-    """Read the rebuilt node in a parsed reply, wrapped in whatever way, with at most `levels` levels and MAX_NODES.
+    """Read the rebuilt node in a parsed reply, cut to `levels` and MAX_NODES.
 
     None where it lacks a sub-question or a hypothesis. A reply without children has none: the old ones rest on a
     hypothesis that was refuted.
@@ -247,7 +247,7 @@ _DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 
 def substituted(text: str, wrong: str, right: str) -> str | None:
-    """Put the right answer wherever a text names the wrong one; None where code cannot tell how.
+    """Put the right answer for the wrong one in a text; None if unclear how.
 
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
     either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
@@ -277,7 +277,10 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
 
 
 def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a text has a part inside a longer name or date: Prince in Prince Charles, 1966 in May 1966."""
+    """Return whether a text has a part inside a longer name or date.
+
+    Prince is inside Prince Charles, and 1966 inside May 1966.
+    """
 
     def bare(name: str) -> str:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
@@ -299,7 +302,7 @@ def names_it(text: str, hypothesis: str, right: str = "") -> bool:
 
 
 def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
-    """Return what hangs below a refuted claim, with the right answer put in; None where that takes a new tree.
+    """Return the corrected children of a refuted claim; None if that takes a new tree.
 
     It does where nothing below names the wrong answer: then the relation or the shape may be wrong. With `guesses`
     hypotheses stay, as a model that writes the tree anew would likely have them; without, a question that changed has

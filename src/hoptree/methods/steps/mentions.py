@@ -268,7 +268,7 @@ async def find_entities(
 
 
 async def find_titles(ctx: Context, query: str, read: MentionReader, *, node: Node | None = None) -> tuple[Entity, ...]:
-    """Find the titles of the corpus that a query names, by its capitals and by the names that `read` gives."""
+    """Find the titles that a query names, by its capitals and by `read`."""
     titles = Titles(ctx, node)
     words, mentions = await both(titles.of_text(query, limit=_MAX_ENTITIES), read(ctx, query, node=node))
     entities = (await _add_mentioned(titles, words, mentions)).union

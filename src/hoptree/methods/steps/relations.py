@@ -79,7 +79,7 @@ class Edge:
 
 
 def edges_in(neighbourhoods: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) -> tuple[Edge, ...]:
-    """Group facts around several entities by relation, without those that are known already."""
+    """Group facts around several entities by relation, without `known` ones."""
     groups: dict[tuple[str, str, bool], tuple[Entity, list[Fact]]] = {}
     for around in neighbourhoods:
         for fact in around.facts:
