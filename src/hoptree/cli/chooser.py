@@ -90,7 +90,7 @@ def replay(
     rows |= {f"high, no {move}": [replayed(course, weights, "high", [move]) for course in courses] for move in moves}
     rows["one reading"] = [replayed(course, weights, "high", list(moves)) for course in courses]
     means = {
-        name: {what: sum(getattr(one, what) for one in each) / len(each) for what in ("f1", "calls", "tokens")}
+        name: {what: sum(getattr(outcome, what) for outcome in each) / len(each) for what in ("f1", "calls", "tokens")}
         for name, each in rows.items()
     }
     if as_json:
@@ -132,11 +132,11 @@ def _open(file: Path | None) -> Chooser:
 def _report(title: str, judged: Sequence[Judged]) -> None:
     echo(title)
     echo(f"  {'':18s} questions  one reading  every move (calls)    F1 (calls)  split  oracle  error  kept  lift")
-    for one in judged:
+    for row in judged:
         echo(
-            f"  {one.data:18s} {one.questions:9,d} {100 * one.one_reading:12.1f} {100 * one.every_move:11.1f} "
-            f"({one.every_calls:4.1f}) {100 * one.f1:7.1f} ({one.calls:4.1f}) {one.split:7.0%} {100 * one.oracle:6.1f} "
-            f"{100 * one.error:6.1f} {one.kept:5.0%} {one.lift:5.2f}"
+            f"  {row.data:18s} {row.questions:9,d} {100 * row.one_reading:12.1f} {100 * row.every_move:11.1f} "
+            f"({row.every_calls:4.1f}) {100 * row.f1:7.1f} ({row.calls:4.1f}) {row.split:7.0%} {100 * row.oracle:6.1f} "
+            f"{100 * row.error:6.1f} {row.kept:5.0%} {row.lift:5.2f}"
         )
 
 

@@ -64,14 +64,14 @@ def list_sets(
             }
             for release in public.releases.values()
         ]
-        made = {file for release in public.releases.values() for file in release.files}
+        release_files = {file for release in public.releases.values() for file in release.files}
         rows.append(
             {
                 **{key: getattr(public, key) for key in ("name", "title", "licence", "home")},
                 "splits": splits,
                 "needed_by": sorted({table for tables in needed.values() for table in tables}, key=_papers_first),
                 "missing": sorted(file for file in needed if not (folder / file).exists()),
-                "in_no_release": sorted(set(needed) - made),
+                "in_no_release": sorted(set(needed) - release_files),
             }
         )
     if as_json:
@@ -154,22 +154,22 @@ def get(
     if not sources:
         _announce(public, release, order)
     with _bar(as_json) as advance:
-        made = fetch.get(public, release, data, order, advance)
+        fetched = fetch.get(public, release, data, order, advance)
     if as_json:
-        print_json({"name": public.name, "split": release.split, "licence": public.licence, **asdict(made)})
+        print_json({"name": public.name, "split": release.split, "licence": public.licence, **asdict(fetched)})
         return
-    for file, digest in made.sha256.items():
+    for file, digest in fetched.sha256.items():
         echo(f"read {file}, SHA-256 {digest}")
-    for file in made.files:
+    for file in fetched.files:
         echo(f"wrote {file}")
-    if made.questions:
-        passages = f", {counted(made.passages, 'passage')}" if made.passages else ""
-        echo(f"{counted(made.questions, 'question')}{passages}; {public.licence}")
-    if made.unanswered:
-        echo(f"{counted(made.unanswered, 'question')} without an answer left out")
-    if made.skipped:
-        echo(f"{counted(made.skipped, 'bad row')} passed over: {' '.join(made.reasons)}")
-    for note in made.notes:
+    if fetched.questions:
+        passages = f", {counted(fetched.passages, 'passage')}" if fetched.passages else ""
+        echo(f"{counted(fetched.questions, 'question')}{passages}; {public.licence}")
+    if fetched.unanswered:
+        echo(f"{counted(fetched.unanswered, 'question')} without an answer left out")
+    if fetched.skipped:
+        echo(f"{counted(fetched.skipped, 'bad row')} passed over: {' '.join(fetched.reasons)}")
+    for note in fetched.notes:
         echo(note)
 
 

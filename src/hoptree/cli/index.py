@@ -303,8 +303,8 @@ def info(
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
         formats = Counter(suffix_of(name) for _, _, name in ledger.files() if name)
-    told = index.texts.languages
-    languages = {"english": max(0, manifest.passages - sum(told.values())), **told}
+    other_languages = index.texts.languages
+    languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
         counts = {"formats": dict(formats.most_common()), "languages": languages}

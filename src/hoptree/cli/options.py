@@ -192,7 +192,7 @@ def current_config() -> Config:
 def load_config(
     environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None, *, trusted: bool = False
 ) -> Config:
-    """Put what .env and hoptree.toml say into the environment, as far as nothing is said there.
+    """Set the unset environment variables that .env and hoptree.toml give.
 
     An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
     of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
@@ -201,7 +201,7 @@ def load_config(
     folder, user = folder or Path(), user or _user_folder()
     origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
     options: dict[str, dict[str, Any]] = {}
-    found: list[str] = []
+    config_files: list[str] = []
     project: set[str] = set()
     for path, read in (
         (folder / ".env", _read_env),
@@ -211,7 +211,7 @@ def load_config(
         if not path.is_file():
             continue
         values, tables = read(path)
-        found.append(str(path))
+        config_files.append(str(path))
         for name, value in values.items():
             if not environ.get(name):
                 environ[name], origins[name] = value, str(path)
@@ -220,7 +220,7 @@ def load_config(
             options[method] = given | options.get(method, {})
     if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
         _withhold_key(environ, origins)
-    _config = Config(origins, options, tuple(found))
+    _config = Config(origins, options, tuple(config_files))
     return _config
 
 

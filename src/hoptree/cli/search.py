@@ -180,22 +180,22 @@ def eval_retrieval(
         write_rows(per_question, [], "a")
     missing = _warn_of_gaps(corpus, asked)
     runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
-    for row, found in runs.items():
-        if found.failed:
-            first = next(result.error for result in found.results if result.error is not None)
-            failed = f"{found.failed:,} of {len(found.results):,} searches failed"
+    for row, outcome in runs.items():
+        if outcome.failed:
+            first = next(result.error for result in outcome.results if result.error is not None)
+            failed = f"{outcome.failed:,} of {len(outcome.results):,} searches failed"
             warn(f"{row.label}: {failed} and count as 0. The first: {first}")
     if per_question is not None:
-        scores = ({"retriever": row.label, **scored} for row, found in runs.items() for scored in found.rows())
+        scores = ({"retriever": row.label, **scored} for row, outcome in runs.items() for scored in outcome.rows())
         write_rows(per_question, scores, "w")
     results = {
-        row: {"retriever": row.kind, "rerank": row.rerank, **found.as_dict(), "gold_missing": missing}
-        for row, found in runs.items()
+        row: {"retriever": row.kind, "rerank": row.rerank, **outcome.as_dict(), "gold_missing": missing}
+        for row, outcome in runs.items()
     }
     comparisons: dict[_Row, Comparison] = {}
     if compare:
         base = runs[_Row(compare)].scores[_METRIC]
-        others = {row: found.scores[_METRIC] for row, found in runs.items() if row != _Row(compare)}
+        others = {row: outcome.scores[_METRIC] for row, outcome in runs.items() if row != _Row(compare)}
         comparisons = {row: compare_scores(scores, base) for row, scores in others.items()}
     _report(results, comparisons, compare, as_json)
 

@@ -357,17 +357,17 @@ def truncate_partial_line(path: Path) -> None:
     if not path.exists():
         return
     with path.open("r+b") as file:
-        end = whole = file.seek(0, os.SEEK_END)
-        while whole:
-            step = min(whole, 1 << 16)
-            file.seek(whole - step)
+        end = line_end = file.seek(0, os.SEEK_END)
+        while line_end:
+            step = min(line_end, 1 << 16)
+            file.seek(line_end - step)
             place = file.read(step).rfind(b"\n")
             if place >= 0:
-                whole += place + 1 - step
+                line_end += place + 1 - step
                 break
-            whole -= step
-        if whole < end:
-            file.truncate(whole)
+            line_end -= step
+        if line_end < end:
+            file.truncate(line_end)
 
 
 WEIGHTS_PACKAGE = "hoptree_weights"
@@ -392,16 +392,16 @@ class TrainedWeights:
         path = self.folder / name
         digest = _file_digest(path)
         if digest != self.files.get(name):
-            found = f"its digest is {digest[:12]}…, not {self.files.get(name, 'any')[:12]}…" if digest else "unreadable"
-            raise ConfigError(f"{name} of hoptree-weights is damaged ({found}).", _INSTALL_WEIGHTS)
+            fault = f"its digest is {digest[:12]}…, not {self.files.get(name, 'any')[:12]}…" if digest else "unreadable"
+            raise ConfigError(f"{name} of hoptree-weights is damaged ({fault}).", _INSTALL_WEIGHTS)
         return path
 
 
 @cache
 def find_weights() -> TrainedWeights | None:
     """Return the installed weights; None without the package, or if it holds none."""
-    found = importlib.util.find_spec(WEIGHTS_PACKAGE)
-    for place in (found.submodule_search_locations or ()) if found else ():
+    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(place) / WEIGHTS_MANIFEST
         if path.is_file():
             return _read_weights(path)

@@ -173,8 +173,8 @@ def _dump_reply(reply: Reply) -> dict[str, Any]:
 
 def _load_reply(data: dict[str, Any]) -> Reply:
     choices = tuple(
-        Choice(said, thought, finish, tuple(_load_token(*token) for token in tokens), *_load_inside(*inside))
-        for said, thought, finish, tokens, *inside in data["choices"]
+        Choice(text, thought, finish, tuple(_load_token(*token) for token in tokens), *_load_inside(*inside))
+        for text, thought, finish, tokens, *inside in data["choices"]
     )
     return Reply(choices, TokenUsage(*data["usage"]))
 
@@ -248,7 +248,7 @@ def _load_entity(data: dict[str, Any]) -> Entity:
 def _load_fact(data: dict[str, Any]) -> Fact:
     from hoptree.graph.facts import Fact, Qualifier, Term
 
-    qualifiers = tuple(Qualifier(Term(**one["relation"]), Term(**one["value"])) for one in data["qualifiers"])
+    qualifiers = tuple(Qualifier(Term(**row["relation"]), Term(**row["value"])) for row in data["qualifiers"])
     subject, relation, value = (Term(**data[name]) for name in ("subject", "relation", "object"))
     return Fact(subject, relation, value, qualifiers, tuple(data["sources"]))
 
@@ -256,16 +256,16 @@ def _load_fact(data: dict[str, Any]) -> Fact:
 def _load_neighbourhood(data: dict[str, Any]) -> Neighbourhood:
     from hoptree.graph.facts import Neighbourhood
 
-    found = data["around"]
-    return Neighbourhood(_load_entity(found["entity"]), tuple(map(_load_fact, found["facts"])), found["complete"])
+    around = data["around"]
+    return Neighbourhood(_load_entity(around["entity"]), tuple(map(_load_fact, around["facts"])), around["complete"])
 
 
-def _dump_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
-    return {"around": asdict(found)}
+def _dump_neighbourhood(neighbourhood: Neighbourhood) -> dict[str, Any]:
+    return {"around": asdict(neighbourhood)}
 
 
-def _dump_entities(found: tuple[Entity, ...]) -> dict[str, Any]:
-    return {"entities": [asdict(one) for one in found]}
+def _dump_entities(entities: tuple[Entity, ...]) -> dict[str, Any]:
+    return {"entities": [asdict(entity) for entity in entities]}
 
 
 def _load_entities(data: dict[str, Any]) -> tuple[Entity, ...]:

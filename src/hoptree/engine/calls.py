@@ -142,14 +142,16 @@ class Calls:
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
     ) -> Call[tuple[Passage, ...]]:
-        """The best k passages; a search beyond this process is treated as a call of a model is."""
+        """Return the best k passages.
+
+        A search beyond this process has slots, retries and a cache as a call of a model has.
+        """
 
         async def once() -> tuple[Passage, ...]:
-            found = await retriever.search(query, k=k, where=where)
-            long = any(len(passage.text) > MAX_PASSAGE_CHARS for passage in found)
-            return (
-                tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in found) if long else found
-            )
+            passages = await retriever.search(query, k=k, where=where)
+            if all(len(passage.text) <= MAX_PASSAGE_CHARS for passage in passages):
+                return passages
+            return tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in passages)
 
         if not retriever.remote:
             began = time.perf_counter()
@@ -180,15 +182,18 @@ class Calls:
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
     ) -> Call[T]:
-        """What a graph says; one beyond this process knows by itself when to wait and to try again."""
+        """Return what a graph says.
+
+        A graph beyond this process does its own waiting and retrying.
+        """
 
         async def timed() -> tuple[T, float]:
             began = time.perf_counter()
             return await ask(), time.perf_counter() - began
 
         if not graph.remote:
-            said, seconds = await timed()
-            return Call(said, False, seconds)
+            reply, seconds = await timed()
+            return Call(reply, False, seconds)
         return await self._once((*key, *_period(graph)), form, timed)
 
     async def _once(
@@ -217,11 +222,11 @@ class Calls:
         if self.cache is None:
             return None
         try:
-            found = await self.cache.get(key, form)
+            cached = await self.cache.get(key, form)
         except CacheError as error:
             self._lose_cache(error)
             return None
-        return Call(found[0], True, found[1]) if found else None
+        return Call(cached[0], True, cached[1]) if cached else None
 
     async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
         if self.cache is not None:

@@ -110,7 +110,7 @@ class Context:
         self._roles = roles or {}
         self.trace = trace
         self.best: Answer | None = None
-        self.best_told = ""
+        self.best_note = ""
         self._best_order = 0
         self._calls_made = self._tokens = 0
         self._cost = 0.0
@@ -238,7 +238,7 @@ class Context:
         names: Sequence[str] | None = None,
         node: Node | None = None,
     ) -> tuple[Passage, ...]:
-        """The k best passages of the corpus for a query, among those whose metadata are as `where` says.
+        """Return the k best passages for a query, of those with the metadata `where`.
 
         `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query; or it
         goes out from `names`, in a corpus that tells them.
@@ -256,11 +256,11 @@ class Context:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
         call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
-        found = [{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in call.reply]
+        hits = [{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in call.reply]
         if any(len(passage.text) == MAX_PASSAGE_CHARS for passage in call.reply):
             self.warn("truncated", f"Of a passage only the first {MAX_PASSAGE_CHARS:,} characters were read.")
         only = dict(where) if where else None
-        retrieved = Retrieved(query=query, kind=retriever.kind, k=k, where=only, passages=found, **_times(issued, call))
+        retrieved = Retrieved(query=query, kind=retriever.kind, k=k, where=only, passages=hits, **_times(issued, call))
         self._record_call(retrieved, node)
         return call.reply
 
@@ -288,11 +288,11 @@ class Context:
         return signals_of(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
-        """The k facts of the corpus nearest to a query, with how near they are as their confidence."""
+        """Return the k facts nearest to a query; their confidence is how near."""
         assert isinstance(self._retriever, FactGuided)
-        found = await self._retriever.facts_near(query, k=k)
-        self.emit(FactsNear(value=[[f.subject, f.relation, f.object, f.passage_id] for f in found], query=query))
-        return found
+        facts = await self._retriever.facts_near(query, k=k)
+        self.emit(FactsNear(value=[[f.subject, f.relation, f.object, f.passage_id] for f in facts], query=query))
+        return facts
 
     async def facts(
         self, entity: Entity, *, direction: Direction = "both", limit: int = DEFAULT_MAX_FACTS, node: Node | None = None
@@ -316,13 +316,13 @@ class Context:
         return call.reply
 
     async def entities(self, name: str, *, limit: int = 10, node: Node | None = None) -> tuple[Entity, ...]:
-        """The entities of the knowledge graph with this label or alias, best first."""
+        """Return the entities of the graph with this label or alias, best first."""
         self.require_graph()
         assert self._graph is not None
         issued = self.trace.now()
         call = await self._calls.entities(self._graph, name, limit=limit)
-        found = [[entity.id, entity.label] for entity in call.reply]
-        self._record_call(EntitiesFound(name=name, found=found, **_times(issued, call)), node)
+        matches = [[entity.id, entity.label] for entity in call.reply]
+        self._record_call(EntitiesFound(name=name, found=matches, **_times(issued, call)), node)
         return call.reply
 
     @property
@@ -333,18 +333,18 @@ class Context:
         return isinstance(self._graph, NamesIndexed)
 
     async def candidates(
-        self, text: str, *, whole: bool, limit: int = 10, node: Node | None = None
+        self, text: str, *, is_name: bool, limit: int = 10, node: Node | None = None
     ) -> tuple[Candidate, ...]:
-        """The entities that a name (`whole`), or the names in a text, may mean by the graph's index of names."""
+        """Return the entities that a name (`is_name`) or the names in a text may mean."""
         from hoptree.graph.facts import NamesIndexed
 
         assert isinstance(self._graph, NamesIndexed)
         issued = self.trace.now()
         names = await asyncio.to_thread(self._graph.candidates)
-        candidates = await (names.of_mention(text, limit=limit) if whole else names.of_text(text, limit=limit))
+        candidates = await (names.of_mention(text, limit=limit) if is_name else names.of_text(text, limit=limit))
         looked_up = EntitiesFound(
             name=text,
-            whole=whole,
+            whole=is_name,
             found=[[candidate.entity.id, candidate.entity.label] for candidate in candidates],
             scores=[candidate.score for candidate in candidates],
             issued=round(issued, 4),
@@ -358,13 +358,13 @@ class Context:
         """What the budget still allows; no end of it where it does not say."""
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
-    def propose(self, answer: Answer, *, order: int, told: str = "") -> None:
-        """Offer an answer for the case that the budget ends first; the one with the highest order counts.
+    def propose(self, answer: Answer, *, order: int, note: str = "") -> None:
+        """Offer an answer in case the budget ends; that of the highest order counts.
 
-        `told` is what the reader is told that it is, where that is more than its source tells.
+        `note` says what the answer is, where that is more than its source tells.
         """
         if answer.known and order >= self._best_order:
-            self.best, self.best_told, self._best_order = answer, told, order
+            self.best, self.best_note, self._best_order = answer, note, order
 
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""

@@ -103,19 +103,19 @@ class Engine:
         self._shares_calls = calls is not None
 
     def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
-        """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
+        """Return a model for each role; a name that several have is opened once."""
         opened: dict[str, Model] = {}
-        found: dict[str, Model] = {}
+        by_role: dict[str, Model] = {}
         for role, given in roles.items():
             check_role(self.method, role)
             if not isinstance(given, str):
-                found[role] = given
+                by_role[role] = given
                 continue
             if given not in opened:
                 opened[given] = open_model(given, base_url=base_url if given.startswith("openai/") else "")
                 self._opened.append(opened[given])
-            found[role] = opened[given]
-        return found
+            by_role[role] = opened[given]
+        return by_role
 
     @property
     def models_identity(self) -> str:
@@ -155,7 +155,7 @@ class Engine:
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
-        """Answer one question, for those who read the result off its events elsewhere; and what failed."""
+        """Answer one question, and return its events and what failed."""
         asked = _check(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
@@ -175,7 +175,7 @@ class Engine:
         if stopped_by:
             answer = settle(ctx.best) if ctx.best else None
             ctx.warn(
-                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_told or _found_until_then(answer)}."
+                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _found_until_then(answer)}."
             )
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return trace.events, failure

@@ -339,7 +339,7 @@ def result_html(result: Result) -> str:
         ]
         return f"<ol>{''.join(rows)}</ol>" if rows else ""
 
-    told = f"{result.confidence.level}: {result.confidence.reason}" if result.confidence else result.error_message
+    status = f"{result.confidence.level}: {result.confidence.reason}" if result.confidence else result.error_message
     passages = "".join(
         f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
         for passage in (*result.evidence, *result.cited)
@@ -347,7 +347,7 @@ def result_html(result: Result) -> str:
     evidence = f"<details open><summary>Evidence</summary><ol>{passages}</ol></details>" if passages else ""
     return (
         f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
-        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(told)}</small></p>{evidence}</div>"
+        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"
     )
 
 

@@ -193,12 +193,12 @@ class GenerationView:
     def part(self) -> Part:
         return self.parts[-1] if self.parts else Part(0, SentenceView(""))
 
-    def write(self, said: SentenceView, *, rewritten: bool = False) -> None:
+    def write(self, sentence: SentenceView, *, rewritten: bool = False) -> None:
         """Add a sentence, or what was written again in place of the last one."""
         if not rewritten:
-            self.parts.append(Part(len(self.parts) + 1, said))
-        elif said.text:
-            self.part.again = said
+            self.parts.append(Part(len(self.parts) + 1, sentence))
+        elif sentence.text:
+            self.part.again = sentence
 
     def ask(self, query: str, sought: Sequence[str] = (), *, again: bool = False, repeated: bool = False) -> None:
         """Add what is to be searched for because of the last sentence."""
@@ -213,12 +213,12 @@ class GenerationView:
         )
 
     def find(self, query: str, passages: Sequence[Mapping[str, Any]]) -> None:
-        """Add what a search found: for the last query, or for one that was made before any sentence."""
-        found = tuple((str(passage["id"]), str(passage["title"])) for passage in passages)
-        self._titles |= dict(found)
+        """Add the passages of a search to the last query, or to a new one."""
+        ids_and_titles = tuple((str(passage["id"]), str(passage["title"])) for passage in passages)
+        self._titles |= dict(ids_and_titles)
         queries = self.part.queries if self.parts else self._first
         asked = queries.pop() if queries and queries[-1].search is None else SubQuery(str(query))
-        queries.append(replace(asked, search=self._searches, passages=found))
+        queries.append(replace(asked, search=self._searches, passages=ids_and_titles))
         self._searches += 1
 
     def read_fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any, outcome: str) -> None:

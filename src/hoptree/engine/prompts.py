@@ -189,14 +189,14 @@ def packaged_names() -> tuple[str, ...]:
 
 
 def prompts_digest(method: str) -> str:
-    """A digest of all files a method's prompts may be made from, its own and those all methods share."""
+    """Return a digest of a method's own prompt files and the shared ones."""
     folder = files("hoptree") / "prompts"
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in (method, "shared"):
         if (folder / part).is_dir():
             for path in sorted((folder / part).iterdir(), key=lambda path: path.name):
-                found.update(f"{part}/{path.name}\0".encode() + path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+                digest.update(f"{part}/{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=512)
@@ -211,8 +211,8 @@ def read_prompt(name: str, text: str) -> Prompt:
         Message(role, content.strip())  # type: ignore[arg-type]
         for role, content in zip(parts[1::2], parts[2::2], strict=True)
     )
-    found = frozenset(name for section in sections for name in _VARIABLE.findall(section.content))
-    return Prompt(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], sections, found)
+    variables = frozenset(name for section in sections for name in _VARIABLE.findall(section.content))
+    return Prompt(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], sections, variables)
 
 
 MAX_WORDS = 350

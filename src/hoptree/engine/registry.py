@@ -140,7 +140,7 @@ class Method:
     explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
-        """How close to its paper a run is, where model and corpus give these signals.
+        """Return how close to its paper a run with these signals is.
 
         `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
         the paper trained a model and another one is asked, and `approx` where that model is asked in other words than
@@ -148,8 +148,8 @@ class Method:
         wins: a prompted run that also goes beyond the paper is `approx`.
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        missing = [one for one in self.signals if one not in given]
-        if self.differs or self.deviations(chosen) or any(one != _CONTINUES for one in missing):
+        missing = [signal for signal in self.signals if signal not in given]
+        if self.differs or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:

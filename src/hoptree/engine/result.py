@@ -225,16 +225,16 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     tree, node_decisions = _read_tree(events, explain)
     if finals and final.stopped_by:
         _end_unfinished(tree, node_decisions, final, explain)
-    found = _passages_found(_of(Retrieved, events))
-    consulted = _consulted(finals, tree, found)
-    cited = tuple(found[name] for name in _cited(tree) if name in found and found[name] not in consulted)
+    passages = _passages_found(_of(Retrieved, events))
+    consulted = _consulted(finals, tree, passages)
+    cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer
     fidelity = _fidelity(start, decisions)
     method = load_method(start.method)
     published = method is not None and method.paper and fidelity == "exact"  # whose answer is not ours to correct
     if answer and final.source != "internal" and not published:
-        answer = correct_spelling(answer, question, tuple(found.values()))
+        answer = correct_spelling(answer, question, tuple(passages.values()))
     if answer != final.answer:
         warnings[f"The answer is spelled as in the passages; the model wrote {final.answer}."] = None
         for node in (node for top in tree for node in top.walk() if node.answer == final.answer):
@@ -252,7 +252,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             nodes=nodes,
             evidence=evidence,
             cited=cited,
-            read=len(found),
+            read=len(passages),
             measured=explain.measure_answer(decisions),
         )
     return Result(
@@ -374,21 +374,21 @@ def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
 
 def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
     """Return all passages that were found, each once, with its best score."""
-    found: dict[str, Passage] = {}
+    passages: dict[str, Passage] = {}
     for search in searches:
         for p in search.passages:
-            if p["id"] not in found or found[p["id"]].score < p["score"]:
-                found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
-    return found
+            if p["id"] not in passages or passages[p["id"]].score < p["score"]:
+                passages[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
+    return passages
 
 
 def _consulted(
-    finals: Sequence[Finished], tree: Sequence[TreeNode], found: Mapping[str, Passage]
+    finals: Sequence[Finished], tree: Sequence[TreeNode], passages: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """Return the passages that the method names at the end, else those its tree cites, else all that it found."""
+    """Return the passages named at the end, else those the tree cites, else all."""
     named = dict.fromkeys(name for final in finals for name in final.support)
-    ids: Iterable[str] = named or _cited(tree) if named or tree else found
-    return tuple(found[name] for name in ids if name in found)
+    ids: Iterable[str] = named or _cited(tree) if named or tree else passages
+    return tuple(passages[name] for name in ids if name in passages)
 
 
 def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:

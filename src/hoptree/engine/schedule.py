@@ -19,22 +19,22 @@ U = TypeVar("U")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once; the first failure cancels the others and is raised as itself, not in a group.
+    """Await all at once; the first failure cancels the others and is raised bare.
 
     A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
     """
     spent: list[BudgetSpent] = []
 
-    async def until_spent(one: Coroutine[Any, Any, T]) -> T | None:
+    async def until_spent(coroutine: Coroutine[Any, Any, T]) -> T | None:
         try:
-            return await one
+            return await coroutine
         except BudgetSpent as error:
             spent.append(error)
             return None
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(until_spent(one)) for one in work]
+            tasks = [group.create_task(until_spent(coroutine)) for coroutine in work]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     if spent:
@@ -42,9 +42,9 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [cast(T, task.result()) for task in tasks]
 
 
-async def both(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> tuple[T, U]:
+async def both(left: Coroutine[Any, Any, T], right: Coroutine[Any, Any, U]) -> tuple[T, U]:
     """Await two different things at once, as `together` does."""
-    first, second = await together((cast(Coroutine[Any, Any, Any], one), cast(Coroutine[Any, Any, Any], other)))
+    first, second = await together((cast(Coroutine[Any, Any, Any], left), cast(Coroutine[Any, Any, Any], right)))
     return first, second
 
 

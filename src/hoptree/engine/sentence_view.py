@@ -123,15 +123,15 @@ class SentenceView:
 
     @property
     def compared(self) -> str:
-        """What was measured against its threshold: "S 3.00 > θ 1.65"."""
+        """Return what was measured and its threshold: "S 3.00 > θ 1.65"."""
         if self.measured is None:
             return "no sample said anything" if self.measure == "spread" and self.triggered else ""
-        told = f"{_SIGNS[self.measure]} {self.measured:.2f}"
+        value = f"{_SIGNS[self.measure]} {self.measured:.2f}"
         if self.theta is None:
-            return told
+            return value
         below = self.measure == "probability"
         sign = ("<" if below else ">") if self.triggered else ("≥" if below else "≤")
-        return f"{told} {sign} θ {self.theta:.2f}"
+        return f"{value} {sign} θ {self.theta:.2f}"
 
 
 def number(value: Any) -> float | None:
@@ -145,8 +145,8 @@ def _told(name: str, value: float | None) -> list[str]:
 
 
 def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[WordView, ...]:
-    """Words that are told in their order, each where it comes next in the text."""
-    found: list[WordView] = []
+    """Return scored words in their order, each where it comes next in the text."""
+    views: list[WordView] = []
     at = 0
     for place, (word, entropy, attention, score, content) in enumerate(rows):
         start = text.find(word, at)
@@ -154,36 +154,39 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
             continue
         at = start + len(word)
         numbers = (number(entropy), number(attention), number(score))
-        found.append(WordView(word, start, at, *numbers, content=content is True, hit=place in hits))
-    return tuple(found)
+        views.append(WordView(word, start, at, *numbers, content=content is True, hit=place in hits))
+    return tuple(views)
 
 
 def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
-    """Words as probable as their least probable token, and tokens that belong to none: commas may be improbable."""
+    """Return words with the probability of their least probable token.
+
+    Tokens that belong to no word count as words: commas may be improbable.
+    """
     pieces = [str(token) for token, _ in rows]
-    told = [number(value) for _, value in rows]
+    probabilities = [number(value) for _, value in rows]
     spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}
     taken = {at for numbers in spans.values() for at in numbers}
     for at, place in enumerate(token_spans(text, pieces)):
         if place and at not in taken:
             spans.setdefault(place, []).append(at)
-    found: list[WordView] = []
+    views: list[WordView] = []
     end = 0
     for (start, stop), numbers in sorted(spans.items()):
-        least = min((value for at in numbers if (value := told[at]) is not None), default=None)
+        least = min((value for at in numbers if (value := probabilities[at]) is not None), default=None)
         if start < end or not numbers:
             continue
         hit = below is not None and least is not None and least < below
-        found.append(WordView(text[start:stop], start, stop, probability=least, hit=hit))
+        views.append(WordView(text[start:stop], start, stop, probability=least, hit=hit))
         end = stop
-    return tuple(found)
+    return tuple(views)
 
 
 def _rare(text: str, hits: Sequence[str]) -> tuple[WordView, ...]:
-    """The words that most samples lack."""
+    """Return the words that most samples lack."""
     left = list(hits)
-    found: list[WordView] = []
+    views: list[WordView] = []
     for start, end in word_spans(text):
         if left and text[start:end] == left[0]:
-            found.append(WordView(left.pop(0), start, end, hit=True))
-    return tuple(found)
+            views.append(WordView(left.pop(0), start, end, hit=True))
+    return tuple(views)

@@ -188,14 +188,14 @@ def attributes_of(work: Work, question: QuestionWork, *, content: bool) -> Attri
 
 def note_of(event: Event, *, content: bool) -> tuple[str, Attributes]:
     """Return something noted on the way, as an event of a span."""
-    told = {
+    attributes = {
         name: value if isinstance(value, bool | int | float | str) else json.dumps(value, ensure_ascii=False)
         for name, value in event.as_dict().items()
         if name not in ("event", "run", "t", "node", "depth")
         and value is not None
         and (content or isinstance(value, bool | int | float) or name in ("kind", "step"))
     }
-    return f"hoptree.{event.as_dict()['event']}", {name: _plain(value) for name, value in told.items()}
+    return f"hoptree.{event.as_dict()['event']}", {name: _plain(value) for name, value in attributes.items()}
 
 
 def _question_attributes(work: QuestionWork, content: bool) -> dict[str, Any]:

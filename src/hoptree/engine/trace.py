@@ -263,11 +263,11 @@ class TraceFile:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a trace file as they stand in it, one at a time, so that a file of any size can be read.
+    """Yield the events of a trace file, one at a time and in their order.
 
     A last line cut off by a kill is passed over; any other line that is no event is an error.
     """
-    found = False
+    has_events = False
     try:
         with path.open("rb") as lines:  # which end at b"\n" and nothing else: replies hold all kinds of line ends
             for number, line in enumerate(lines, 1):
@@ -279,7 +279,7 @@ def read_events(path: Path) -> Iterator[Event]:
                     raise TraceError(
                         f"Line {number} of {path} is not what was written.", "Take the line out, or ask again."
                     ) from error
-                if event is None and found and not any(rest.strip() for rest in lines):
+                if event is None and has_events and not any(rest.strip() for rest in lines):
                     return
                 if event is None:
                     raise TraceError(
@@ -288,13 +288,13 @@ def read_events(path: Path) -> Iterator[Event]:
                     )
                 if isinstance(event, Started):
                     load_method(event.method)  # it defines the types of the decisions that follow
-                found = True
+                has_events = True
                 yield event
     except OSError as error:
         raise TraceError(
             f"The trace {path} cannot be read: {error.strerror}.", "Write one with: hoptree ask … --trace FILE"
         ) from error
-    if not found:
+    if not has_events:
         raise TraceError(f"The trace {path} is empty.", "Write one with: hoptree ask … --trace FILE")
 
 

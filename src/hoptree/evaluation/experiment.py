@@ -326,8 +326,8 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
 
     def named(passages: Iterable[str]) -> tuple[str, ...]:
         """Call a chunk of a gold passage (p#2) by that passage's id."""
-        wholes = ((name, name.rpartition("#")[0]) for name in passages)
-        return tuple(dict.fromkeys(whole if whole in gold else name for name, whole in wholes))
+        parents = ((name, name.rpartition("#")[0]) for name in passages)
+        return tuple(dict.fromkeys(parent if parent in gold else name for name, parent in parents))
 
     row = replace(
         _blank_row(example),

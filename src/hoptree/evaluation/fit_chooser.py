@@ -64,7 +64,9 @@ class Moment:
     def likeliest(self, right: Logistic) -> Stated | None:
         """Return the answer that hop would put first."""
         # What is no answer by its form stands behind the others.
-        return max(self.answers, key=lambda one: (not is_unfit(one.features), right(one.features)), default=None)
+        return max(
+            self.answers, key=lambda answer: (not is_unfit(answer.features), right(answer.features)), default=None
+        )
 
 
 @dataclass(frozen=True)
@@ -203,23 +205,23 @@ class Replayed:
 
 
 def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[str] = ()) -> Replayed:
-    """Return what a question comes to: the moves that an effort makes, in the order of the run."""
+    """Replay the moves that an effort makes for a question, in the run's order."""
     at, *later = course.moments
-    made, calls, tokens = [at.move], at.calls, at.tokens
+    moves, calls, tokens = [at.move], at.calls, at.tokens
     for moment in later:
         f1, probability = at.best(weights.right)
-        if moment.move in without or (moment.move == "replan" and made[-1] != "split"):
+        if moment.move in without or (moment.move == "replan" and moves[-1] != "split"):
             continue
-        if moment.move == "guess" and made == ["read"] and course.guess:
+        if moment.move == "guess" and moves == ["read"] and course.guess:
             moment = course.guess
         forced = moment.move == "guess" and not at.answers
         if not forced and not weights.is_worth(moment.move, _state(at, weights.right), probability, effort):
             continue
         at = moment
-        made.append(moment.move)
+        moves.append(moment.move)
         calls, tokens = calls + moment.calls, tokens + moment.tokens
     f1, probability = at.best(weights.right)
-    return Replayed(f1, probability, calls, tokens, tuple(made))
+    return Replayed(f1, probability, calls, tokens, tuple(moves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,23 +252,23 @@ def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium"
     """Replay one data set's questions by an effort."""
     chosen = [replay(course, weights, effort) for course in courses]
     every = [replay(course, weights, "high") for course in courses]
-    calibration = calibrate([Decision(True, one.f1 >= _RIGHT, one.probability) for one in chosen])
-    given = [one for one in chosen if one.probability >= _RIGHT]
-    precision = _mean([float(one.f1 >= _RIGHT) for one in chosen])
+    calibration = calibrate([Decision(True, outcome.f1 >= _RIGHT, outcome.probability) for outcome in chosen])
+    given = [outcome for outcome in chosen if outcome.probability >= _RIGHT]
+    precision = _mean([float(outcome.f1 >= _RIGHT) for outcome in chosen])
     return Judged(
         courses[0].data,
         len(courses),
         _mean([course.moments[0].best(weights.right)[0] for course in courses]),
-        _mean([one.f1 for one in every]),
+        _mean([outcome.f1 for outcome in every]),
         _mean([max((a.f1 for m in course.moments for a in m.answers), default=0.0) for course in courses]),
-        _mean([one.calls for one in every]),
-        _mean([one.f1 for one in chosen]),
-        _mean([one.calls for one in chosen]),
-        _mean([one.tokens for one in chosen]),
-        _mean([float("split" in one.moves) for one in chosen]),
+        _mean([outcome.calls for outcome in every]),
+        _mean([outcome.f1 for outcome in chosen]),
+        _mean([outcome.calls for outcome in chosen]),
+        _mean([outcome.tokens for outcome in chosen]),
+        _mean([float("split" in outcome.moves) for outcome in chosen]),
         calibration.ece or 0.0,
         len(given) / len(chosen),
-        _mean([float(one.f1 >= _RIGHT) for one in given]) / precision if precision and given else 0.0,
+        _mean([float(outcome.f1 >= _RIGHT) for outcome in given]) / precision if precision and given else 0.0,
     )
 
 
@@ -280,14 +282,14 @@ class Fitted:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "left_out": {effort: [asdict(one) for one in judged] for effort, judged in self.left_out.items()},
-            "left_out_without_logprobs": [asdict(one) for one in self.without_logprobs],
+            "left_out": {effort: [asdict(figures) for figures in judged] for effort, judged in self.left_out.items()},
+            "left_out_without_logprobs": [asdict(figures) for figures in self.without_logprobs],
             "chooser": self.chooser.as_dict(),
         }
 
 
 def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
-    """Fit both sets of weights; judge them, and choose the efforts, on data sets that they were not fitted to.
+    """Fit both sets of weights; judge them and choose efforts on left-out data.
 
     Each effort is the one that loses least against every move on the data set where it loses most, within its share of
     the calls.
@@ -312,7 +314,7 @@ def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_fro
         sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
     figures = {
         effort: {
-            name: round(_mean([getattr(one, name) for one in rows]), digits)
+            name: round(_mean([getattr(row, name) for row in rows]), digits)
             for name, digits in (("f1", 4), ("calls", 2), ("one_reading", 4))
         }
         for effort, rows in judged[True].items()
@@ -326,8 +328,8 @@ def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, W
     tried: list[tuple[float, float, float]] = []
     for least in _WORTH:
         judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]
-        worst = max(one.every_move - one.f1 for one in judged)
-        tried.append((least, worst, _mean([one.calls / (one.every_calls or 1.0) for one in judged])))
+        worst = max(figures.every_move - figures.f1 for figures in judged)
+        tried.append((least, worst, _mean([figures.calls / (figures.every_calls or 1.0) for figures in judged])))
     chosen: dict[str, float] = {}
     for effort, share in SHARE_OF_CALLS.items():
         within = [row for row in tried if row[2] <= share] or [min(tried, key=lambda row: row[2])]

@@ -201,15 +201,15 @@ def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bo
     return {"citation_precision": precision, "citation_recall": scores.recall if scores else None}
 
 
-def recall(found: Iterable[str], gold: Collection[str]) -> float | None:
+def recall(retrieved: Iterable[str], gold: Collection[str]) -> float | None:
     """Return the share of gold passages that were found."""
     wanted = set(gold)
-    return len(wanted & set(found)) / len(wanted) if wanted else None
+    return len(wanted & set(retrieved)) / len(wanted) if wanted else None
 
 
-def recall_by_hop(found: Iterable[str], gold_by_hop: Sequence[Collection[str]]) -> tuple[float | None, ...]:
+def recall_by_hop(retrieved: Iterable[str], gold_by_hop: Sequence[Collection[str]]) -> tuple[float | None, ...]:
     """Return the recall of each hop; None for a hop without gold of its own."""
-    names = set(found)
+    names = set(retrieved)
     return tuple(recall(names, gold) for gold in gold_by_hop)
 
 

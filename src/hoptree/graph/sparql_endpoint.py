@@ -220,7 +220,7 @@ class SparqlEndpoint:
     ) -> Neighbourhood:
         limit, budget, here = max(1, limit), TimeBudget(seconds), vocab.entity_iri(entity)
         predicate = vocab.property_iri(relation) if relation else ""
-        found: dict[Direction, list[_Statement]] = {"out": [], "in": []}
+        statements: dict[Direction, list[_Statement]] = {"out": [], "in": []}
         complete = True
         sides: tuple[Direction, ...] = ("out", "in") if direction == "both" else (direction,)
         for side in sides:
@@ -230,14 +230,14 @@ class SparqlEndpoint:
             complete = complete and len(sources) <= limit and len(rows) < 10 * (limit + 1)
             # A fact about the entity itself comes from both sides.
             known = here if side == "in" and direction == "both" else ""
-            found[side] = _read_statements(rows, predicate, outward=side == "out", but=known)
-        kept = half_of_each(found["out"], found["in"], limit)
+            statements[side] = _read_statements(rows, predicate, outward=side == "out", but=known)
+        kept = half_of_each(statements["out"], statements["in"], limit)
         labels = await self._labels.of([here, *(iri for statement in kept for iri in statement.iris())], budget)
         here_term = Term(entity, labels.text(here))
         facts = [statement.fact(here_term, labels, self._client.shown) for statement in kept]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
         return Neighbourhood(
-            Entity(entity, here_term.text), tuple(facts), complete and len(kept) == sum(map(len, found.values()))
+            Entity(entity, here_term.text), tuple(facts), complete and len(kept) == sum(map(len, statements.values()))
         )
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:

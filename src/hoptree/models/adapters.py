@@ -87,10 +87,10 @@ def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
 
 
 def _read_card(path: Path, header: bytes) -> dict[str, Any]:
-    if (found := _CARD.search(header)) is None:
+    if (match := _CARD.search(header)) is None:
         return {}
     try:
-        card = json.loads(header[found.end() :][: int.from_bytes(found[1], "little")])
+        card = json.loads(header[match.end() :][: int.from_bytes(match[1], "little")])
         return {"bases": dict(card["bases"]), "templates": list(card["templates"])}
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path.name} is damaged.", "Make it anew: hoptree align gguf") from error

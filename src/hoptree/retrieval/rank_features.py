@@ -161,11 +161,11 @@ class Features:
         to, back = self._links(seeds)
         sources = np.where(to >= 0, in_sentence[self._starts[seeds][:, None] + np.maximum(to, 0)], 0.0)
         same_title, same_title_rank = self._same_titles(covered)
-        found = np.zeros((max(len(self._expanded), 1), count))
+        reciprocal_rank = np.zeros((max(len(self._expanded), 1), count))
         for row, places in enumerate(self._expanded.values()):
             for name, place in places.items():
                 if name in self._place:
-                    found[row, self._place[name]] = 1 / (1 + place)
+                    reciprocal_rank[row, self._place[name]] = 1 / (1 + place)
         bm25 = np.array([stage.get("bm25", 0.0) for stage in stages])
         bm25_rank = np.empty(count)
         bm25_rank[np.argsort(-bm25, kind="stable")] = np.arange(count)
@@ -177,8 +177,8 @@ class Features:
             1 / (1 + bm25_rank),
             np.array([stage.get("named", 0.0) for stage in stages]),
             np.array([stage.get("link", 0.0) for stage in stages]),
-            found.max(axis=0),
-            (found > 0).sum(axis=0),
+            reciprocal_rank.max(axis=0),
+            (reciprocal_rank > 0).sum(axis=0),
             covered,
             self._in_title @ weights,
             self._in_text @ weights,
@@ -295,11 +295,11 @@ class Features:
                     if to == source:
                         continue
                     fresh = max((new[row, at] for at in places[to]), default=0.0)
-                    found = (rarity, 0.0, rarity * fresh, here, here * (_ANY + fresh))
+                    values = (rarity, 0.0, rarity * fresh, here, here * (_ANY + fresh))
                     first = here if self._starts[to] in places[to] else 0.0
                     cell = shared[:, row, to]
                     count = cell[1] + 1
-                    np.maximum(cell, (*found, here if spaced in titles[to] else 0.0, first), out=cell)
+                    np.maximum(cell, (*values, here if spaced in titles[to] else 0.0, first), out=cell)
                     cell[1] = count
         return shared
 

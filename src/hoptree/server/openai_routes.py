@@ -400,7 +400,7 @@ async def _stream_chat(
 
 
 async def _stream_response(questions: QuestionService, chat: _Chat, request: Request) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a response: the tree as a summary of its reasoning, then the message."""
+    """Yield the events of a response: the tree as reasoning, then the message."""
     number, steps = 0, list[str]()
 
     def event(kind: str, **fields: Any) -> bytes:
@@ -409,7 +409,7 @@ async def _stream_response(questions: QuestionService, chat: _Chat, request: Req
         return server_sent(f"response.{kind}", {"type": f"response.{kind}", "sequence_number": number - 1, **fields})
 
     thought = {"item_id": chat.reasoning_item(())["id"], "output_index": 0, "summary_index": 0}
-    said = {"item_id": chat.message_item(None)["id"], "output_index": 1, "content_index": 0}
+    message = {"item_id": chat.message_item(None)["id"], "output_index": 1, "content_index": 0}
     yield event("created", response=chat.response(None, ()))
     yield event("in_progress", response=chat.response(None, ()))
     yield event("output_item.added", output_index=0, item=chat.reasoning_item(()))
@@ -427,10 +427,10 @@ async def _stream_response(questions: QuestionService, chat: _Chat, request: Req
                 yield event("reasoning_summary_part.done", **thought, part={"type": "summary_text", "text": text})
                 yield event("output_item.done", output_index=0, item=chat.reasoning_item(steps))
                 yield event("output_item.added", output_index=1, item=chat.message_item(None))
-                yield event("content_part.added", **said, part=chat.text_part(None))
-                yield event("output_text.delta", **said, delta=part["text"], logprobs=[])
-                yield event("output_text.done", **said, text=part["text"], logprobs=[])
-                yield event("content_part.done", **said, part=part)
+                yield event("content_part.added", **message, part=chat.text_part(None))
+                yield event("output_text.delta", **message, delta=part["text"], logprobs=[])
+                yield event("output_text.done", **message, text=part["text"], logprobs=[])
+                yield event("content_part.done", **message, part=part)
                 yield event("output_item.done", output_index=1, item=chat.message_item(update))
                 response = chat.response(update, steps)
                 yield event(str(response["status"]), response=response)

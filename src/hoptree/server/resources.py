@@ -305,11 +305,11 @@ class Corpora:
     def passage(self, name: str, passage_id: str) -> Passage:
         """Return a passage of an index by its id."""
         where = self.place(name)
-        found = {} if is_remote(where) else Index(Path(where)).texts.fetch([key_of(passage_id)])
-        if not found:
+        passages = {} if is_remote(where) else Index(Path(where)).texts.fetch([key_of(passage_id)])
+        if not passages:
             cause = f"The corpus '{name}' has no such passage."
             raise Refusal(404, "NotFound", cause, "Look for it: POST /v1/search.")
-        return next(iter(found.values()))
+        return next(iter(passages.values()))
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""

@@ -300,7 +300,7 @@ def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
     if shared := frozenset.intersection(*sets):
         return True, f"{', '.join(sorted(shared))} for {'both' if len(sets) == 2 else 'all'}"
     known = countries()
-    for left, right in (pair for some, others in combinations(sets, 2) for pair in product(some, others)):
+    for left, right in (pair for first, second in combinations(sets, 2) for pair in product(first, second)):
         if {left, right} <= known.by_name.keys():
             may_be_same = frozenset((left, right)) in known.successors
         else:
@@ -319,39 +319,41 @@ _HEDGE = lazy_re(r"about|around|approximately|roughly|nearly|almost|over|some|an
 _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)
 
 
-def agree(one: str, other: str) -> bool:
-    """Return whether answers are the `same`, or one has the words of the other: it may say more of the same thing.
+def agree(answer: str, other: str) -> bool:
+    """Return whether answers are the `same`, or one has the words of the other.
 
     A negation does not agree with what it negates, and five is not within five million.
     """
-    one, other = _CONTRAST.sub("", one), _CONTRAST.sub("", other)
-    if same(one, other):
+    answer, other = _CONTRAST.sub("", answer), _CONTRAST.sub("", other)
+    if same(answer, other):
         return True
-    if bool(_NEGATED_ANSWER.search(one)) != bool(_NEGATED_ANSWER.search(other)) or _equal(one, other) is False:
+    if bool(_NEGATED_ANSWER.search(answer)) != bool(_NEGATED_ANSWER.search(other)) or _equal(answer, other) is False:
         return False
-    return _within(one, other) or _within(other, one)
+    return _within(answer, other) or _within(other, answer)
 
 
-def same(one: str, other: str) -> bool:
-    """Return whether answers have the same words but for accents and initials, or the same value or names.
+def same(answer: str, other: str) -> bool:
+    """Return whether answers have the same words, value or names.
+
+    Accents and initials do not count.
 
     Of dates, one may hold the other.
     """
-    left, right = _key(one), _key(other)
+    left, right = _key(answer), _key(other)
     if not left or not right:
         return False
-    verdicts = read_yes_no(one), read_yes_no(other)
-    if None not in verdicts and (_YES_NO.match(one) or _YES_NO.match(other)):
+    verdicts = read_yes_no(answer), read_yes_no(other)
+    if None not in verdicts and (_YES_NO.match(answer) or _YES_NO.match(other)):
         return verdicts[0] == verdicts[1]
-    first_date, second_date = read_date(one), read_date(other)
+    first_date, second_date = read_date(answer), read_date(other)
     if first_date is not None and second_date is not None:
         return first_date.within(second_date) or second_date.within(first_date)
-    if _number(one) and _number(other) and (equal := _equal(one, other)) is not None:
+    if _number(answer) and _number(other) and (equal := _equal(answer, other)) is not None:
         return equal
-    names = read_names(one)
+    names = read_names(answer)
     if left == right or (bool(names) and names == read_names(other)) or _differ_by_initials(left, right):
         return True
-    return _within(one, other) and _within(other, one)
+    return _within(answer, other) and _within(other, answer)
 
 
 def tells(statement: str, answer: str) -> bool:
@@ -361,16 +363,19 @@ def tells(statement: str, answer: str) -> bool:
     return agree(statement, answer) and not rougher
 
 
-def _within(one: str, other: str) -> bool:
-    """Return whether a text has the words of another in a row, whatever their accents; a bare yes is in no text."""
-    if _key(one) in ("", "yes", "no"):
+def _within(words: str, text: str) -> bool:
+    """Return whether a text has the words in a row, whatever their accents.
+
+    A bare yes or no is in no text.
+    """
+    if _key(words) in ("", "yes", "no"):
         return False
-    return bool(grounded(Answer(one, one, "answered"), "", [Passage("other", "", other)]).support)
+    return bool(grounded(Answer(words, words, "answered"), "", [Passage("other", "", text)]).support)
 
 
-def _differ_by_initials(one: str, other: str) -> bool:
-    """Return whether names are the same but for initials: W. J. Has, Wojciech Jerzy Has."""
-    pairs = list(zip(left := one.split(), right := other.split(), strict=False))
+def _differ_by_initials(name: str, other: str) -> bool:
+    """Return whether names differ by initials: W. J. Has, Wojciech Jerzy Has."""
+    pairs = list(zip(left := name.split(), right := other.split(), strict=False))
     if len(left) != len(right) or left[-1] != right[-1] or len(left[-1]) == 1:
         return False
     return all(a == b or (1 in (len(a), len(b)) and a[0] == b[0] and a.isalpha() and b.isalpha()) for a, b in pairs)
@@ -383,10 +388,10 @@ def _number(text: str) -> Quantity | None:
     return None if name_spans(text, begins) else read_quantity(text)
 
 
-def _equal(one: str, other: str) -> bool | None:
-    """Return whether an answer that is a number has the value of the one in the other; None if it cannot be told."""
-    first, second = read_quantity(one), read_quantity(other)
-    if first is None or second is None or not (_number(one) or _number(other)):
+def _equal(answer: str, other: str) -> bool | None:
+    """Return whether a number and an answer have the same value; None if unclear."""
+    first, second = read_quantity(answer), read_quantity(other)
+    if first is None or second is None or not (_number(answer) or _number(other)):
         return None
     return math.isclose(first.value, second.value, rel_tol=1e-9) if first.dimension == second.dimension else None
 

@@ -238,16 +238,16 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     held = {word for text in (question, *texts) for word in _folded(text).split()}
     spellings: dict[str, str] = {}
     for text in texts:
-        found = list(_WORD.finditer(text))
-        folded = [_fold(word[0]) for word in found]
-        for start in range(len(found) - len(words) + 1):
+        matches = list(_WORD.finditer(text))
+        folded = [_fold(word[0]) for word in matches]
+        for start in range(len(matches) - len(words) + 1):
             near = folded[start : start + len(words)]
             wrong = [place for place, word in enumerate(wanted) if near[place] != word]
             if len(wrong) != 1 or wanted[wrong[0]] in held or not _is_misspelt(wanted[wrong[0]], near[wrong[0]]):
                 continue
-            last = found[start + len(words) - 1]
-            if words[wrong[0]][0].isupper() and found[start + wrong[0]][0][0].isupper():
-                spellings.setdefault(" ".join(near), " ".join(text[found[start].start() : last.end()].split()))
+            last = matches[start + len(words) - 1]
+            if words[wrong[0]][0].isupper() and matches[start + wrong[0]][0][0].isupper():
+                spellings.setdefault(" ".join(near), " ".join(text[matches[start].start() : last.end()].split()))
     return next(iter(spellings.values())) if len(spellings) == 1 else answer
 
 

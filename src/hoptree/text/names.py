@@ -217,11 +217,13 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
+    """Return the names in a text by their capitals.
+
+    A word that only begins a sentence must carry content.
 
     A month or a day of the week is no name where it tells when something was.
     """
-    found: list[str] = []
+    names: list[str] = []
     words = word_spans(text)
     at = 0
     for start, end in name_spans(text):
@@ -234,5 +236,5 @@ def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
         carrying = tagger.content(text, inside)
         begin = next((span[0] for span, carries in zip(inside, carrying, strict=True) if carries), end)
         if begin < end and not is_time_expression(text, (begin, end)):
-            found.append(text[begin:end].removesuffix("'s").removesuffix("’s"))
-    return tuple(dict.fromkeys(found))
+            names.append(text[begin:end].removesuffix("'s").removesuffix("’s"))
+    return tuple(dict.fromkeys(names))

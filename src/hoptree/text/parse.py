@@ -170,8 +170,8 @@ def find_refusal(text: str) -> str:
     if others and len(first.split()) <= _MAX_ANSWER_LINE_WORDS and _ANSWER_LINE.fullmatch(first.strip()):
         text = first
     bare = text.strip(" .!\"'“”`*")
-    said = _NOT_KNOWN.match(_uncapitalised(bare))
-    not_known = said and not any(char.isalnum() for char in bare[said.end() :])
+    match = _NOT_KNOWN.match(_uncapitalised(bare))
+    not_known = match and not any(char.isalnum() for char in bare[match.end() :])
     if _is_unknown(bare) or _BARE_REFUSAL.fullmatch(_uncapitalised(bare)) or not_known:
         return bare.casefold()
     if is_title(text):

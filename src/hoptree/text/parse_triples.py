@@ -197,9 +197,9 @@ def _scalar(value: Any) -> bool:
 
 
 def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:
-    """Return the confidence of each triple's object, where the reply has it behind the triples before."""
+    """Return the confidence of each triple's object, in the reply's order."""
     places = token_spans(text, [token.text for token in tokens])
-    found: list[float] = []
+    confidences: list[float] = []
     at = 0
     for triple in triples:
         start = end = -1
@@ -211,5 +211,5 @@ def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Tri
             for token, place in zip(tokens, places, strict=True)
             if start >= 0 and place and place[0] < end and place[1] > start
         ]
-        found.append(min(inside, default=default))
-    return found
+        confidences.append(min(inside, default=default))
+    return confidences

@@ -222,25 +222,27 @@ class MixedTokens:
 def mix_distributions(
     paths: Sequence[Sequence[dict[str, float]]], weights: Sequence[float], *, continues: bool
 ) -> MixedTokens:
-    """Follow replies by the likeliest token of their weighted distributions, up to where one of them says another.
+    """Mix replies token by token up to where one of them says another.
+
+    Each token is the likeliest of the weighted distributions.
 
     Where they cannot be asked to go on from there (`continues`), those that say the token are followed further, and
     only tokens that some reply says can be chosen.
     """
     tokens: list[str] = []
     logs, voters = [0.0] * len(paths), list(range(len(paths)))
-    while voters and all(len(paths[one]) > len(tokens) for one in voters):
-        places = {one: paths[one][len(tokens)] for one in voters}
+    while voters and all(len(paths[voter]) > len(tokens) for voter in voters):
+        places = {voter: paths[voter][len(tokens)] for voter in voters}
         totals: dict[str, float] = {}
-        for one, place in places.items():
+        for voter, place in places.items():
             for token in place if continues else list(place)[:1]:
-                totals[token] = totals.get(token, 0.0) + weights[one] * place[token]
+                totals[token] = totals.get(token, 0.0) + weights[voter] * place[token]
         chosen = max(totals, key=lambda token: totals[token])
-        logs = [log + math.log(max(places.get(one, {}).get(chosen, 0.0), _LEAST)) for one, log in enumerate(logs)]
+        logs = [log + math.log(max(places.get(voter, {}).get(chosen, 0.0), _LEAST)) for voter, log in enumerate(logs)]
         if not chosen:
             return MixedTokens(tuple(tokens), tuple(logs), ended=True)
         tokens.append(chosen)
-        voters = [one for one, place in places.items() if next(iter(place)) == chosen]
+        voters = [voter for voter, place in places.items() if next(iter(place)) == chosen]
         if continues and len(voters) < len(paths):
             break
     return MixedTokens(tuple(tokens), tuple(logs), ended=False)

@@ -65,7 +65,7 @@ _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "oc
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make the rows of every question, as far as its plan, steps and gold passages are known.
+    """Make rows of each question's known plan, steps and gold passages.
 
     Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
     """
@@ -81,14 +81,14 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
         journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
         stack.callback(journal.close)
         for done, question in enumerate(questions, 1):
-            made = journal.get(question.key)
-            if made is None:
+            question_rows = journal.get(question.key)
+            if question_rows is None:
                 finder = finders.get(question.example.dataset) or finders.get("")
                 maker = _RowMaker(question, finder, sentences.get((question.file, question.example.id), ()))
-                made = MadeRows(tuple(await maker.rows(plans.get(question.key))), dict(maker.left_out), {})
-                await journal.add(question.key, made)
-            rows += made.rows
-            left_out.update(made.left_out)
+                question_rows = MadeRows(tuple(await maker.rows(plans.get(question.key))), dict(maker.left_out), {})
+                await journal.add(question.key, question_rows)
+            rows += question_rows.rows
+            left_out.update(question_rows.left_out)
             on_progress(done, len(questions))
     mixed, dropped = put_together(rows, spec.rows, spec.seed or 0)
     left_out.update(dropped)

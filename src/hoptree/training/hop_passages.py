@@ -79,9 +79,9 @@ class HopPassages:
         return call.reply
 
     def gold(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with these ids, in their order, as far as the corpus has them."""
-        found = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
-        return [found[name] for name in ids if name in found]
+        """Return the passages with these ids that the corpus has, in their order."""
+        by_id = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
+        return [by_id[name] for name in ids if name in by_id]
 
     async def gold_of_step(self, example: Example, step: GoldStep) -> list[Passage]:
         """Return the gold passages that say the answer of a step.
@@ -93,8 +93,8 @@ class HopPassages:
         titles = [title for title in example.supporting_titles if is_named(_ADDITION.sub("", title), step.asked)]
         if example.decomposition and len(example.supporting_titles) == len(example.decomposition):
             titles = [example.supporting_titles[step.place]]
-        found = [await self.search(step.asked, k=_PAGE_PASSAGES, title=title) for title in titles]
-        telling = [passage for page in found for passage in page if says(passage, step.answer)]
+        pages = [await self.search(step.asked, k=_PAGE_PASSAGES, title=title) for title in titles]
+        telling = [passage for page in pages for passage in page if says(passage, step.answer)]
         return telling if len(telling) == 1 else []
 
     async def gather(

@@ -50,7 +50,7 @@ _RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
 
 
 async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Run hop several times a question, and make rows of the runs that were right by their evidence.
+    """Sample runs of hop, and make rows of those right by their evidence.
 
     Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
     """
@@ -74,8 +74,8 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
             if operator_of(question.example.question) in LISTS:
                 return MadeRows((), {"questions for a list, which hop asks by untrained prompts": 1}, {}), None
             key = f"{question.key} {digest_of([question.example])}"
-            made = journal.get(key)
-            if made is None:
+            question_rows = journal.get(key)
+            if question_rows is None:
                 engine = engines.get(question.example.dataset) or engines[""]
                 searches = SingleFlight()
                 seed = f"{spec.seed or 0}/{question.key}"
@@ -86,16 +86,16 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
                 if failures := [run.failure for run in runs if run.failure is not None]:
                     return None, failures[0]
                 maker = _SampledRows(question, spec.right_f1, meta)
-                made = maker.make([read_run(run) for run in runs], [run.answer for run in runs])
-                await journal.add(key, made)
-            return made, None
+                question_rows = maker.make([read_run(run) for run in runs], [run.answer for run in runs])
+                await journal.add(key, question_rows)
+            return question_rows, None
 
         slots = min(model.slots, spec.concurrency or model.slots)
         width = max(1, at_once(slots) // spec.samples)
         outcomes = await ask_all(model, asked, ask, progress_counter(len(asked), on_progress), width)
-    failed = [question.example.id for question, made in zip(asked, outcomes, strict=True) if made is None]
+    failed = [question.example.id for question, rows in zip(asked, outcomes, strict=True) if rows is None]
     return _collect(
-        [made for made in outcomes if made], spec, failed, len(questions) - len(asked), meta | {"corpora": corpora}
+        [rows for rows in outcomes if rows], spec, failed, len(questions) - len(asked), meta | {"corpora": corpora}
     )
 
 
@@ -118,15 +118,15 @@ def _check_corpora(questions: Sequence[TrainingQuestion], engines: Mapping[str, 
 
 
 def _collect(
-    made: Sequence[MadeRows], spec: SetSpec, failed: list[str], unanswered: int, report: Mapping[str, Any]
+    outcomes: Sequence[MadeRows], spec: SetSpec, failed: list[str], unanswered: int, report: Mapping[str, Any]
 ) -> MadeRows:
-    """Return the rows of all questions in the shares they are trained in, and all counts."""
+    """Return the rows of all questions in their training shares, with counts."""
     left_out: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for rows in made:
+    for rows in outcomes:
         left_out.update(rows.left_out)
         counts.update(rows.report)
-    mixed, dropped = put_together([row for rows in made for row in rows.rows], spec.rows, spec.seed or 0)
+    mixed, dropped = put_together([row for rows in outcomes for row in rows.rows], spec.rows, spec.seed or 0)
     left_out.update(dropped)
     left_out["without an accepted answer"] = unanswered
     left_out["not answered by the model"] = len(failed)
@@ -216,11 +216,11 @@ class _SampledRows:
         return []
 
     def _tells_nothing(self, reading: SampledReading) -> bool:
-        """Whether the passages cannot answer the question: a gold one is missing, and none has the words."""
+        """Return whether a gold passage is missing and none has the answer."""
         if self._gold.closed:
             return self._gold.lacks(reading.shown)
-        said = any(says(passage, answer) for passage in reading.shown for answer in self._gold.answers)
-        return not said and (self._gold.lacks(reading.shown) or not self._gold.known)
+        has_answer = any(says(passage, answer) for passage in reading.shown for answer in self._gold.answers)
+        return not has_answer and (self._gold.lacks(reading.shown) or not self._gold.known)
 
     # Plans, their parts and last readings
 

@@ -224,7 +224,7 @@ async def ask_teacher(
     label: Callable[[Callable[[], Context], TrainingQuestion], Awaitable[T]],
     on_progress: Progress,
 ) -> Taught[T]:
-    """Have the model of a set label every question by steps of a method, which `label` takes in new contexts."""
+    """Have the model label every question; `label` takes a method's steps."""
     model = open_model(spec.model, base_url=spec.base_url)
     calls = open_calls(spec.cache, concurrency=spec.concurrency)
 
@@ -245,7 +245,7 @@ async def ask_teacher(
         calls.close()
         await model.aclose()
     failed = [question.example.id for question, result in zip(questions, results, strict=True) if not result]
-    labelled = [one for result in results for one in result]
+    labelled = [item for result in results for item in result]
     report = {"teacher": model.name, "solved": len(labelled), "failed": failed}
     return Taught(labelled, Counter({"not answered by the model": len(failed)}), report)
 

@@ -50,7 +50,7 @@ class RowJournal:
         """Return the rows of a question that is done; None if it is not."""
         return self._made.get(key)
 
-    async def add(self, key: str, made: MadeRows) -> None:
+    async def add(self, key: str, question_rows: MadeRows) -> None:
         """Keep the rows of a question."""
         rows = [
             {
@@ -61,9 +61,11 @@ class RowJournal:
                 "source": row.source,
                 "meta": dict(row.meta),
             }
-            for row in made.rows
+            for row in question_rows.rows
         ]
-        await self._log.add({"key": key, "rows": rows, "left_out": made.left_out, "report": made.report})
+        await self._log.add(
+            {"key": key, "rows": rows, "left_out": question_rows.left_out, "report": question_rows.report}
+        )
 
     def close(self) -> None:
         self._log.close()

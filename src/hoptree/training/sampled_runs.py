@@ -169,14 +169,14 @@ def _renumbered(nodes: Sequence[Mapping[str, object]]) -> Plan:
     """Return recorded nodes as a plan that stands for itself, numbered from 1 on."""
     numbers = {node["id"]: place for place, node in enumerate(nodes, 1)}
     names = {int(str(old)): f"#query{new}" for old, new in numbers.items()}
-    made: dict[int, Node] = {}
+    by_number: dict[int, Node] = {}
     for node in nodes:
         parent, refs = numbers.get(node["parent"]), node["refs"]
         assert isinstance(refs, list)
-        number, depth = numbers[node["id"]], made[parent].depth + 1 if parent in made else 1
+        number, depth = numbers[node["id"]], by_number[parent].depth + 1 if parent in by_number else 1
         question = resolve(str(node["question"]), names)
-        made[number] = Node(number, question, parent, depth, tuple(numbers[ref] for ref in refs if ref in numbers))
-    return Plan(tuple(made.values()))
+        by_number[number] = Node(number, question, parent, depth, tuple(numbers[ref] for ref in refs if ref in numbers))
+    return Plan(tuple(by_number.values()))
 
 
 class Gold:

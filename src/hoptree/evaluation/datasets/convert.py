@@ -84,18 +84,18 @@ class Converted:
 def convert(
     name: str,
     release: Release,
-    found: Mapping[str, Path],
+    paths: Mapping[str, Path],
     folder: Path,
     *,
     skip_bad: bool = False,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Converted:
-    """Write the questions and passages of a release of the data set `name`, and return what they came to.
+    """Write the questions and passages of a release, and return their counts.
 
-    Both files appear when they are complete. `found` are the files of the release by their part in it: rows, aliases,
+    Both files appear when they are complete. `paths` are the files of the release by their part in it: rows, aliases,
     passages. A bad row is an error unless `skip_bad`; then it is counted and passed over.
     """
-    reader = _Reader(name, release, found, skip_bad, on_bytes)
+    reader = _Reader(name, release, paths, skip_bad, on_bytes)
     with ExitStack() as files:
         questions = files.enter_context(replaced(folder / f"{release.split}.jsonl"))
         passages = files.enter_context(replaced(folder / release.corpus)) if reader.has_passages else None
@@ -114,7 +114,7 @@ def convert(
             reader.result.notes.append(f"The release has {release.questions:,} questions, this file {read:,}.")
         if not reader.result.questions:
             raise InputError(
-                f"{found['rows'].name} holds no question that can be scored.",
+                f"{paths['rows'].name} holds no question that can be scored.",
                 f"Give the file {' or '.join(release.rows)} of the release.",
             )
     return reader.result
@@ -146,19 +146,19 @@ class _Reader:
         self,
         name: str,
         release: Release,
-        found: Mapping[str, Path],
+        paths: Mapping[str, Path],
         skip_bad: bool,
         on_bytes: Callable[[int], None] | None,
     ) -> None:
         self.result = Converted()
         self._name, self._release, self._skip_bad, self._on_bytes = name, release, skip_bad, on_bytes
-        self._rows = found["rows"]
+        self._rows = paths["rows"]
         self._form = ""
-        aliases = found.get("aliases")
+        aliases = paths.get("aliases")
         if release.aliases and aliases is None:
             self.result.notes.append(f"{release.aliases} was not there: answers have no other names.")
         self._aliases = read_aliases(aliases) if aliases else None
-        self._file = found.get("passages")
+        self._file = paths.get("passages")
         if release.passages and self._file is None:
             self.result.notes.append(f"{release.passages} was not there: no passages were written.")
         self.has_passages = bool(release.corpus) and not (release.passages and self._file is None)
@@ -321,13 +321,13 @@ def _passages(row: Fields, form: str) -> tuple[GivenPassage, ...]:
         spans = [part for part in row.parts("long_answer_candidates") if part.row.get("top_level") is True]
         spans += [part.part("long_answer") for part in row.parts("annotations")]
         return tuple(_passage(title, text) for text in dict.fromkeys(span_text(words, span) for span in spans) if text)
-    found = [(part, part.get("isgold") is True) for part in row.parts("ctxs")]
-    found += [(part, not number) for number, part in enumerate(row.parts("positive_ctxs"))]
-    found += [(part, False) for part in row.parts("hard_negative_ctxs")]
-    if found:
+    contexts = [(part, part.get("isgold") is True) for part in row.parts("ctxs")]
+    contexts += [(part, not number) for number, part in enumerate(row.parts("positive_ctxs"))]
+    contexts += [(part, False) for part in row.parts("hard_negative_ctxs")]
+    if contexts:
         return tuple(
             _passage(spaced(part.text("title")), text, part.text("passage_id", "id"), is_gold=gold)
-            for part, gold in found
+            for part, gold in contexts
             if (text := part.text("text"))
         )
     return tuple(_passage(title, text) for title, text in context_passages(row.row))

@@ -155,7 +155,7 @@ class _TraceStore:
         views = {number: run.views[question.id] for number, run in known.items() if question.id in run.views}
         if self.closed or not views:
             return False
-        used = dict.fromkeys(passage for view in views.values() for _, _, found in view.searches for passage in found)
+        used = dict.fromkeys(passage for view in views.values() for _, _, hits in view.searches for passage in hits)
         new = [passage for passage in used if passage not in self.passages]
         self.passages |= {passage: at for at, passage in enumerate(new, len(self.passages))}
         written = {number: self._written(view) for number, view in views.items()}
@@ -171,8 +171,8 @@ class _TraceStore:
 
     def _written(self, view: TraceView) -> dict[str, Any]:
         searches = [
-            {"query": query, "node": node, "found": [self.passages[passage] for passage in found]}
-            for query, node, found in view.searches
+            {"query": query, "node": node, "found": [self.passages[passage] for passage in hits]}
+            for query, node, hits in view.searches
         ]
         trace = {part.name: getattr(view, part.name) for part in fields(view)} | {"searches": searches}
         return {name: value for name, value in trace.items() if value}

@@ -143,15 +143,15 @@ async def _choose_domains(ctx: Context, question: str, domains: str) -> list[str
 async def _look_up(
     ctx: Context, statement: str, *, domains: Sequence[str], kinds: EvidenceKinds, keep: int, trained: bool
 ) -> EvidenceBox:
-    """Return what the chosen domains have for a statement: passages, and facts of the graph."""
+    """Return the passages and graph facts of the chosen domains for a statement."""
 
     async def passages() -> tuple[Passage, ...]:
         if kinds == "graph":
             return ()
         others = [{"domain": name} for name in domains if name != _FACTUAL]
-        found = [passage for where in others for passage in await ctx.search(statement, k=keep, where=where)]
-        more = await ctx.search(statement, k=keep) if _FACTUAL in domains or not found else ()
-        return tuple({passage.id: passage for passage in (*found, *more)}.values())
+        in_domains = [passage for where in others for passage in await ctx.search(statement, k=keep, where=where)]
+        more = await ctx.search(statement, k=keep) if _FACTUAL in domains or not in_domains else ()
+        return tuple({passage.id: passage for passage in (*in_domains, *more)}.values())
 
     async def facts() -> tuple[Fact, ...]:
         if kinds == "text" or (_FACTUAL not in domains and kinds != "graph"):

@@ -85,10 +85,10 @@ class BestFound:
         """The best ones; of equals, those that were found first."""
         return sorted(self._found.values(), key=lambda passage: -passage.score)[: self.limit]
 
-    def add(self, found: Iterable[Passage]) -> list[str]:
-        """Add passages that are new or better than before, and return the ids of those that are now among the best."""
+    def add(self, passages: Iterable[Passage]) -> list[str]:
+        """Add new or better passages, and return the ids new among the best."""
         before = {passage.id for passage in self.passages}
-        batch = list(found)
+        batch = list(passages)
         for passage, score in zip(batch, normalise_scores([passage.score for passage in batch]), strict=True):
             if passage.id not in self._found or score > self._found[passage.id].score:
                 self._found[passage.id] = replace(passage, score=score)

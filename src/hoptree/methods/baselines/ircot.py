@@ -68,7 +68,7 @@ class Collection(Protocol):
     @property
     def passages(self) -> Sequence[Passage]: ...
 
-    def add(self, found: Iterable[Passage]) -> list[str]:
+    def add(self, passages: Iterable[Passage]) -> list[str]:
         """Add passages, and return the ids of those that are new."""
         ...
 
@@ -80,11 +80,11 @@ class FirstFound:
     limit: int
     passages: list[Passage] = field(default_factory=list)
 
-    def add(self, found: Iterable[Passage]) -> list[str]:
+    def add(self, passages: Iterable[Passage]) -> list[str]:
         """Add passages that are new as far as there is room, and return their ids."""
         known = {(passage.title, passage.text) for passage in self.passages}
         new: list[str] = []
-        for passage in found:
+        for passage in passages:
             if len(self.passages) < self.limit and (passage.title, passage.text) not in known:
                 known.add((passage.title, passage.text))
                 self.passages.append(passage)

@@ -115,13 +115,13 @@ class _Run:
         self._ctx.propose(read_conclusion(f"{self.text} {step.text}".strip(), self._question), order=0)
 
     async def look_up(self, step: Measured, *, doubt: float, k: int) -> Measured:
-        """Return the step written with the passage that leaves least doubt; as it was where nothing new is found."""
+        """Return the step rewritten with the passage that leaves least doubt, or as is."""
         ctx, draft, known = self._ctx, step.draft, f"{self._question} {self.last}"
         query = sure_query(draft.text, draft.tokens, known, open_tagger(), doubt=doubt) or self._question
         ctx.emit(SubQuery(value=query, sentence=draft.text, repeated=query in self._queries))
-        found = () if query in self._queries else await ctx.search(query, k=k)
+        passages = () if query in self._queries else await ctx.search(query, k=k)
         self._queries.add(query)
-        new = [passage for passage in found if passage.id not in {shown.id for shown in self.docs}]
+        new = [passage for passage in passages if passage.id not in {shown.id for shown in self.docs}]
         if not new:
             return step
         steps = await together(self.write_step([*self.docs, passage]) for passage in new)

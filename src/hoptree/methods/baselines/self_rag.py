@@ -113,7 +113,7 @@ class _Text:
     """What was written so far, `raw` as the model continues it, with the last segment and the scores of all."""
 
     raw: str = ""
-    said: str = ""
+    plain: str = ""
     segment: str = ""
     answer: Answer = _NOTHING
     critique: Critique = _UNJUDGED
@@ -196,12 +196,12 @@ class _Trained(_Prompted):
         raw = parse_labels.before_paragraph(choice.text, choice.tokens)
         head, more, _ = raw.partition(parse_labels.RETRIEVE)
         segment = parse_labels.strip_tokens(head)
-        new = adds_text(segment, text.said)
-        said, support = f"{text.said} {segment if new else ''}".strip(), (*text.answer.support, passage.id)
-        answer = replace(read_answer(said), raw=choice.text, source="external", support=support)
+        new = adds_text(segment, text.plain)
+        plain, support = f"{text.plain} {segment if new else ''}".strip(), (*text.answer.support, passage.id)
+        answer = replace(read_answer(plain), raw=choice.text, source="external", support=support)
         answer = replace(answer, confidence=critique.likely)
         self._ctx.propose(answer, order=1)
-        return _Text(f"{given}{head}", said, segment, answer, critique, text.scores, bool(more and new))
+        return _Text(f"{given}{head}", plain, segment, answer, critique, text.scores, bool(more and new))
 
     async def _write(self, step: str, written: str) -> Choice:
         self._ctx.require("logprobs")

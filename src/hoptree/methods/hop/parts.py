@@ -93,7 +93,7 @@ _BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
 
 
 def split_by_words(question: str) -> Joined:
-    """Split a question for two things that the same is asked of; into none where its words do not show them."""
+    """Split a question that asks the same of two things; into none if unclear."""
     if _NUMBER.search(question):
         return Joined()  # it holds a mark of our own
     dates, masked = date_spans(question), question
@@ -102,9 +102,9 @@ def split_by_words(question: str) -> Joined:
     for number, (start, end) in reversed(list(enumerate(spans))):
         masked = f"{masked[:start]}@{number}@{masked[end:]}"
     for how, pattern in _JOINTS:
-        if (found := pattern.search(masked)) and _BEHIND.fullmatch(masked, found.end()):
-            before, behind = masked[: found.start()], masked[found.end() :].replace(" have in common", " have")
-            texts = (f"{before}{found[name]}{behind}" for name in ("one", "two"))
+        if (joint := pattern.search(masked)) and _BEHIND.fullmatch(masked, joint.end()):
+            before, behind = masked[: joint.start()], masked[joint.end() :].replace(" have in common", " have")
+            texts = (f"{before}{joint[name]}{behind}" for name in ("one", "two"))
             return Joined(how, tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts))
     return Joined()
 
@@ -234,7 +234,7 @@ class Parts:
         return solved
 
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read, then read what another query finds; None where neither gives a supported answer.
+        """Read, then read by another query; None without a supported answer.
 
         After NOT FOUND, only passages are read that were not read before.
         """
@@ -251,9 +251,9 @@ class Parts:
                 not_found
                 and prompt == TRAINED
                 and not read
-                and (found := await self._overlooked(asked, passages, node))
+                and (overlooked := await self._overlooked(asked, passages, node))
             ):
-                return Solved(asked, found, True)
+                return Solved(asked, overlooked, True)
             read |= {passage.id for passage in passages}
             # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
             names_in = asked if first == FORCED else ""
@@ -327,9 +327,12 @@ class Parts:
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
-    """Return each path of a plan as one line of its answered questions, with or without those that were guessed."""
-    told = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
-    paths = [[solved[node.id] for node in path if node.id in told] for path in plan.paths()]
+    """Return each path of a plan as a line of its answered questions.
+
+    Without `guesses`, only those count that passages support.
+    """
+    kept = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
+    paths = [[solved[node.id] for node in path if node.id in kept] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
 
 

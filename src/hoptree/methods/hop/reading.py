@@ -126,7 +126,7 @@ def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
 
 
 def shorten(question: str, passage: Passage) -> Passage:
-    """Keep of a passage that is too long for a prompt its beginning, its end, and what is nearest to the question.
+    """Cut a long passage to its beginning, end, and what is near the question.
 
     The first words alone lack what comes last on a page: whom somebody married, where they died.
     """
@@ -134,8 +134,8 @@ def shorten(question: str, passage: Passage) -> Passage:
         return passage
     pieces = [piece for sentence in sentences(passage.text) for piece in _pieces(sentence.split())]
     text = [(piece, stems(piece), len(piece.split())) for piece in pieces]
-    found = Counter(word for _, words, _ in text for word in words)
-    rarity = {word: math.log(1 + len(text) / (1 + found[word])) for word in stems(question)}
+    counts = Counter(word for _, words, _ in text for word in words)
+    rarity = {word: math.log(1 + len(text) / (1 + counts[word])) for word in stems(question)}
     title = stems(passage.title)
     begins = list(itertools.accumulate(size for *_, size in text))
     beginning = [place for place, words in enumerate(begins) if words <= _BEGINNING_WORDS] or [0]
@@ -244,7 +244,10 @@ class ListReader:
         return await self._read(asked, about, [*passages[: self._k], *further], among, node)
 
     async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
-        """Ask of each list whether names of others belong to it, where a passage holds them beside its condition."""
+        """Ask of each list whether names of the others belong to it.
+
+        Only names are asked about that a passage holds beside the list's condition.
+        """
         completed = {}
         for asked, items in lists.items():
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
@@ -252,8 +255,8 @@ class ListReader:
             missing = (item.text for other in lists.values() for item in other if not holds(items, item.text))
             beside: dict[str, list[Passage]] = {}
             for name in list(dict.fromkeys(missing))[:_MAX_CHECKED_NAMES]:
-                found = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name})
-                self._seen |= {passage.id: passage for passage in found}
+                titled = await self._ctx.search(f"{asked} {name}", k=1, where={TITLE: name})
+                self._seen |= {passage.id: passage for passage in titled}
                 beside[name] = self._beside(name, own)
             passages = {passage.id: passage for pages in beside.values() for passage in pages}
             among = [name for name, pages in beside.items() if pages]
@@ -324,10 +327,10 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
     if not text or find_refusal(text):
         return []
     lines = [_MARK.sub("", line).strip(_AROUND) for line in text.splitlines()[:_MAX_ITEMS]]
-    whole = {*map(question_key, lines if len(lines) > 1 else [passage.title for passage in passages])}
+    unsplit = {*map(question_key, lines if len(lines) > 1 else [passage.title for passage in passages])}
     items: dict[str, Answer] = {}
     for line in lines:
-        for name in (*([line] if question_key(line) in whole else []), *split_list(line.rpartition(": ")[2])):
+        for name in (*([line] if question_key(line) in unsplit else []), *split_list(line.rpartition(": ")[2])):
             item = grounded(Answer(name, line, source="external"), "", passages)
             if item.known:
                 items.setdefault(question_key(item.text), item)

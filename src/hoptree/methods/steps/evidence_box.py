@@ -102,28 +102,28 @@ class EvidenceBox:
         )
 
     def cited(self, references: Iterable[str]) -> Cited:
-        """Resolve references: by tag, by a passage's id or title, or by the words of a fact."""
+        """Resolve references by tag, passage id or title, or the words of a fact."""
         passages: dict[str, Passage] = {}
         facts: dict[Fact, None] = {}
         fabricated = []
         for reference in references:
-            found = self._resolve(reference)
-            passages |= {one.id: one for one in found if isinstance(one, Passage)}
-            facts |= {one: None for one in found if isinstance(one, Fact)}
-            if not found and not _NO_REFERENCE.fullmatch(reference):
+            resolved = self._resolve(reference)
+            passages |= {item.id: item for item in resolved if isinstance(item, Passage)}
+            facts |= {item: None for item in resolved if isinstance(item, Fact)}
+            if not resolved and not _NO_REFERENCE.fullmatch(reference):
                 fabricated.append(reference[:_MAX_FABRICATED_CHARS])
         return Cited(tuple(passages.values()), tuple(facts), tuple(fabricated))
 
     def _resolve(self, reference: str) -> list[Passage | Fact]:
         name = reference.split("||", 1)[0].strip(" []()\"'`")
-        by_name: list[Passage | Fact] = [one for one in self.passages if one.id == name]
-        by_name = by_name or [one for one in self.passages if one.title.casefold() == name.casefold()]
+        by_name: list[Passage | Fact] = [passage for passage in self.passages if passage.id == name]
+        by_name = by_name or [passage for passage in self.passages if passage.title.casefold() == name.casefold()]
         if by_name or not name:
             return by_name
         if _TAGS_ONLY.fullmatch(name):
             return list(self._tagged_in(name))
         key = question_key(reference)
-        if facts := [one for one in self.facts if key in map(question_key, (" ".join(one.triple), one.text))]:
+        if facts := [fact for fact in self.facts if key in map(question_key, (" ".join(fact.triple), fact.text))]:
             return [*facts]
         tag = _TAG.match(name)
         return self._tagged(int(tag[2]), texts=bool(tag[1])) if tag else []
@@ -153,7 +153,7 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
-    """Return the references in whatever a model wrote under "ref": a text, a list, an object of lists.
+    """Return the references in a model's "ref": a text, list or object of lists.
 
     Three texts in a list or object that is itself an item of a list are one triple.
     """
@@ -165,5 +165,5 @@ def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> li
     if listed and len(items) == 3 and all(isinstance(item, str) for item in items):
         return [" | ".join(items)[:_MAX_REFERENCE_CHARS]]
     inside = not isinstance(value, Mapping)
-    references = [one for item in items for one in read_references(item, nesting + 1, listed=inside)]
+    references = [reference for item in items for reference in read_references(item, nesting + 1, listed=inside)]
     return references[:_MAX_REFERENCES]

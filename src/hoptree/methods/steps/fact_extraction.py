@@ -33,8 +33,8 @@ class _Line:
 
     @classmethod
     def of(cls, text: str) -> _Line:
-        found = [(word, match.span()) for match in _WORD.finditer(text) if (word := fold(match[0]))]
-        return cls(text, tuple(word for word, _ in found), tuple(span for _, span in found))
+        words = [(word, match.span()) for match in _WORD.finditer(text) if (word := fold(match[0]))]
+        return cls(text, tuple(word for word, _ in words), tuple(span for _, span in words))
 
     def find(self, wanted: Sequence[str]) -> int | None:
         """Return the index of the word from which on the wanted ones stand in a row."""

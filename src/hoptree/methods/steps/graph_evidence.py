@@ -101,18 +101,20 @@ class Sources:
         require_sources(self._ctx, self._kinds)
 
     async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
-        """Return the evidence about the entities of a query; nothing more is asked once nobody wants it any more."""
+        """Return the evidence about a query's entities; stop once nobody wants it."""
         query = _YES_OR_NO.sub("", query)
         waiting = self._waiting.setdefault(query, [])
         waiting.append(wanted)
         while True:
             key = (query, self._abandoned[query])
-            found = await self._once(
+            box = await self._once(
                 key,
-                lambda: self._retrieve(query, node, lambda: any(one() for one in waiting), isinstance(wanted, Ahead)),
+                lambda: self._retrieve(
+                    query, node, lambda: any(is_wanted() for is_wanted in waiting), isinstance(wanted, Ahead)
+                ),
             )
-            if found is not None or not wanted():
-                return found or EvidenceBox()
+            if box is not None or not wanted():
+                return box or EvidenceBox()
             # It was abandoned while nobody wanted it.
             self._abandoned[query] = key[1] + 1
 
@@ -139,10 +141,10 @@ class Sources:
     ) -> tuple[Fact, ...] | None:
         if self._kinds == "text" or not entities:
             return ()
-        found = await together(self._ctx.facts(entity, node=node) for entity in entities)
+        around = await together(self._ctx.facts(entity, node=node) for entity in entities)
         if not wanted():
             return None
-        return await choose_facts(self._ctx, query, found, keep=self._kept.relations, ranking=self._ranking, node=node)
+        return await choose_facts(self._ctx, query, around, keep=self._kept.relations, ranking=self._ranking, node=node)
 
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted

@@ -142,13 +142,15 @@ def keep_best_hops(ctx: Context, hops: Sequence[Hop], *, width: int, level: int)
 
 
 async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity, ...]:
-    """Return the entities that the question names in full, then those that the model chooses, `keep` at most.
+    """Return up to `keep` entities: those named in full, then the model's choice.
 
     Small models choose the word of the relation that is asked for ("designer"), and leave out whom the question names.
     """
     names = graph_names(ctx)
-    found, chosen = await both(names(ctx, None).of_text(question), MentionLinker(names).link(ctx, question, keep=keep))
-    named = (candidate.entity for candidate in found if _names_entity(question, candidate.entity.label))
+    candidates, chosen = await both(
+        names(ctx, None).of_text(question), MentionLinker(names).link(ctx, question, keep=keep)
+    )
+    named = (candidate.entity for candidate in candidates if _names_entity(question, candidate.entity.label))
     topics = {entity.id or entity.label: entity for entity in (*named, *chosen)}
     kept = tuple(topics.values())[:keep]
     ctx.emit(TopicsFound(value=[entity.label for entity in kept]))

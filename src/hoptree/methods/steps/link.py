@@ -146,18 +146,18 @@ def _entity_line(entity: Entity) -> str:
 async def choose_facts(
     ctx: Context,
     query: str,
-    found: Sequence[Neighbourhood],
+    neighbourhoods: Sequence[Neighbourhood],
     *,
     keep: int,
     ranking: RelationRanking | None = None,
     node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """Return the facts of the `keep` relations that the model calls relevant, or a `ranking` puts first.
+    """Return facts of the `keep` relations that the model or `ranking` prefers.
 
     Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
     in turn.
     """
-    edges = edges_in(found)
+    edges = edges_in(neighbourhoods)
     if len(edges) <= keep:
         kept = edges
     elif ranking:

@@ -103,7 +103,7 @@ def read_tree(value: object, question: str) -> LogicTree:
 
 
 def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
-    """Read the rebuilt node in a parsed reply, wrapped in whatever way, with at most `levels` levels and MAX_NODES.
+    """Read the rebuilt node in a parsed reply, cut to `levels` and MAX_NODES.
 
     None where it lacks a sub-question or a hypothesis. A reply without children has none: the old ones rest on a
     hypothesis that was refuted.
@@ -113,7 +113,7 @@ def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | Non
     claims = _claims(bare, 1, issues, root=True)
     if not claims:
         return None, tuple(issues)
-    same = [one for top in claims for one in top.all() if question_key(one.question) == question_key(old.question)]
+    same = [node for top in claims for node in top.all() if question_key(node.question) == question_key(old.question)]
     claim = same[0] if same and (bare is not value or len(claims) > 1) else claims[0]
     if len(claims) > 1:
         issues.append(Issue("rebuild_siblings", 0, f"one of {len(claims)} nodes taken for the rebuilt one"))
@@ -247,7 +247,7 @@ _DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 
 def substituted(text: str, wrong: str, right: str) -> str | None:
-    """Put the right answer wherever a text names the wrong one; None where code cannot tell how.
+    """Put the right answer for the wrong one in a text; None if unclear how.
 
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
     either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
@@ -257,8 +257,8 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     """
     in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
     wrong_parts = _wrong_parts(wrong, right)
-    named = [one for one in in_text if one in wrong_parts]
-    if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
+    named = [typed for typed in in_text if typed in wrong_parts]
+    if named and any(typed not in named and not _as_words(typed[1]).search(right) for typed in in_text):
         return None
     counterparts: dict[str, str] = {}
     for kind, part in named:
@@ -277,14 +277,17 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
 
 
 def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a text has a part inside a longer name or date: Prince in Prince Charles, 1966 in May 1966."""
+    """Return whether a text has a part inside a longer name or date.
+
+    Prince is inside Prince Charles, and 1966 inside May 1966.
+    """
 
     def bare(name: str) -> str:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
 
     return any(
-        start <= found.start() and found.end() <= end and bare(text[start:end]) != bare(part)
-        for found in _as_words(part).finditer(text)
+        start <= match.start() and match.end() <= end and bare(text[start:end]) != bare(part)
+        for match in _as_words(part).finditer(text)
         for start, end in (*numbered_names(text), *date_spans(text))
     )
 
@@ -299,13 +302,13 @@ def names_it(text: str, hypothesis: str, right: str = "") -> bool:
 
 
 def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
-    """Return what hangs below a refuted claim, with the right answer put in; None where that takes a new tree.
+    """Return the corrected children of a refuted claim; None if that takes a new tree.
 
     It does where nothing below names the wrong answer: then the relation or the shape may be wrong. With `guesses`
     hypotheses stay, as a model that writes the tree anew would likely have them; without, a question that changed has
     none, for the old guess answers another one.
     """
-    if not any(names_it(one.question, refuted.hypothesis, right) for one in refuted.all() if one is not refuted):
+    if not any(names_it(claim.question, refuted.hypothesis, right) for claim in refuted.all() if claim is not refuted):
         return None
     below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
     return None if None in below else tuple(claim for claim in below if claim is not None)

@@ -99,10 +99,10 @@ class IndexedNames:
     node: Node | None = None
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        return await self.ctx.candidates(mention, whole=True, limit=limit, node=self.node)
+        return await self.ctx.candidates(mention, is_name=True, limit=limit, node=self.node)
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        return await self.ctx.candidates(text, whole=False, limit=limit, node=self.node)
+        return await self.ctx.candidates(text, is_name=False, limit=limit, node=self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class Titles:
     node: Node | None = None
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        found = await self._titled(mention)
-        if not found and (title := await near_title(self.ctx, mention, node=self.node)):
-            found = [Entity("", title, page=title)]
-        return _exact(found[:limit])
+        entities = await self._titled(mention)
+        if not entities and (title := await near_title(self.ctx, mention, node=self.node)):
+            entities = [Entity("", title, page=title)]
+        return _exact(entities[:limit])
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         groups = await together(map(self._titled, names_in(text)))
@@ -204,11 +204,11 @@ class MentionLinker:
         async def by_words() -> tuple[Candidate, ...]:
             return await once("", lambda: candidates.of_text(query, limit=_MAX_ENTITIES))
 
-        async def distinct(found: EntityCandidates) -> tuple[Entity, ...]:
-            return await once(("distinct", found.union), lambda: _distinct(ctx, found.union, node))
+        async def distinct(gathered: EntityCandidates) -> tuple[Entity, ...]:
+            return await once(("distinct", gathered.union), lambda: _distinct(ctx, gathered.union, node))
 
-        async def choose(found: EntityCandidates) -> tuple[Entity, ...]:
-            shown = await distinct(found)
+        async def choose(gathered: EntityCandidates) -> tuple[Entity, ...]:
+            shown = await distinct(gathered)
             return await once(shown, lambda: choose_entities(ctx, query, shown, keep=keep, node=node))
 
         async def foresee() -> None:
@@ -216,8 +216,8 @@ class MentionLinker:
 
         async def link() -> tuple[Entity, ...]:
             words, mentions = await both(by_words(), self._read(ctx, query, node=node))
-            found = await _add_mentioned(candidates, words, mentions)
-            return record_linked(ctx, await distinct(found), await choose(found), node=node)
+            gathered = await _add_mentioned(candidates, words, mentions)
+            return record_linked(ctx, await distinct(gathered), await choose(gathered), node=node)
 
         return (await both(foresee(), link()))[1] if self._ahead else await link()
 
@@ -230,7 +230,7 @@ async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None)
     counts = Counter(entity.label for entity in entities)
     bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
-    empty = {entity.id for entity, found in zip(bare, around, strict=True) if not found.facts}
+    empty = {entity.id for entity, neighbourhood in zip(bare, around, strict=True) if not neighbourhood.facts}
     kept: dict[str, Entity] = {}
     for entity in entities:
         if entity.id in empty and counts[entity.label] > 1:
@@ -268,12 +268,12 @@ async def find_entities(
 
 
 async def find_titles(ctx: Context, query: str, read: MentionReader, *, node: Node | None = None) -> tuple[Entity, ...]:
-    """Find the titles of the corpus that a query names, by its capitals and by the names that `read` gives."""
+    """Find the titles that a query names, by its capitals and by `read`."""
     titles = Titles(ctx, node)
     words, mentions = await both(titles.of_text(query, limit=_MAX_ENTITIES), read(ctx, query, node=node))
-    found = (await _add_mentioned(titles, words, mentions)).union
-    ctx.emit(TitlesNamed(value=[entity.label for entity in found]), node=node)
-    return found
+    entities = (await _add_mentioned(titles, words, mentions)).union
+    ctx.emit(TitlesNamed(value=[entity.label for entity in entities]), node=node)
+    return entities
 
 
 async def _add_mentioned(

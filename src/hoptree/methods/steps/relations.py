@@ -78,10 +78,10 @@ class Edge:
         return " | ".join(parts if self.outward else parts[::-1])
 
 
-def edges_in(found: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) -> tuple[Edge, ...]:
-    """Group facts around several entities by relation, without those that are known already."""
+def edges_in(neighbourhoods: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) -> tuple[Edge, ...]:
+    """Group facts around several entities by relation, without `known` ones."""
     groups: dict[tuple[str, str, bool], tuple[Entity, list[Fact]]] = {}
-    for around in found:
+    for around in neighbourhoods:
         for fact in around.facts:
             if fact not in known:
                 outward = fact.subject.id == around.entity.id

@@ -132,7 +132,7 @@ def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _single(values: list[Any]) -> Any:
     """Return the value, unless there are several that differ."""
-    return values[0] if values and all(type(one) is type(values[0]) and one == values[0] for one in values) else None
+    return values[0] if values and all(type(item) is type(values[0]) and item == values[0] for item in values) else None
 
 
 async def validate(

@@ -60,8 +60,8 @@ async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: boo
 def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Claim, ...]:
     """Fill in missing hypotheses, by the questions they answer."""
     return tuple(
-        Claim(one.question, one.hypothesis or known.get(one.question, ""), _complete(one.children, known))
-        for one in claims
+        Claim(claim.question, claim.hypothesis or known.get(claim.question, ""), _complete(claim.children, known))
+        for claim in claims
     )
 
 

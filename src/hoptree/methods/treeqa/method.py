@@ -154,7 +154,7 @@ def plant_tree(ctx: Context, question: str, tree: LogicTree) -> tuple[Branch, An
 def propose_draft(ctx: Context, draft: Answer) -> None:
     """Propose the draft in case the budget ends before anything is concluded."""
     ctx.propose(
-        replace(draft, source="fallback"), order=0, told="the answer is the draft, which nothing was held against"
+        replace(draft, source="fallback"), order=0, note="the answer is the draft, which nothing was held against"
     )
 
 
@@ -189,8 +189,8 @@ class ProcessNode:
         for number in range(1, allowed + 1):
             if not wanted():
                 break
-            found = await self.sources.retrieve(query, node, wanted)
-            box = found.over(box) if self.accumulate else found
+            retrieved = await self.sources.retrieve(query, node, wanted)
+            box = retrieved.over(box) if self.accumulate else retrieved
             if not wanted():
                 break
             verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)

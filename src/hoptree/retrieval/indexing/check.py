@@ -202,8 +202,8 @@ def is_current(out: Path) -> bool:
             known = {file_name for _, _, file_name in ledger.files(name)}
             for file in _files(source, out, may_be_empty=True):
                 # A file that could not be read is not tried again and again: its size is not known, its time is.
-                whole, broken = (ledger.file(name, file.name, complete=complete) for complete in (True, False))
-                same = whole is not None and whole.fits(file.size, file.modified_ns)
+                intact, broken = (ledger.file(name, file.name, complete=complete) for complete in (True, False))
+                same = intact is not None and intact.fits(file.size, file.modified_ns)
                 if not same and (broken is None or broken.modified_ns != file.modified_ns):
                     return False
                 known.discard(file.name)
