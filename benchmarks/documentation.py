@@ -126,7 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for manual, (package, pattern, _) in PACKAGES.items():
         parser.add_argument(f"--{manual}", type=Path, help=f"folder of the pages; else {pattern} of {package}")
-    parser.add_argument("--half", choices=("development", "last", "all"), default="development", help="which questions")
+    parser.add_argument("--half", choices=("development", "last", "all"), default="development")
     parser.add_argument("--encoder", default="minilm", help="for dense retrieval (default: minilm)")
     parser.add_argument("--show", action="store_true", help="print what each retriever found of each question")
     parser.add_argument("--quick", action="store_true", help="no dense retrieval")
@@ -140,6 +140,7 @@ def main() -> int:
     kinds += ["dense"] * (not chosen.quick and _opens(chosen.encoder))
     questions = [each for each in read_questions() if chosen.half in (each.half, "all")]
     results: dict[str, dict[str, list[list[bool]]]] = {}
+    by_half: dict[str, dict[str, list[list[bool]]]] = {}
     for manual, place in places.items():
         assert place is not None
         with tempfile.TemporaryDirectory() as scratch:
@@ -152,12 +153,15 @@ def main() -> int:
             if lost:
                 print(f"not in this version of the manual, left out: {', '.join(lost)}", file=sys.stderr)
             results[manual] = {kind: asyncio.run(_search(index, kind, asked)) for kind in kinds}
-            for place_, each in enumerate(asked if chosen.show else ()):
-                marks = "  ".join(
-                    f"{kind} {''.join('+' if hit else '-' for hit in results[manual][kind][place_])}" for kind in kinds
-                )
-                print(f"{each.id:14} {marks}  {each.text}", file=sys.stderr)
-    results["all"] = {kind: [row for part in results.values() for row in part[kind]] for kind in kinds}
+            for number, each in enumerate(asked):
+                found = {kind: rows[number] for kind, rows in results[manual].items()}
+                for kind, row in found.items():
+                    by_half.setdefault(each.half, {}).setdefault(kind, []).append(row)
+                if chosen.show:
+                    marks = "  ".join(f"{kind} {''.join('-+'[hit] for hit in row)}" for kind, row in found.items())
+                    print(f"{each.id:14} {marks}  {each.text}", file=sys.stderr)
+    together = {kind: [row for part in results.values() for row in part[kind]] for kind in kinds}
+    results |= {**(by_half if len(by_half) > 1 else {}), "together": together}
     print(f"half: {chosen.half}".ljust(24) + "".join(f"{kind:>18}" for kind in kinds))
     print(f"{'manual':14} {'questions':9}" + f"{'recall@5':>10}{'both@5':>8}" * len(kinds))
     for manual, by_kind in results.items():
