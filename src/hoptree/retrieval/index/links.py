@@ -136,10 +136,11 @@ def _schema() -> tantivy.Schema:
 
 
 _QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
-_NUMBERING = lazy_re(
-    r"(?:(?:chapter|section|appendix|part|kapitel|abschnitt|anhang) )?(?:\d+\.)+(?:\d+)?\s+", re.IGNORECASE
-)
+_PART_WORD = "chapter|section|appendix|part|kapitel|abschnitt|anhang"
+_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+", re.IGNORECASE)
 """What comes before the words of a heading, but not before those of a title: "1. FC Köln" is a name."""
+_PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
+"""What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
 _MAX_TITLE_CHARS = 1_000
 """Longer titles are no names, whatever stands in brackets at their end."""
@@ -166,6 +167,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for full_name in (title, *aliases):
         parts = composed(full_name).split(" › ")
+        parts[0] = _PAGE_NUMBERING.sub("", parts[0], 1) if _PAGE_NUMBERING.match(parts[0]) else parts[0]
         parts[1:] = [_NUMBERING.sub("", part, 1) if _NUMBERING.match(part) else part for part in parts[1:]]
         for part in dict.fromkeys((parts[0], parts[-1])) if len(parts) > 1 else parts:
             part = part.strip()
@@ -211,13 +213,18 @@ class NameFinder:
         """Yield the names in a text that are whole words, written as the name is (several words may begin small)."""
         for index, start, end in self._finder.find_matches_as_indexes(_spaced(_lowered(text)), overlapping=True):
             name, written = self._names[index], text[start : end - 2]
-            if written == name or (" " in name and written[1:] == name[1:]):
+            if written == name or (" " in name and written[1:] == name[1:]) or _is_command(name, written):
                 yield name
+
+
+def _is_command(name: str, written: str) -> bool:
+    """Tell whether a text writes a command with spaces, "git prune-packed", whose page is "git-prune-packed"."""
+    return "-" in name and name.islower() and written.replace(" ", "-") == name
 
 
 def mentions(text: str, name: str) -> bool:
     """Tell whether a text mentions a name; to look for many, a finder is quicker."""
-    return name[1:] in text and any(True for _ in NameFinder([name])(text))
+    return (name[1:] in text or "-" in name) and any(True for _ in NameFinder([name])(text))
 
 
 def _lowered(text: str) -> str:
