@@ -288,7 +288,7 @@ def test_a_wiki_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoptree.core.public_http.asyncio.sleep", at_once)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         open_retriever("mediawiki+http://127.0.0.1:9/w/api.php", cached=False)
-    assert raised.value.exit_code == 2
+    assert raised.value.exit_code == 1
 
 
 def test_without_a_network_wikipedia_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import hoptree.methods.baselines.skr as module
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.methods.baselines.skr import documents_help, open_labels, read_labels
+from hoptree.methods.baselines.skr import documents_help, open_labels
+from hoptree.methods.steps.route import read_labels
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.training.labelled_runs import write_run
 
 from hoptree.core.errors import InputError
-from hoptree.methods.baselines.skr import read_labels
+from hoptree.methods.steps.route import read_labels
 from hoptree.training.skr_labels import LabelsSpec, label_questions
 
 ALONE = {"a": 0.0, "b": 1.0, "c": 1.0, "d": 0.0, "e": 1.0}

@@ -13,7 +13,7 @@ from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
-from hoptree.methods.baselines.skr import Label
+from hoptree.methods.steps.route import Label
 from hoptree.training.formats import write_lines
 from hoptree.training.leakage import ALLOW_OPTION, Excluded
 from hoptree.training.questions import TrainingQuestion, is_evaluation, split_of_path
