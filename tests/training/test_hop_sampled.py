@@ -311,8 +311,8 @@ def _killed(spec: SetSpec) -> None:
     """Build a set in a process that is killed as soon as the first question is on disk."""
     add = RowJournal.add
 
-    async def added(self: RowJournal, key: str, made: Any) -> None:
-        await add(self, key, made)
+    async def added(self: RowJournal, key: str, question_rows: Any) -> None:
+        await add(self, key, question_rows)
         os.kill(os.getpid(), signal.SIGKILL)
 
     RowJournal.add = added  # type: ignore[method-assign]
