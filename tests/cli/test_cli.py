@@ -161,6 +161,17 @@ def test_a_conversation_goes_on_until_there_are_no_more_questions(home: Path) ->
     refused(hoptree(home, "ask"), "no question", "hoptree chat")
 
 
+@pytest.mark.parametrize("name", ["nope/", "my nope/", "docs/nope", "nope.pdf"])
+def test_a_conversation_about_a_misspelt_folder_does_not_begin(home: Path, name: str) -> None:
+    refused(hoptree(home, "chat", name), f"There is no {name}.", "hoptree chat docs/")
+
+
+@pytest.mark.parametrize("question", ["Who?", "Who is and/or was he", "AC/DC?", "Who lived in St. Ives?" * 30])
+def test_a_conversation_may_begin_with_any_question(home: Path, question: str) -> None:
+    begun = hoptree(home, "chat", question, "--method", "direct", *ASK[4:6])
+    assert begun.returncode == 0 and question[:20] in begun.stdout, begun.stderr
+
+
 def test_show_draws_a_trace_again(home: Path) -> None:
     answered = ask(home, "--json", "--trace", "run.jsonl")
     shown = hoptree(home, "show", "run.jsonl", "--json")

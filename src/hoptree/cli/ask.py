@@ -30,6 +30,7 @@ from hoptree.cli.options import (
     open_engine,
 )
 from hoptree.core.errors import InputError
+from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Question
 from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Started
 from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
@@ -88,7 +89,7 @@ def ask(
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     hoptree chat --corpus docs.idx                                             a conversation: "and his wife?"
     """
-    if chat and documents is None and question and Path(question).exists():
+    if chat and documents is None and _names_documents(question):
         documents, question = question, ""
     text = sys.stdin.read() if question == "-" and not chat else question
     if not text and not chat:
@@ -98,7 +99,8 @@ def ask(
     if documents is not None and corpus not in (None, os.environ.get("HOPTREE_CORPUS")):
         raise InputError(f"Both {documents} and --corpus {corpus} were given.", "Give one of them.")
     if documents is not None and not Path(documents).exists():
-        raise InputError(f"There is no {documents}.", 'Give a folder or a file: hoptree ask "…" docs/')
+        usage = "hoptree chat docs/" if chat else 'hoptree ask "…" docs/'
+        raise InputError(f"There is no {documents}.", f"Give a folder or a file: {usage}")
     with open_engine(
         corpus=corpus if documents is None else documents,
         retriever=retriever,
@@ -123,6 +125,14 @@ def ask(
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
         raise SystemExit(failure.exit_code)
+
+
+def _names_documents(word: str) -> bool:
+    """Tell whether what a conversation begins with is a folder or file, or a misspelt one, and no question."""
+    if os.path.exists(word):  # noqa: PTH110 - Path raises an error for a question that is too long for a name
+        return True
+    is_path = "/" in word or lazy_re(r"\.[A-Za-z]\w{0,4}\Z").search(word)
+    return word.endswith("/") or bool(is_path and not word.endswith("?") and len(word.split()) == 1)
 
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
