@@ -71,7 +71,8 @@ def test_what_holds_is_shown_as_a_table_without_secrets(home: Path) -> None:
         ('modle = "x"', ("unknown setting 'modle'", "Did you mean model?")),
         ("model = 3", ("model is no text",)),
         ("model = ", ("is no TOML",)),
-        ("options = 3", ("options are no tables",)),
+        ("options = 3", ("[options] needs a method", "[options.hop]")),
+        ("[options]\nfoo = 3", ("[options] needs a method", "[options.hop]")),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong(home: Path, text: str, words: tuple[str, ...]) -> None:

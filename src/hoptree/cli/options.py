@@ -260,7 +260,7 @@ def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{path}: options are no tables.", "Write [options.METHOD] above lines such as k = 5.")
+        raise ConfigError(f"{path}: [options] needs a method.", "Write [options.hop] above its options.")
     return {VARIABLES[name]: value for name, value in data.items()}, tables
 
 
