@@ -83,6 +83,21 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(home: Path, text: str, words
     assert hoptree(home, "--help").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('method = "hopp"', ("There is no method 'hopp'", "Did you mean 'hop'?")),
+        ('retriever = "bm52"', ("There is no retriever 'bm52'", "Did you mean bm25?")),
+    ],
+)
+def test_settings_that_no_question_could_be_asked_with_are_refused(
+    home: Path, text: str, words: tuple[str, ...]
+) -> None:
+    (home / "hoptree.toml").write_text(text, encoding="utf-8")
+    done = hoptree(home, "config")
+    assert done.returncode == 2 and done.stdout == "" and all(word in done.stderr for word in words)
+
+
 def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,10 +29,11 @@ from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
 from hoptree.core.http_client import without_password
-from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.registry import DEFAULT_METHOD, find_method
 from hoptree.models import DEFAULT_MODEL, catalogue
 from hoptree.models.catalogue import CATALOGUE, DEFAULT_NAME, Entry, find_entry, is_complete
 from hoptree.retrieval import DEFAULT_RETRIEVER
+from hoptree.retrieval.retriever import check_kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,6 +170,9 @@ def _show_settings(*, as_json: bool) -> None:
          "from": config.origins.get(variable, "default")}
         for name, variable in VARIABLES.items()
     ]  # fmt: skip
+    held = {row["setting"]: row["value"] for row in rows}
+    find_method(held["method"])
+    check_kind(held["retriever"])
     rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
                  "from": config.origins.get(KEY, "default")})  # fmt: skip
     for row in rows:

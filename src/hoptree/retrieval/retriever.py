@@ -170,11 +170,16 @@ def open_retriever(
     return retriever
 
 
-def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
+def check_kind(kind: str) -> None:
+    """Raise an error if there is no such retriever."""
     if kind not in KINDS:
         near = closest(kind, KINDS)
         hint = f" Did you mean {near}?" if near else ""
         raise ConfigError(f"There is no retriever '{kind}'.{hint}", f"Choose one of {', '.join(KINDS)}.")
+
+
+def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
+    check_kind(kind)
     if isinstance(corpus, str) and is_remote(corpus):
         if kind not in ("bm25", DEFAULT_RETRIEVER):
             raise ConfigError(
