@@ -66,6 +66,9 @@ EVALUATION_COMMANDS = {
     },
 }
 
+SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}
+"""Commands that are another one with an option."""
+
 Table = dict[str, dict[str, tuple[str, str]]]
 _HELP_OPTION = {"-h, --help": "Show this message."}
 

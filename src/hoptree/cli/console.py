@@ -24,10 +24,6 @@ P = ParamSpec("P")
 _CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-_SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}
-"""Commands that are another one with an option."""
-
-
 def main() -> None:
     """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
     arguments = sys.argv[1:]
@@ -68,15 +64,16 @@ def _run_command(arguments: list[str]) -> None:
 
 def _call(arguments: list[str]) -> None:
     """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
+    from hoptree.cli.commands import SHORT
     from hoptree.cli.options import load_config
 
     load_config(os.environ, trusted=any(word.startswith("--base-url") for word in arguments))
-    arguments = [*_SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
-    if arguments[:1] == ["ask"]:
+    words = [*SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
+    if words[:1] == ["ask"]:
         from hoptree.cli.ask import ask
         from hoptree.cli.options import read_plainly
 
-        if (values := read_plainly(ask, arguments[1:])) is not None:
+        if (values := read_plainly(ask, words[1:])) is not None:
             try:
                 ask(**values)
             except KeyboardInterrupt:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoptree import __version__
-from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, Table, evaluation_help, suggest_command, top_help
+from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, SHORT, Table, evaluation_help, suggest_command, top_help
 from hoptree.cli.options import Argument, Option
 
 
@@ -26,6 +26,9 @@ class _LazyGroup(TyperGroup):
         self.commands = dict.fromkeys(self._targets)  # type: ignore[assignment]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, *options = SHORT.get(args[0], ("",))
+        if name in self._targets:
+            return args[0], self.get_command(ctx, name), [*options, *args[1:]]
         if args[0] not in self._targets and (meant := suggest_command(args[0])):
             ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree {meant}'?")
         return super().resolve_command(ctx, args)
