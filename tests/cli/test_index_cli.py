@@ -258,8 +258,10 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     again = hoptree(home, "index", "update", "--out", "new")
     assert "kite.png" not in again.stderr and "new.png is no document of a known kind." in again.stderr
     told = hoptree(home, "index", "info", "--out", "new").stdout
-    assert "document files: 2 .md, " in told and "1 .docx" in told
-    assert json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)["formats"][".md"] == 2
+    assert "  4 document files: 2 .md, " in told and ".docx" not in told
+    assert "  1 further file gave no passage\n" in told
+    counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
+    assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
 
 
 def test_changes_are_taken_in_while_it_watches(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

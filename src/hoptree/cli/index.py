@@ -302,12 +302,18 @@ def info(
     held = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
-        formats = Counter(suffix_of(name) for _, _, name in ledger.files() if name)
+        files, gave = [(file, name) for file, _, name in ledger.files() if name], ledger.files_with_passages()
+    formats = Counter(suffix_of(name) for file, name in files if file in gave)
+    without = len(files) - formats.total()
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
         more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
-        counts = {"formats": dict(formats.most_common()), "languages": languages}
+        counts = {
+            "formats": dict(formats.most_common()),
+            "files_without_passages": without,
+            "languages": languages,
+        }
         print_json({"index": str(out), **asdict(manifest), **counts, **more})
         return
     settings = manifest.settings
@@ -320,6 +326,8 @@ def info(
     echo(f"  digest {manifest.digest}")
     if formats:
         echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")
+    if without:
+        echo(f"  {counted(without, 'further file')} gave no passage")
     echo(f"  passages by language: {_counts(Counter(languages))}")
     for source, prefix in prefixes.items():
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")

@@ -235,9 +235,9 @@ class ManagedCorpus:
         return sorted(files)
 
     def count(self) -> int:
-        """Count the documents: as the index has them, or as they lie there while it is being changed."""
+        """Count the documents that gave passages, or all that lie there while the index is being changed."""
         indexed = {} if self.pending.exists() else self.passages()
-        return len(indexed) or len(self.files())
+        return sum(count > 0 for count in indexed.values()) or len(self.files())
 
     def passages(self) -> dict[str, int]:
         """Return how many passages the index has of each document, as far as that is known."""

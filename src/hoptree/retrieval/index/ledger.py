@@ -292,11 +292,22 @@ class Ledger(SqliteFile):
         query = "select id, source, name from files where ?1 is null or source = ?1 order by id"
         return self._db.execute(query, (source,)).fetchall()
 
+    def files_with_passages(self) -> set[int]:
+        """Return the ids of the files that gave a passage, of their own or one that another file has too."""
+        files = {row[0] for row in self._db.execute("select distinct file from passages")}
+        if self._has_also():
+            files |= {row[0] for row in self._db.execute("select distinct file from also")}
+        return files
+
+    def _has_also(self) -> bool:
+        """Tell whether there is a table of repeated passages, which older ledgers lack."""
+        return self._db.execute("select 1 from sqlite_master where name = 'also'").fetchone() is not None
+
     def copy_files(self, other: Ledger) -> None:
         """Enter the files of another ledger under the ids they have there, and the facts that go with them."""
         rows = other._db.execute("select id, source, name, size, modified, complete from files")
         self._db.executemany("insert or replace into files values (?, ?, ?, ?, ?, ?)", rows)
-        if other._db.execute("select 1 from sqlite_master where name = 'also'").fetchone():  # older ledgers lack it
+        if other._has_also():
             also = other._db.execute("select key, file from also")
             self._db.executemany("insert or ignore into also values (?, ?)", also)
         facts = (row for row in other._db.execute("select name, value from facts") if row[0] not in _OWN_FACTS)
