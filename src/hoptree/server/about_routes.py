@@ -120,8 +120,6 @@ class ModelAbout(TypedDict):
     method: str
     model: str
     needs: list[str]
-    fidelity: str
-    available: bool
 
 
 class ModelReply(TypedDict):
@@ -222,10 +220,9 @@ def about_routes(questions: QuestionService) -> APIRouter:
 
 
 def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]:
-    """List METHOD for the default model, then METHOD@MODEL; the default method first, unavailable ones last."""
-    methods, default = list_methods(), questions.settings.method
-    available = {method.name: not _missing_source(method, questions, _fixed(method, questions)) for method in methods}
-    ordered = sorted(methods, key=lambda method: (not available[method.name], method.name != default))
+    """List METHOD for the default model, then METHOD@MODEL, of what can be asked here; the default method first."""
+    methods = (method for method in list_methods() if not _missing_source(method, questions, _fixed(method, questions)))
+    ordered = sorted(methods, key=lambda method: method.name != questions.settings.method)
     return [
         ModelReply(
             id=method.name if model == questions.models.default else f"{method.name}@{model}",
@@ -237,8 +234,6 @@ def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]
                 method=method.name,
                 model=model,
                 needs=list(method.needs),
-                fidelity=method.fidelity({}, set(method.signals)),
-                available=available[method.name],
             ),
         )
         for model in questions.models.names
