@@ -17,7 +17,7 @@ PASSAGE = {"id": "p1", "title": "Bird Box", "text": "Bird Box stars Sandra Bullo
 RETRIEVED = {"event": "retrieve", "passages": [PASSAGE], "issued": 0.0, "seconds": 0.0}
 
 
-def drawn(*events: dict[str, Any], hypothesis: str = "", **options: Any) -> str:
+def drawn(*events: dict[str, Any], hypothesis: str = "", answer: str = "Sandra Bullock", **options: Any) -> str:
     """The drawing of a question with one sub-question, number 1."""
     begin: dict[str, Any] = {
         "event": "start",
@@ -28,7 +28,7 @@ def drawn(*events: dict[str, Any], hypothesis: str = "", **options: Any) -> str:
     }
     one: dict[str, Any] = {"id": 1, "question": "Who was in Bird Box?", "parent": None, "hypothesis": hypothesis}
     plan: dict[str, Any] = {"event": "plan", "nodes": [one]}
-    final: dict[str, Any] = {"event": "final", "answer": "Sandra Bullock"}
+    final: dict[str, Any] = {"event": "final", "answer": answer}
     written = [parse_event({"run": "r", "t": 0.0, **event}) for event in (begin, plan, *events, final)]
     console = Console(record=True, width=200, file=io.StringIO())
     show_result(console, read_result(written))
@@ -51,6 +51,10 @@ def test_an_answer_from_facts_alone_is_not_told_as_one_from_documents() -> None:
     text = drawn(ended(facts=[FACT]), evidence="graph")
     assert "Sandra Bullock  [from the graph: Bird Box-cast member-Sandra Bullock]" in text
     assert "from documents" not in text
+
+
+def test_without_an_answer_it_is_told_how_much_was_read() -> None:
+    assert "No answer was found in the passage that was read." in drawn(RETRIEVED, answer="")
 
 
 def test_an_answer_from_both_names_both() -> None:

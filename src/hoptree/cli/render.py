@@ -130,7 +130,7 @@ def _answer_text(result: Result) -> Text:
         return Text("none: the run failed", style="red")
     if result.stopped_by:
         return Text(f"none yet: the run was stopped ({result.stopped_by})", style="yellow")
-    return Text("none is given" if result.why else "none: no answer was found", style="yellow")
+    return Text("none is given" if result.why else result.sentence or "none: no answer was found", style="yellow")
 
 
 def _cost(result: Result) -> str:

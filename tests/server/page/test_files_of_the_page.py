@@ -83,3 +83,19 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal(
         ["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True
     ).stdout.strip()
     assert said and render._validated(node).plain.endswith(f"[{said}]")
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"sentence": "No answer was found in the 2 passages that were read."}, "in the 2 passages that were read."),
+        ({"sentence": "No answer was found.", "stopped_by": "calls"}, "None yet: the run was stopped (calls)."),
+        ({}, "None: no answer was found."),
+    ],
+)
+def test_without_an_answer_it_is_told_how_much_was_read(result: dict[str, str], words: str) -> None:
+    module, told = (json.dumps(one) for one in (str(PAGE / "words.js"), result))
+    script = f"import({module}).then((words) => console.log(words.noAnswer({told})))"
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout.strip().endswith(words)

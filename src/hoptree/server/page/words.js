@@ -64,7 +64,7 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
 export function noAnswer(result) {
   if (result.error) return "None: the run failed.";
   if (result.stopped_by) return `None yet: the run was stopped (${result.stopped_by}).`;
-  return "None: no answer was found.";
+  return result.sentence || "None: no answer was found.";
 }
 
 /** Two answers are the same whatever their capitals, articles and marks. */
