@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -262,6 +263,20 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     assert "  1 further file gave no passage\n" in told
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
     assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
+
+
+def test_a_broken_file_that_has_not_changed_is_told_once(home: Path) -> None:
+    broken = home / "docs" / "broken.docx"
+    broken.write_text("This is no document.", encoding="utf-8")
+    assert "broken.docx is damaged" in hoptree(home, "index", "update", "--out", "idx").stderr
+    again = hoptree(home, "index", "update", "--out", "idx")
+    assert again.stderr == "No document of the sources is new or changed.\n" and "nothing changed" in again.stdout
+    (home / "docs" / "new.txt").write_text("Zebras are striped.", encoding="utf-8")
+    assert "broken" not in hoptree(home, "index", "update", "--out", "idx").stderr
+    assert "broken.docx is damaged" in hoptree(home, "index", "update", "--reread", "--out", "idx").stderr
+    broken.write_text("This is another one.", encoding="utf-8")
+    os.utime(broken, ns=(0, 0))
+    assert "broken.docx is damaged" in hoptree(home, "index", "update", "--out", "idx").stderr
 
 
 def test_changes_are_taken_in_while_it_watches(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,6 +245,11 @@ class Ledger(SqliteFile):
             self._db.execute("update or ignore also set file = ? where file = ?", (file, old))
         self._db.execute("update files set size = -1 where id = ?", (file,))
 
+    def was_broken_off(self, source: str, name: str, modified_ns: int) -> bool:
+        """Tell whether a file was not read to its end and has not changed since: its size is not known, its time is."""
+        state = self.file(source, name, complete=False)
+        return state is not None and state.size < 0 and state.modified_ns == modified_ns
+
     def place_of(self, file: int) -> tuple[str, str]:
         """Return source and name of a file."""
         row = self._db.execute("select source, name from files where id = ?", (file,)).fetchone()

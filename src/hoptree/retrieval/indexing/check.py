@@ -190,7 +190,7 @@ def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread:
             file
             for name, source in _named(paths).items()
             for file in _files(source, out, may_be_empty=may_be_empty)
-            if reread or not ((state := ledger.file(name, file.name)) and state.fits(file.size, file.modified_ns))
+            if reread or not _is_known(ledger, name, file)
         )
         return _estimate(changed, out, index.manifest.settings, ledger.bytes)
 
@@ -201,15 +201,19 @@ def is_current(out: Path) -> bool:
         for name, source in _named(sources_of(out)).items():
             known = {file_name for _, _, file_name in ledger.files(name)}
             for file in _files(source, out, may_be_empty=True):
-                # A file that could not be read is not tried again and again: its size is not known, its time is.
-                intact, broken = (ledger.file(name, file.name, complete=complete) for complete in (True, False))
-                same = intact is not None and intact.fits(file.size, file.modified_ns)
-                if not same and (broken is None or broken.modified_ns != file.modified_ns):
+                if not _is_known(ledger, name, file):
                     return False
                 known.discard(file.name)
             if known:
                 return False
     return True
+
+
+def _is_known(ledger: Ledger, source: str, file: SourceFile) -> bool:
+    """Tell whether a file is as it was when it was read, or could not be."""
+    intact = ledger.file(source, file.name)
+    read = intact is not None and intact.fits(file.size, file.modified_ns)
+    return read or ledger.was_broken_off(source, file.name, file.modified_ns)
 
 
 def estimate_encoding(out: Path, encoder: str) -> Estimate:

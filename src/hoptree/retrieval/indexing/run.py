@@ -66,6 +66,9 @@ class Run:
         self._passed = change.ledger.fact(_PASSED_FACT).split("\n")
         self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken, self._passed)
         self._warnings: list[str] = []
+        self._known_broken: set[int] = set()
+        self._repeated_sentences: list[str] = []
+        """Of files that could not be read before either, and have not changed."""
         self._filter: QuestionFilter | None = None
         self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
@@ -109,9 +112,11 @@ class Run:
                 same = not reread and state is not None and state.fits(file.size, file.modified_ns)
                 # An interrupted run may have given it a later id, to which passages of this one moved.
                 if not same or number != max(ids):
+                    known_broken = self._ledger.was_broken_off(name, file.name, file.modified_ns)
                     number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
                     named = replace(file, name=f"{prefix}/{file.name}") if prefix else file
                     changed.append((number, named, [old for old in ids if old != number]))
+                    self._known_broken |= {number} if known_broken and not reread else set()
                     self._total += file.size
                 self._ledger.mark_present([*ids, number])
                 before.update(set(ids) - {number})
@@ -155,7 +160,7 @@ class Run:
 
     def _take_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
         """Take in a file; returns whether its end was reached."""
-        cut_short = self._problems.cut_short
+        cut_short, before_it = self._problems.cut_short, len(self._problems.sentences)
         passages = read_file(
             file,
             problems=self._problems,
@@ -168,6 +173,8 @@ class Run:
         complete = self._problems.cut_short == cut_short
         if complete:
             self._ledger.complete_file(number)
+        elif number in self._known_broken:
+            self._repeated_sentences += self._problems.sentences[before_it:]
         self._settled = self._repeated, self._held_questions
         return complete
 
@@ -361,7 +368,8 @@ class Run:
         manifest = change.finish(reading=self._reading.stored())
         counts = (self._added, self._unchanged, self._replaced, self._removed, self._repeated, self._held_questions)
         examples = (*self._warnings, *self._problems.sentences, *self._problems.notes)
-        report = (*self._warnings, *self._problems.report())
+        problems = (line for line in self._problems.report() if line not in self._repeated_sentences)
+        report = (*self._warnings, *problems)
         return Outcome(manifest, *counts, change.resumed, self._problems.summary(), examples, report)
 
     @property
