@@ -166,6 +166,37 @@ def test_an_encoder_that_is_not_here_says_what_does_without(tmp_path: Path) -> N
     assert done.returncode == 2 and done.stderr.rstrip().endswith("; or take another: --encoder minilm, --rerank none.")
 
 
+def test_what_searches_is_checked_before_anything_is_indexed(tmp_path: Path) -> None:
+    folder(tmp_path)
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json")
+    for more, cause in {
+        ("--retriever", "nope"): "There is no retriever 'nope'.",
+        ("--rerank", "nope"): "There is no reranker 'nope'.",
+        ("--rerank", "embed/onnx/nowhere"): "nowhere",
+    }.items():
+        done = paper(tmp_path, *given, *more)
+        assert done.returncode == 2 and cause in done.stderr
+        assert "on Bamboogle" not in done.stderr and not (tmp_path / "runs").exists()
+
+
+def test_indexing_is_announced_where_no_bar_is_drawn(tmp_path: Path) -> None:
+    folder(tmp_path)
+    given = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "1", "--only", "Bamboogle")
+    done = paper(tmp_path, *given)
+    announced = "With continuation on Bamboogle: indexing D/bamboogle/corpus.jsonl."
+    assert done.returncode == 0 and done.stderr.count(announced) == 1
+    assert "indexing" not in paper(tmp_path, *given).stderr
+
+
+def test_a_model_whose_name_holds_none_keeps_it(tmp_path: Path) -> None:
+    folder(tmp_path)
+    (tmp_path / "m.json").rename(tmp_path / "none.json")
+    done = paper(
+        tmp_path, "taikc", "table8", "--data", "D", "-m", "scripted/none.json", "--limit", "1", "--only", "Bamboogle"
+    )
+    assert "| With continuation, scripted/none.json | `here` |" in done.stdout
+
+
 def test_prompts_of_ones_own(tmp_path: Path) -> None:
     folder(tmp_path)
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}

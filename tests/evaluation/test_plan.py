@@ -12,7 +12,7 @@ from tests.evaluation.experiment_files import write
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.context import Budget, Prices
 from hoptree.evaluation.experiment import BoundaryExperiment, Experiment
-from hoptree.evaluation.plan import IndexPlan, Planned, chosen, read_plan
+from hoptree.evaluation.plan import IndexPlan, Planned, chosen, experiments_folder, read_plan
 
 DATA = "data: {one: {questions: one/dev.jsonl, corpus: one/corpus.jsonl}, two: {questions: two.jsonl}}\n"
 TWO_RUNS = "runs: {direct: {method: direct}, wide: {method: oner, options: {k: 9}}}\n"
@@ -275,3 +275,11 @@ def test_a_run_without_a_model_is_made_once(tmp_path: Path) -> None:
 def test_an_index_that_cannot_be_made_is_refused(tmp_path: Path, every: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         plan(tmp_path, DATA + f"every: {{{every}}}\n" + TWO_RUNS)
+
+
+def test_an_encoder_in_place_of_the_files_is_that_of_its_reranker_too(tmp_path: Path) -> None:
+    file = experiments_folder() / "taikc" / "table8.yaml"
+    named = {run.experiment.rerank for run in read_plan(file, tmp_path, {"encoder": "minilm"})}
+    assert named == {"embed/minilm"}
+    both = {"encoder": "minilm", "rerank": "cross/reranker"}
+    assert {run.experiment.rerank for run in read_plan(file, tmp_path, both)} == {"cross/reranker"}

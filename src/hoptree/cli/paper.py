@@ -18,7 +18,7 @@ from hoptree.cli.console import run as run_to_end
 from hoptree.cli.eval_linking import link_all
 from hoptree.cli.progress import Show, describe_judge, run_bars, shown
 from hoptree.cli.run import leave_out_unlabelled, run_all, warn_unused_prompts
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, OtherRun
 from hoptree.engine.context import Budget
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.prompts import using_prompts
@@ -122,11 +122,8 @@ def paper(
     work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
     try:
         run_to_end(work, stays=what_stays("questions", cached=not no_cache))
-    except InputError as error:
-        if "--anyway" in error.remedy:  # rows of one table that rest on different things cannot be compared
-            error.remedy = "Choose another --out."
-        elif "encoder" in f"{error.cause} {error.remedy}" and _encoders(part):
-            error.remedy = f"{error.remedy.rstrip('.')}; or take another: --encoder minilm, --rerank none."
+    except OtherRun as error:  # rows of one table that rest on different things cannot be compared
+        error.remedy = "Choose another --out."
         raise
     _show(part, planned, folder, judges, as_json=as_json)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +24,12 @@ from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, load_method
 from hoptree.engine.schedule import together
 from hoptree.evaluation.experiment import LINKING_METHOD, Experiment
-from hoptree.evaluation.plan import Planned, chosen, index_for, read_plan
+from hoptree.evaluation.plan import Planned, check_search, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import Warned, money_spent
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models.model import Model as OpenModel
 from hoptree.retrieval import DEFAULT_RETRIEVER
+from hoptree.retrieval.indexing.sources import Progress as IndexingProgress
 
 _LIST_SCORES = ("list_f1", "list_precision", "list_recall", "candidate_recall")
 _SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LIST_SCORES)
@@ -297,14 +299,20 @@ async def run_all(
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
     in_lines = not quiet and not on_terminal()
+    indexing = asyncio.Lock()  # runs share indexes
     finished = 0
+    await check_search([run for run in planned if run.run_name] if not ways.ray else [])
+
+    async def index(run: Planned, show: Show) -> Path:
+        async with indexing:
+            return await _index_files(run, out / "indexes", show, in_lines=in_lines)
 
     async def make(run: Planned, folder: Path) -> dict[str, Any]:
         nonlocal finished
         async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
             with bar(run.experiment.name if at_once > 1 or in_lines else "") as show:
-                summary = await _run_one(run, folder, replace(ways, spent=others), models, out / "indexes", show)
+                summary = await _run_one(run, folder, replace(ways, spent=others), models, index, show)
             if spent:
                 spent[folder] = money_spent(folder)
             finished += 1
@@ -319,6 +327,28 @@ async def run_all(
     finally:
         for model in models.values():
             await model.aclose()
+
+
+async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: bool) -> Path:
+    """Index the files of a run in a thread, which ends at its next step where the run does."""
+    stopped = threading.Event()
+    announced = not in_lines
+
+    def on_progress(now: IndexingProgress) -> None:
+        nonlocal announced
+        if stopped.is_set():
+            raise HoptreeError("Indexing was stopped.", "The same command goes on.")
+        if not announced:
+            announced = True
+            by = f" with {run.index.encoder}, which may take long" if run.index.encoder else ""
+            warn(f"{run.experiment.name}: indexing {', '.join(map(str, run.corpora))}{by}.")
+        show(now.done, now.total, lambda: f"indexing: {now.stage}")
+
+    how = run.corpora, indexes, run.index, run.experiment.model
+    try:
+        return await asyncio.to_thread(index_for, *how, on_progress=on_progress)
+    finally:
+        stopped.set()
 
 
 async def _add_facts(index: Path, experiment: Experiment, model: OpenModel, ways: RunOptions, show: Show) -> None:
@@ -360,7 +390,12 @@ def _sum_up(summary: dict[str, Any]) -> str:
 
 
 async def _run_one(
-    run: Planned, folder: Path, ways: RunOptions, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
+    run: Planned,
+    folder: Path,
+    ways: RunOptions,
+    opened: dict[tuple[str, str], OpenModel],
+    index_files: Callable[[Planned, Show], Awaitable[Path]],
+    show: Show,
 ) -> dict[str, Any]:
     last: list[Progress] = []
 
@@ -371,7 +406,7 @@ async def _run_one(
     experiment = run.experiment
     try:
         if run.corpora:
-            index = index_for(run.corpora, indexes, run.index, experiment.model)
+            index = await index_files(run, show)
             experiment = replace(experiment, corpus=str(index))
         options.warn_without_links(experiment.corpus, experiment.retriever)
         models = experiment.open_models(opened)

@@ -56,6 +56,10 @@ class IndexUnavailable(CorpusError):
     exit_code = 1
 
 
+class OtherRun(InputError):
+    """A folder whose run rests on something else than the one that was to go on in it."""
+
+
 class TraceError(InputError):
     """A trace file that cannot be read back."""
 

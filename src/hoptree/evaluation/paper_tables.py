@@ -351,7 +351,8 @@ def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[
     runs = list(plan.get("runs", {}))
     names = {}
     for run in planned:
-        model = specs.get(run.experiment.model, run.experiment.model).replace(NO_MODEL, "no model")
+        spec = run.experiment.model
+        model = "no model" if spec == NO_MODEL else specs.get(spec, spec)
         name = run.run_name.removesuffix(f", {model}")
         if len(runs) == 1 and name not in runs:
             name = runs[0]

@@ -37,9 +37,10 @@ from hoptree.engine.registry import list_methods
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, LINKING_METHOD, BoundaryExperiment, Experiment
 from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
-from hoptree.retrieval.indexing.sources import Reading
-from hoptree.retrieval.open_encoder import absolute_spec, check_encoder
-from hoptree.retrieval.retriever import is_remote
+from hoptree.retrieval.indexing.sources import Listener, Reading
+from hoptree.retrieval.open_encoder import absolute_spec, check_encoder, open_encoder
+from hoptree.retrieval.rerank import open_reranker
+from hoptree.retrieval.retriever import check_kind, is_remote
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _OF_THE_PLAN = ("index", "only")
@@ -50,6 +51,8 @@ _SETTINGS = (
 NO_MODEL = "none"
 _BY_VECTORS = ("dense", "hybrid", "hippo")
 """Retrievers that need an encoder, or are better with one."""
+_BY_ENCODER = "embed/"
+"""What the name of a reranker that compares an encoder's vectors begins with."""
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
@@ -116,8 +119,8 @@ def experiments_folder() -> Path:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 
-    A model, graph, corpus or encoder among the overrides replaces all that the file names; `wikipedia=INDEX` replaces
-    that corpus alone, and the reranker `none` takes the file's away.
+    A model, graph, corpus or encoder among the overrides replaces all that the file names, the encoder also that of
+    rerankers; `wikipedia=INDEX` replaces that corpus alone, and the reranker `none` takes the file's away.
     """
     overrides = dict(overrides or {})
     graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
@@ -138,6 +141,8 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             if data_name not in _only(given, data, path):
                 continue
             method = settings.get("method")
+            if encoder and "rerank" not in overrides and str(settings.get("rerank") or "").startswith(_BY_ENCODER):
+                settings["rerank"] = f"{_BY_ENCODER}{absolute_spec(encoder)}"
             questions = _place(str(places["questions"]), root, path)
             options = settings.get("options")
             if isinstance(options, dict) and options.get("labels") and "options" not in overrides:
@@ -161,13 +166,28 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             if facts and not graph and facts != "wikidata" and "://" not in facts:
                 facts = str(_place(facts, root, path))
             experiment = Experiment(corpus=searched, graph=facts or None, **common)
+            if searched:
+                check_kind(experiment.retriever)
             index = _index(given, encoder, path)
             if searched and is_remote(searched) and experiment.retriever in _BY_VECTORS and index.encoder:
-                rerank = experiment.rerank or f"embed/{index.encoder}"
+                rerank = experiment.rerank or f"{_BY_ENCODER}{index.encoder}"
                 experiment = replace(experiment, retriever="bm25", rerank=rerank)
             index = index.for_retriever(experiment.retriever)
             planned.append(Planned(str(data_name), run_name, corpora, experiment, index))
     return planned
+
+
+async def check_search(planned: Sequence[Planned]) -> None:
+    """Open the encoders and rerankers of an experiment file once: what is missing is known before files are indexed."""
+    encoders = dict.fromkeys(run.index.encoder for run in planned if run.index.encoder)
+    rerankers = dict.fromkeys(run.experiment.rerank for run in planned if run.experiment.rerank)
+    for spec in (*encoders, *rerankers):
+        try:
+            await (open_encoder(spec) if spec in encoders else open_reranker(spec)).aclose()
+        except InputError as error:
+            if spec.removeprefix(_BY_ENCODER) != "minilm":
+                error.remedy = f"{error.remedy.rstrip('.')}; or take another: --encoder minilm, --rerank none."
+            raise
 
 
 def _only(settings: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Sequence[str]:
@@ -311,7 +331,14 @@ def _plain(name: str) -> str:
     return plain
 
 
-def index_for(corpus: Path | Sequence[Path], folder: Path, how: IndexPlan | None = None, model: str = "") -> Path:
+def index_for(
+    corpus: Path | Sequence[Path],
+    folder: Path,
+    how: IndexPlan | None = None,
+    model: str = "",
+    *,
+    on_progress: Listener | None = None,
+) -> Path:
     """Return the corpus if it is an index, else its index below `folder`, built or updated.
 
     Several corpora share one index; none of them can be an index then. Where `how` wants facts, each `model` that
@@ -337,7 +364,9 @@ def index_for(corpus: Path | Sequence[Path], folder: Path, how: IndexPlan | None
     except CorpusError:
         known = False
     if known:
-        update_index(out)
+        update_index(out, on_progress=on_progress)
     else:
-        build_index(corpora, out, settings=Settings(encoder=how.encoder), reading=how.reading())
+        build_index(
+            corpora, out, settings=Settings(encoder=how.encoder), reading=how.reading(), on_progress=on_progress
+        )
     return out

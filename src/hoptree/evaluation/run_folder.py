@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import IndexUnavailable, InputError, TraceError
+from hoptree.core.errors import IndexUnavailable, InputError, OtherRun, TraceError
 from hoptree.core.files import (
     FolderLock,
     JsonlLog,
@@ -142,7 +142,7 @@ class RunFolder:
             if "questions" in differences:  # whose digests say nothing
                 before, now = (f"{len(run['questions']):,}" for run in (known, wanted))
                 differences["questions"] = f"it asks {before} questions, now {now} (--limit, --seed, --ids)"
-            raise InputError(
+            raise OtherRun(
                 f"The run in {self.path} rests on something else: {'; '.join(differences.values())}.",
                 "Choose another --out, or go on with --anyway (both will be recorded).",
             )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, OtherRun
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
@@ -197,7 +197,7 @@ async def _run_trial(
         )
     except HoptreeError as error:
         error.cause = f"{step.trial.name}: {error.cause}"
-        if "--anyway" in error.remedy:  # trials that rest on different things cannot be compared
+        if isinstance(error, OtherRun):  # trials that rest on different things cannot be compared
             error.remedy = "Choose another --out."
         raise
     rows = {row.id: row for row in _rows_of(folder)}
