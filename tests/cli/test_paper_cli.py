@@ -285,6 +285,7 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert rows["taikc", "table2"]["get"] == [f"hoptree data get {name} --data D" for name in ("hotpotqa", "musique")]
     assert rows["taikc", "table2"]["encoders"] == ["st/intfloat/e5-base-v2"]
     assert rows["ra-isf", "table1"]["encoders"] == ["st/facebook/contriever-msmarco"]
+    assert rows["treeqa", "figure4"]["packages"] == ["relik"]
     assert rows["treeqa", "table2"]["network"][0] == "Wikidata" and not rows["taikc", "table2"]["network"]
     assert rows["mind", "table1"]["gpu"] and rows["treeqa", "table1"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
@@ -322,7 +323,15 @@ def test_figures_of_linking_with_their_plots(tmp_path: Path) -> None:
         (table,) = made["tables"]
         return {(row["run"], row["id"]): row for row in table["rows"]}, " ".join(table["notes"])
 
-    entities, notes = rows_of("figure4", "Index")
+    entities, notes = rows_of("figure4")
+    left_out = paper(tmp_path, "treeqa", "figure4", *how)
+    assert "ReLiK on SimpleQuestions is left out. This linker needs the package relik" in left_out.stderr
+    alone = paper(tmp_path, "treeqa", "figure4", *how, "--only", "ReLiK")
+    assert alone.returncode == 2 and "This linker needs the package relik" in alone.stderr
+    assert rows_of("figure4", "Index")[0] == entities
+    fewer = paper(tmp_path, "treeqa", "figure4", *how, "--limit", "1", "--out", json.loads(left_out.stdout)["folder"])
+    assert fewer.returncode == 2 and "rests on something else: it asks 2 questions, now 1" in fewer.stderr
+    assert fewer.stderr.endswith("Choose another --out.\n")
     assert entities["Index both", "here"]["R@1"]["value"] == 50.0
     assert entities["ReLiK both", "paper"]["R@5"]["value"] == 91.97
     assert "The graph has the entity of 1 of the 2 questions." in notes

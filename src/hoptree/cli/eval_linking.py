@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from typer import Option
 
-from hoptree import __version__
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
 from hoptree.cli.progress import counting, shown
 from hoptree.cli.search import write_rows
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.calls import open_calls
 from hoptree.evaluation import linking
-from hoptree.evaluation.plan import NO_MODEL, Planned
-from hoptree.evaluation.run_folder import write_json
+from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.running import RunOptions
 from hoptree.graph import open_graph
-from hoptree.graph.entity_linking import MentionModelCandidates, open_candidates, open_mention_model
+from hoptree.graph.entity_linking import MentionModelCandidates, check_linker, open_candidates, open_mention_model
 from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
 from hoptree.models import open_model
 from hoptree.retrieval.open_encoder import open_encoder
 
 _MAX_DEPTH = 10
-_RANKINGS = ("words", "dense", "llm")
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """How models and graphs are asked."""
+
+    base_url: str
+    concurrency: int | None
+    cached: bool
 
 
 @stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")
@@ -86,16 +92,14 @@ def eval_linking(
     hoptree eval linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
     depths = _read_depths(k)
-    _check(relations, among, model)
+    options = linking.LinkingOptions(graph, model, linker, tuple(relations), cast("linking.Among", among), encoder)
     asked = linking.read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
         write_rows(per_question, [], "a")
-    settings: dict[str, Any] = {"graph": graph, "model": model, "base_url": base_url, "linker": linker}
-    settings |= {"relations": relations, "among": among, "encoder": encoder}
-    settings |= {"concurrency": concurrency, "cached": not no_cache}
-    result = run_at_once(_evaluate(asked, depths, settings, quiet=as_json))
+    access = _Access(base_url, concurrency, cached=not no_cache)
+    result = run_at_once(_evaluate(asked, options, access, depths=depths, quiet=as_json))
     if per_question is not None:
         write_rows(per_question, (linked.as_dict() for linked in result.linked), "w")
     if result.failed:
@@ -114,23 +118,18 @@ def _read_depths(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def _check(relations: Sequence[str], among: str, model: str) -> None:
-    for ranking in relations:
-        if ranking not in _RANKINGS:
-            raise ConfigError(f"Relations cannot be ranked by '{ranking}'.", f"Choose of {', '.join(_RANKINGS)}.")
-    if among not in ("entity", "graph"):
-        raise ConfigError(f"There are no relations of '{among}'.", "Use --among entity or --among graph.")
-    if "llm" in relations and not model:
-        raise ConfigError("Without a model no relations are ranked by one.", "Add --model, or use words or dense.")
-
-
 async def _evaluate(
-    asked: linking.LinkingSet, depths: tuple[int, ...], settings: Mapping[str, Any], *, quiet: bool
+    asked: linking.LinkingSet,
+    options: linking.LinkingOptions,
+    access: _Access,
+    *,
+    depths: tuple[int, ...] = (),
+    quiet: bool,
 ) -> linking.LinkingRun:
     total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
-            parts = _open(opened, settings, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
+            parts = _open(opened, options, access, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
             entity_ks, relation_ks = depths or linking.ENTITY_KS, depths or linking.RELATION_KS
             on_done = partial(counting(show, total), "linking")
             return await linking.evaluate_linking(
@@ -138,50 +137,57 @@ async def _evaluate(
             )
 
 
-async def link_all(planned: Sequence[Planned], out: Path, ways: RunOptions, *, quiet: bool) -> None:
-    """Measure all runs of an experiment file; one that has its figures and rests on the same is not made again."""
-    for run in planned:
-        experiment, folder = run.experiment, out / run.folder
-        settings = {"linker": "", "relations": [], "among": "entity", "encoder": "minilm", **experiment.options}
-        if unknown := settings.keys() - {"linker", "relations", "among", "encoder"}:
-            raise ConfigError(f"Linking has no option '{unknown.pop()}'.", "It has linker, relations, among, encoder.")
-        relations = settings["relations"] if isinstance(settings["relations"], list) else [settings["relations"]]
-        model = "" if experiment.model == NO_MODEL else experiment.model
-        _check(relations, settings["among"], model)
-        settings |= {"relations": relations, "graph": experiment.graph, "model": model}
+async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOptions, *, quiet: bool) -> None:
+    """Measure all runs of an experiment file; one that has its figures is not made again."""
+    for run in _leave_out_uninstalled(planned):
+        experiment, options = run.experiment, linking.LinkingOptions.of_run(run.experiment)
         asked = linking.read_linking_questions(experiment.data, half=experiment.half, limit=experiment.limit)
-        questions = hashlib.sha256(repr(asked.questions).encode("utf-8", "replace")).hexdigest()[:16]
-        rests_on = {"questions": questions, "version": __version__, **settings}
-        known = linking.read_linked(folder)
-        if known.get("rests_on") == rests_on and not (ways.retry_failed and known["failed"]):
+        if linking.is_linked(out / run.folder, asked, options, retry_failed=run_options.retry_failed):
             continue
-        settings |= {"base_url": experiment.base_url, "concurrency": ways.concurrency, "cached": ways.cache is not None}
-        result = await _evaluate(asked, (), settings, quiet=quiet)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_rows(folder / "questions.jsonl", (linked.as_dict() for linked in result.linked), "w")
-        write_json(folder / linking.LINKED, {"rests_on": rests_on, **result.as_dict()})
+        access = _Access(experiment.base_url, run_options.concurrency, cached=run_options.cache is not None)
+        result = await _evaluate(asked, options, access, quiet=quiet)
+        linking.write_linked(out / run.folder, options, result)
 
 
-def _open(opened: AsyncExitStack, settings: Mapping[str, Any], on_progress: Callable[[int], None]) -> linking.Parts:
+def _leave_out_uninstalled(planned: Sequence[Planned]) -> list[Planned]:
+    """Leave out runs whose linker is not installed, with a warning; refuse where no run is left."""
+    missing: dict[Path, InputError] = {}
+    for run in planned:
+        try:
+            if linker := run.experiment.options.get("linker"):
+                check_linker(str(linker))
+        except InputError as error:
+            missing[run.folder] = error
+    if len(missing) == len(planned):
+        raise missing[planned[0].folder]
+    for run in planned:
+        if run.folder in missing:
+            warn(f"{run.experiment.name} is left out. {missing[run.folder]}")
+    return [run for run in planned if run.folder not in missing]
+
+
+def _open(
+    opened: AsyncExitStack, options: linking.LinkingOptions, access: _Access, on_progress: Callable[[int], None]
+) -> linking.Parts:
     """Open all parts, which are closed with the stack."""
-    graph = open_graph(settings["graph"], cached=settings["cached"])
+    graph = open_graph(options.graph, cached=access.cached)
     opened.push_async_callback(graph.aclose)
-    kind, _, where = settings["linker"].partition(":")
+    kind, _, where = options.linker.partition(":")
     if where and not Path(where).exists():
         warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
-    reader = open_mention_model(settings["linker"]) if settings["linker"] else None
-    model = open_model(settings["model"], base_url=settings["base_url"]) if settings["model"] else None
-    cache = "default" if settings["cached"] and model is not None else None
-    calls = open_calls(cache, concurrency=settings["concurrency"])
+    reader = open_mention_model(options.linker) if options.linker else None
+    model = open_model(options.model, base_url=access.base_url) if options.model else None
+    cache = "default" if access.cached and model is not None else None
+    calls = open_calls(cache, concurrency=access.concurrency)
     opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
     if calls.cache_failure is not None:
         warn(f"{calls.cache_failure} Replies are not remembered in this run.")
-    rankings = _open_rankings(opened, settings["relations"], settings["encoder"])
+    rankings = _open_rankings(opened, options.relations, options.encoder)
     candidates = open_candidates(graph, on_progress=on_progress)
     marked = MentionModelCandidates(reader, candidates) if reader else None
-    return linking.Parts(graph, candidates, rankings, model, calls, settings["among"], marked)
+    return linking.Parts(graph, candidates, rankings, model, calls, options.among, marked)
 
 
 def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:

@@ -258,6 +258,8 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
             echo(f"    needs a GPU for {', '.join(row['gpu'])}; another --model may not")
         if row["encoders"]:
             echo(f"    needs {', '.join(row['encoders'])}; --encoder and --rerank, which may be none, take others")
+        for package in row["packages"]:
+            echo(f"    needs the package {package} for some runs, which are left out without it")
         if row["network"]:
             echo(f"    needs the network for {' and '.join(row['network'])}; --graph and --corpus take others")
 
@@ -278,6 +280,7 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
         "get": list(commands),
         "gpu": gpu_models(part),
         "encoders": _encoders(part),
+        "packages": _packages(part),
         "network": _network(part),
     }
 
@@ -289,6 +292,13 @@ def _encoders(part: PaperPart) -> list[str]:
     named = [(each.get("index") or {}).get("encoder") for each in settings]
     named += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
     return list(dict.fromkeys(spec for spec in named if spec and spec != "minilm"))
+
+
+def _packages(part: PaperPart) -> list[str]:
+    """Return the packages of linkers that runs of the file name."""
+    runs = filter(None, (part.plan().get("runs") or {}).values())
+    linkers = [str((run.get("options") or {}).get("linker") or "").partition(":")[0] for run in runs]
+    return list(dict.fromkeys(filter(None, linkers)))
 
 
 def _network(part: PaperPart) -> list[str]:

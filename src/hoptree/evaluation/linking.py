@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from hoptree.core.errors import GraphError, HoptreeError, InputError
+from hoptree import __version__
+from hoptree.core.errors import ConfigError, GraphError, HoptreeError, InputError
+from hoptree.core.files import atomic_write
 from hoptree.core.lazy import import_optional
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
@@ -19,8 +22,10 @@ from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
 from hoptree.evaluation.datasets.reading import check_half, half_of
 from hoptree.evaluation.datasets.rows import Fields, read_question_rows
-from hoptree.evaluation.experiment import at_once
+from hoptree.evaluation.experiment import Experiment, at_once
+from hoptree.evaluation.plan import NO_MODEL
 from hoptree.evaluation.report.tables import Number
+from hoptree.evaluation.run_folder import other_run, write_json
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of
@@ -110,6 +115,7 @@ Among = Literal["entity", "graph"]
 _STEPS_OF = "treeqa"
 _WITH_MODEL = ("linker", "model", "union", "kept")
 _MAX_SHOWN = 10
+_RANKINGS = ("words", "dense", "llm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +330,62 @@ class _Linker:
         return Context(method=_STEPS_OF, model=model, calls=self._parts.calls, trace=trace, graph=self._parts.graph)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkingOptions:
+    """What is measured, by name; `relations` are ways to rank them, `encoder` is that of the dense one."""
+
+    graph: str
+    model: str = ""
+    linker: str = ""
+    relations: tuple[str, ...] = ()
+    among: Among = "entity"
+    encoder: str = "minilm"
+
+    def __post_init__(self) -> None:
+        for ranking in self.relations:
+            if ranking not in _RANKINGS:
+                raise ConfigError(f"Relations cannot be ranked by '{ranking}'.", f"Choose of {', '.join(_RANKINGS)}.")
+        if self.among not in ("entity", "graph"):
+            raise ConfigError(f"There are no relations of '{self.among}'.", "Use --among entity or --among graph.")
+        if "llm" in self.relations and not self.model:
+            raise ConfigError("Without a model no relations are ranked by one.", "Add --model, or use words or dense.")
+
+    @classmethod
+    def of_run(cls, experiment: Experiment) -> LinkingOptions:
+        """Read the options of a planned run."""
+        options = dict(experiment.options)
+        known = [part.name for part in fields(cls) if part.name not in ("graph", "model")]
+        if unknown := options.keys() - set(known):
+            raise ConfigError(f"Linking has no option '{unknown.pop()}'.", f"It has {', '.join(known)}.")
+        relations = options.pop("relations", [])
+        ranked = tuple(relations) if isinstance(relations, list) else (relations,)
+        model = "" if experiment.model == NO_MODEL else experiment.model
+        return cls(graph=experiment.graph or "", model=model, relations=ranked, **options)
+
+    def rests_on(self, asked: LinkingSet) -> dict[str, Any]:
+        """Return what the figures rest on, as JSON has it."""
+        digest = hashlib.sha256(repr(asked.questions).encode("utf-8", "replace")).hexdigest()[:16]
+        return {"questions": digest, "version": __version__, **asdict(self), "relations": list(self.relations)}
+
+
 LINKED = "linking.json"
 """The figures of a planned run, in its folder."""
+
+
+def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
+    """Tell whether a folder has the figures already; those that rest on something else are an error."""
+    known, rests_on = read_linked(folder), options.rests_on(asked)
+    if known and known.get("rests_on") != rests_on:
+        raise other_run(folder, known.get("rests_on", {}), rests_on, (known["questions"], len(asked.questions)))
+    return bool(known) and not (retry_failed and known["failed"])
+
+
+def write_linked(folder: Path, options: LinkingOptions, run: LinkingRun) -> None:
+    """Write each question's ranks, then the figures, which finish the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = (json.dumps(linked.as_dict(), ensure_ascii=False) + "\n" for linked in run.linked)
+    atomic_write(folder / "questions.jsonl", rows)
+    write_json(folder / LINKED, {"rests_on": options.rests_on(run.asked), **run.as_dict()})
 
 
 def read_linked(folder: Path) -> dict[str, Any]:
@@ -346,12 +406,15 @@ def coverage(figures: Mapping[str, Any]) -> str:
     return f"The graph has {entities}{relations}."
 
 
-def recall_number(figures: Mapping[str, Any], measure: str, way: str) -> Number | None:
-    """Return a recall in points: `measure` is entities or relations and a depth; without a `way`, the only one."""
+def recall_number(figures: Mapping[str, Any], measure: str, linker: str) -> Number | None:
+    """Return a recall in points, of the only linker where none is named.
+
+    `measure` is entities or relations and a depth; a `linker` of relations is a way to rank them.
+    """
     kind, _, depth = measure.partition(":")
-    ways = figures[kind]
-    found = ways.get(way) if way else next(iter(ways.values()), None)
-    at_depth = (found or {}).get(f"recall@{depth}")
+    by_linker = figures[kind]
+    recalls = by_linker.get(linker) if linker else next(iter(by_linker.values()), None)
+    at_depth = (recalls or {}).get(f"recall@{depth}")
     return Number(*(100 * at_depth[name] for name in ("recall", "low", "high"))) if at_depth else None
 
 

@@ -178,7 +178,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
 
 
 async def check_search(planned: Sequence[Planned]) -> None:
-    """Open the encoders and rerankers of an experiment file once: what is missing is known before files are indexed."""
+    """Open encoders and rerankers once, so that a missing one is known early."""
     encoders = dict.fromkeys(run.index.encoder for run in planned if run.index.encoder)
     rerankers = dict.fromkeys(run.experiment.rerank for run in planned if run.experiment.rerank)
     for spec in (*encoders, *rerankers):

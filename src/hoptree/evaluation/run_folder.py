@@ -92,6 +92,17 @@ class Row:
         return cls(**values)
 
 
+def other_run(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], questions: tuple[int, int]) -> OtherRun:
+    """Return the error that a folder rests on something else, with the numbers of questions before and now."""
+    changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    differences = {name: f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed}
+    if "questions" in differences:  # whose digests say nothing
+        before, now = questions
+        differences["questions"] = f"it asks {before:,} questions, now {now:,} (--limit, --seed, --ids)"
+    cause = f"The run in {path} rests on something else: {'; '.join(differences.values())}."
+    return OtherRun(cause, "Choose another --out.")
+
+
 class RunFolder:
     """A run's folder, open for writing by one process."""
 
@@ -132,20 +143,14 @@ class RunFolder:
     def _same(self, wanted: dict[str, Any], anyway: bool) -> dict[str, Any]:
         known = read_run(self.path)
         old, new = known["rests_on"], wanted["rests_on"]
-        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-        if not changed:
+        if old == new:
             return known
         if not read_rows(self.path):
             return wanted  # nothing came of it yet that could be mixed
         if not anyway:
-            differences = {name: f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed}
-            if "questions" in differences:  # whose digests say nothing
-                before, now = (f"{len(run['questions']):,}" for run in (known, wanted))
-                differences["questions"] = f"it asks {before} questions, now {now} (--limit, --seed, --ids)"
-            raise OtherRun(
-                f"The run in {self.path} rests on something else: {'; '.join(differences.values())}.",
-                "Choose another --out, or go on with --anyway (both will be recorded).",
-            )
+            error = other_run(self.path, old, new, (len(known["questions"]), len(wanted["questions"])))
+            error.remedy = "Choose another --out, or go on with --anyway (both will be recorded)."
+            raise error
         earlier = {name: known.get(name) for name in ("id", "name", "experiment", "rests_on", "questions")}
         return {**wanted, "changes": [*known.get("changes", []), earlier]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import importlib.util
 import sys
 import threading
 import time
@@ -210,7 +211,12 @@ def _spans(words: Sequence[Word], is_mention: bool) -> Iterable[tuple[str, ...]]
     return names
 
 
-_KINDS = ("gliner", "relik")
+_KINDS = {
+    "gliner": "Install it: pip install gliner",
+    "relik": "Install it in an environment of its own: pip install --no-deps relik, then what it misses. It asks for "
+    "older versions of typer, torch and transformers than Hoptree takes.",
+}
+"""The packages of linkers, and how to get each."""
 _MAX_ENTITIES = 5
 """Entities of one name."""
 _CACHED_TEXTS = 1_000
@@ -239,6 +245,13 @@ def open_mention_model(spec: str) -> MentionModel:
     """Load the model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`."""
     kind, where = parse_linker(spec)
     return Gliner(where) if kind == "gliner" else Relik(where)
+
+
+def check_linker(spec: str) -> None:
+    """Refuse a linker whose package is not installed, without loading it."""
+    kind, _ = parse_linker(spec)
+    if kind not in sys.modules and importlib.util.find_spec(kind) is None:
+        raise _missing_package(kind, "it is not installed")
 
 
 def parse_linker(spec: str) -> tuple[str, str]:
@@ -270,12 +283,16 @@ class _Shared:
             return self._read(text)
 
 
-def _import_package(name: str, remedy: str) -> Any:
+def _import_package(name: str) -> Any:
     """Import an optional package that is in no group of dependencies."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InputError(f"This linker needs the package {name}, which cannot be loaded ({error}).", remedy) from error
+        raise _missing_package(name, str(error)) from error
+
+
+def _missing_package(name: str, why: str) -> InputError:
+    return InputError(f"This linker needs the package {name}, which cannot be loaded ({why}).", _KINDS[name])
 
 
 class MentionModelCandidates:
@@ -330,7 +347,7 @@ class Gliner:
 
     def __init__(self, where: str) -> None:
         self.name = f"gliner:{where}"
-        module = _import_package("gliner", "Install it: pip install gliner")
+        module = _import_package("gliner")
         try:
             self._model: Any = module.GLiNER.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
@@ -348,10 +365,6 @@ class Gliner:
 
 
 _NO_ENTITY = "--NME--"
-_REMEDY = (
-    "Install it in an environment of its own: pip install --no-deps relik, then what it misses. It asks for older "
-    "versions of typer, torch and transformers than Hoptree takes."
-)
 
 
 class Relik:
@@ -359,7 +372,7 @@ class Relik:
 
     def __init__(self, where: str) -> None:
         self.name = f"relik:{where}"
-        module = _import_package("relik", _REMEDY)
+        module = _import_package("relik")
         try:
             with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
                 self._model: Any = module.Relik.from_pretrained(where)
