@@ -66,6 +66,8 @@ def test_get_then_run_an_experiment_over_it(tmp_path: Path) -> None:
         (("get", "hotpotqa", "--from", "none.json"), "There is no none.json."),
         (("get", "hotpotqa", "--from", "h.json", "--sha256", "0" * 64), "The SHA-256 of h.json is "),
         (("get", "hotpotqa", "--from", "bad.json"), "Row 2 (line 1) of bad.json holds no question."),
+        (("get", "hotpotqa", "--from", "other.jsonl"),
+         "Row 1 (line 1) of other.jsonl is of the data set musique, not of hotpotqa. Give the file hotpot_dev_"),
         (("get", "2wikimultihopqa", "--from", "cut.zip"), "cut.zip is cut short or damaged: "),
         (("get", "hotpotqa", "--from", "h.json", "--data", "h.json/x"), "x/hotpotqa cannot be used: Not a dir"),
         (("list", "hotpod"), "Did you mean hotpotqa?"),
@@ -89,6 +91,7 @@ def test_get_then_run_an_experiment_over_it(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_bad_input_is_one_sentence_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     (tmp_path / "h.json").write_bytes(array(HOTPOT))
+    (tmp_path / "other.jsonl").write_text('{"id": "1", "dataset": "musique", "question": "Who?", "answers": ["Ann"]}')
     (tmp_path / "bad.json").write_bytes(array(HOTPOT, {**HOTPOT, "_id": "b", "question": ""}))
     (tmp_path / "cut.zip").write_bytes(RELEASES["2wikimultihopqa", "dev"]["data_ids_april7.zip"][:200])
     done = data(tmp_path, *arguments)

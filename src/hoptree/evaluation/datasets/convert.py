@@ -25,7 +25,7 @@ from hoptree.corpus.json_rows import read_json_pairs
 from hoptree.corpus.records import context_passages
 from hoptree.evaluation.datasets.examples import Example, page_title, page_words, passage_name, span_text
 from hoptree.evaluation.datasets.formats import FORMS
-from hoptree.evaluation.datasets.releases import Release
+from hoptree.evaluation.datasets.releases import Release, public_sets
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_aliases, read_sound_rows, spaced
 
 RETRIEVED = "retrieved"
@@ -228,6 +228,7 @@ class _Reader:
             position += 1
             where = f"Row {position:,} (line {row[0]:,}) of {self._rows.name}"
             self._form = self._form or self._form_of(row[1], where)
+            self._check_name(row[1], where)
             try:
                 parts = Fields(row[1], where, self._form, self._aliases)
                 examples = list(FORMS[self._form].read(parts, position - 1))
@@ -255,6 +256,15 @@ class _Reader:
             f"{self._rows.name} is in the form of {fitting[0]}, not of {self._release.form}.",
             f"Give the file {' or '.join(self._release.rows)} of the release.",
         )
+
+    def _check_name(self, row: object, where: str) -> None:
+        """Refuse a row in our form that is of another data set."""
+        of_set = str(row.get("dataset") or "") if self._form == "own" and isinstance(row, dict) else ""
+        if of_set != self._name and of_set in public_sets():
+            raise InputError(
+                f"{where} is of the data set {of_set}, not of {self._name}.",
+                f"Give the file {' or '.join(self._release.rows)}, or get {of_set} by its own name.",
+            )
 
     def _paragraphs(self, path: Path) -> Iterator[GivenPassage]:
         """Yield the passages of a file that is one object: by id, with title and content (StrategyQA)."""

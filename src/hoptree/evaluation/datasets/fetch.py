@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from hoptree import __version__
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.corpus.files import Damaged, open_bytes
 from hoptree.evaluation.datasets.convert import Converted, convert
@@ -37,6 +38,8 @@ _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 2**30
 """An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
 _ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
+_GONE = (401, 403, 404, 410)
+"""Statuses of an address that will not give the file later either."""
 _DOWNLOAD_AGAIN = "Download it again."
 
 OnStage = Callable[[str, int, int], None]
@@ -168,7 +171,9 @@ def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *,
     except Unreachable as error:
         have = f" {part.stat().st_size:,} bytes are kept." if part.stat().st_size else ""
         cause = f"{remote.name} could not be fetched: {error.cause.rstrip('.')}.{have}"
-        raise InputError(cause, f"Give the same command again to go on, {by_hand}") from error
+        if isinstance(error.__cause__, HTTPError) and error.__cause__.code in _GONE:
+            raise InputError(cause, f"Give another address with --url, {by_hand}") from error
+        raise HoptreeError(cause, f"Give the same command again to go on, {by_hand}") from error
     with part.open("rb") as file:
         head = file.read(512).lstrip().lower()
     wrong = ""
