@@ -264,6 +264,14 @@ def test_questions_are_counted_beside_the_papers_numbers(tmp_path: Path) -> None
     )
 
 
+def test_drawn_questions_are_counted_beside_the_papers(tmp_path: Path) -> None:
+    write(tmp_path / "D" / "qald10_en" / "dev_open.jsonl", questions("qald"))
+    made = json.loads(paper(tmp_path, "treeqa", "table1", "--data", "D", "--json").stdout)
+    ours, theirs = made["tables"][0]["rows"]
+    assert (ours["QALD10-en"]["value"], theirs["QALD10-en"]["value"]) == (4, 333)
+    assert theirs["SimpleQuestions"]["value"] == 3000 and "has 394 questions" in made["tables"][0]["notes"][0]
+
+
 def test_a_run_without_its_labelled_questions_is_left_out(tmp_path: Path) -> None:
     folder(tmp_path)
     only = ("--only", "2WikiMultihopQA", "--only", "SKR", "--retriever", "bm25")
@@ -287,7 +295,7 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert rows["ra-isf", "table1"]["encoders"] == ["st/facebook/contriever-msmarco"]
     assert rows["treeqa", "figure4"]["packages"] == ["relik"]
     assert rows["treeqa", "table2"]["network"][0] == "Wikidata" and not rows["taikc", "table2"]["network"]
-    assert rows["mind", "table1"]["gpu"] and rows["treeqa", "table1"]["state"] == "another command"
+    assert rows["mind", "table1"]["gpu"] and rows["taikc", "figure12"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
     assert "mind table4: a fixed threshold" in text and "needs data: hoptree data get hotpotqa --data D" in text
     assert text == paper(tmp_path, "mind", "--data", "D").stdout

@@ -50,6 +50,7 @@ def script(path: Path, replies: Iterable[dict[str, Any]]) -> str:
 
 def measured(folder: Path, model: str, *, files: Sequence[str] = ("nq",), **more: Any) -> dict[str, Any]:
     ways = RunOptions(**{"cache": None, **more.pop("ways", {})})
+    more = {"options": {"strict": False}, **more}
     data = [questions(folder / f"{name}.jsonl") for name in files]
     planned = planned_for(data, BoundaryExperiment(data[0], model=model, **more))
     (found,) = asyncio.run(measure_all(planned, folder / "out", ways))
@@ -173,8 +174,8 @@ def test_what_it_rests_on_is_on_record_and_a_change_is_noticed(tmp_path: Path) -
         measured(tmp_path, model, options={"prompt": "shared/confident@00000000"})
 
 
-def test_strict_takes_only_the_identifier_for_a_refusal(tmp_path: Path) -> None:
-    found = measured(tmp_path, script(tmp_path / "m.json", REPLIES), options={"strict": True})
+def test_only_the_identifier_is_a_refusal_unless_strict_is_off(tmp_path: Path) -> None:
+    found = measured(tmp_path, script(tmp_path / "m.json", REPLIES), options={})
     assert found["sets"]["nq"]["refused"] == 2
 
 

@@ -236,7 +236,7 @@ class BoundaryExperiment(Experiment):
         engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
         prompt = prompt_for(_STEPS_OF, "confident")
         template = f"{prompt.name}@{prompt.digest}"
-        options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
+        options = (Option("strict", bool, True), Option("prompt", Literal[template], template))
         # Under TAIKC's name, so that the two steps find its prompts.
         roles = ("know", "answer")
         engine.method = Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=roles)
@@ -244,8 +244,8 @@ class BoundaryExperiment(Experiment):
         return engine
 
 
-async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal.
+async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, prompt: str = "") -> Answer:
+    """Ask in both settings at once; `strict`, as in the paper, takes only RAG_REQUIRED for a refusal.
 
     The direct answer has the probability of its least likely token where the model gives it.
     """
