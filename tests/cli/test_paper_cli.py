@@ -141,13 +141,14 @@ def test_a_figure_writes_its_plots_and_judges_can_be_compared(tmp_path: Path) ->
     assert judged.returncode == 0, judged.stderr
     assert "| Bamboogle | `here` | 0.0 n=2 | n/a |" in judged.stdout
     alone = paper(tmp_path, "taikc", "table7", *only)
-    assert alone.returncode == 2 and "needs 2 judges. Give each: --judge MODEL" in alone.stderr
+    assert alone.returncode == 2 and "needs at least 2 judges. Give each: --judge MODEL" in alone.stderr
 
 
 def test_what_cannot_be_made_says_why_in_one_line(tmp_path: Path) -> None:
     folder(tmp_path)
     for arguments, cause in {
         ("taikc", "tabel2"): "taikc has no 'tabel2'. Did you mean table2?",
+        ("mind", "table9"): "mind has no 'table9'. It has table1, table2, table3, table4.",
         ("tiakc", "table2"): "There is no paper 'tiakc'. Did you mean taikc?",
         ("mind", "figure1"): "MIND, Figure 1 is not here: it is a drawing;",
         ("taikc", "figure12"): "is made by another command. Give hoptree align train.",
@@ -297,7 +298,9 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert rows["treeqa", "table2"]["network"][0] == "Wikidata" and not rows["taikc", "table2"]["network"]
     assert rows["mind", "table1"]["gpu"] and rows["taikc", "figure12"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
-    assert "mind table4: a fixed threshold" in text and "needs data: hoptree data get hotpotqa --data D" in text
+    assert "mind table4: a fixed threshold" in text
+    assert text.count("hoptree data get hotpotqa --data D") == 1 and "    needs data: hotpotqa" in text
+    assert "\n5 tables and figures: 4 here, 1 not here\n4 of them need data that is not in D:\n" in text
     assert text == paper(tmp_path, "mind", "--data", "D").stdout
 
 

@@ -148,6 +148,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("oner__read", READ + "{ctx2}", "has the unknown variable {ctx2}. It takes {documents}, {question}."),
         ("taik__read", READ, "taik has no method's name. Did you mean taikc?"),
         ("TAIKC__read", READ, "Did you mean taikc?"),
+        ("read", READ, "read.txt stands in no method's folder. Did you mean shared/read.txt"),
         ("quite_another__read", READ, "has no method's name. Write ours as a start"),
         ("oner__read", "--- system\n--- user\n{documents} {question}", "has an empty section"),
         ("taikc__bank_jsonl", "{}\n", "A line is an object with kind (text), question (text), plan (object)."),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hoptree.core.errors import InputError
 from hoptree.models.model import Message, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -40,3 +41,11 @@ def test_a_script_of_a_file_keeps_no_requests(tmp_path: Path) -> None:
     for model in (served, tested):
         assert ask(model, "is it?") == "yes"
     assert (len(served.requests), len(tested.requests)) == (0, 1)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"replies": {}}'])
+def test_a_script_without_replies_says_what_it_lacks(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be used: it has no list of replies"):
+        ScriptedModel(str(path))

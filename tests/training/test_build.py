@@ -215,6 +215,9 @@ def test_a_teacher_splits_questions(here: Path) -> None:
         "not answered by the model": 1,
         "films: no sub-question that is another question": 2,
     }
+    (here / "m.json").write_text(json.dumps({"replies": [{"reply": "I cannot."}]}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"another question\. Take another teacher: -m MODEL\.$"):
+        made(here, "ra-isf-decompose", teacher=True)
     with pytest.raises(InputError, match="no labels by a teacher"):
         made(here, "ra-isf-know", teacher=True)
 

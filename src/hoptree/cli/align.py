@@ -196,6 +196,8 @@ def build(
         form=read_format(form),
         **options.given(model=model, right_f1=right_f1, samples=samples, temperature=temperature),
     )
+    if teacher and not model:
+        warn(f"No --model was given: the teacher is {spec.model}.")
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
         summary = run(work, stays=what_stays("questions" if of_hop else "", cached=not no_cache))

@@ -43,7 +43,15 @@ if TYPE_CHECKING:
 
 
 models_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="List the models that run inside Hoptree, and fetch them."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""List the models that run inside Hoptree, and fetch them.
+
+\b
+local/NAME, hf/NAME   models that run inside Hoptree: hoptree models list
+openai/NAME           an OpenAI-compatible endpoint, with --base-url
+scripted/FILE.json    replies by rule, for rehearsals and tests: {"replies": [{"step": "read", "reply": "Rome"}]}
+""",
 )
 
 
@@ -92,7 +100,8 @@ def list_models(base_url: BaseURL = "", as_json: AsJson = False) -> None:
     inside = " and ".join(str(row["whitebox"]) for row in rows)
     echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
     echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")
-    echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
+    echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME,")
+    echo("    and a script of replies, for rehearsals and tests, as scripted/FILE.json.")
 
 
 def _list_endpoint(base_url: str, *, as_json: bool) -> None:

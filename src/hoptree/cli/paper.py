@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -104,7 +105,8 @@ def paper(
         raise InputError(f"{part.title} is not here: {part.absent}.", "hoptree paper list names those that are.")
     judges = judge or [model or part.judge] * bool(part.judges)
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
-        raise InputError(f"{part.title} needs {counted(part.judges, 'judge')}.", "Give each: --judge MODEL")
+        least = counted(part.judges, "judge") if part.judges == 1 else f"at least {part.judges} judges"
+        raise InputError(f"{part.title} needs {least}.", "Give each: --judge MODEL")
     settings = options.given(model=model, limit=limit, graph=graph, corpus=corpus, base_url=base_url)
     own_prompts = str(prompts.resolve()) if prompts else ""
     settings |= options.given(retriever=retriever, encoder=encoder, rerank=rerank, prompts=own_prompts)
@@ -183,7 +185,7 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
     missing: list[str] = []
     if part.rows and part.name.startswith("figure"):
         written.append(out / f"{part.name}.html")
-        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], "recall, %")], tables))
+        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], _axis(part))], tables))
     elif part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
@@ -206,6 +208,13 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
         echo(f"wrote {path}")
     for command in part.then:
         echo(f"then: {command.replace('OUT', str(out))}")
+
+
+def _axis(part: PaperPart) -> str:
+    """Return the name of a figure's axis: linking is measured by recall, all else by its own measures."""
+    if all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values()):
+        return "recall, %"
+    return ", ".join(part.measures)
 
 
 def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
@@ -252,8 +261,8 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
     for row in rows:
         echo(f"{row['paper']} {row['name']}: {row['about']}")
         echo(f"    {row['state']}: {row['how']}")
-        for command in row["get"]:
-            echo(f"    needs data: {command}")
+        if row["missing"]:
+            echo(f"    needs data: {', '.join(dict.fromkeys(file.partition('/')[0] for file in row['missing']))}")
         if row["gpu"]:
             echo(f"    needs a GPU for {', '.join(row['gpu'])}; another --model may not")
         if row["encoders"]:
@@ -262,6 +271,16 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
             echo(f"    needs the package {package} for some runs, which are left out without it")
         if row["network"]:
             echo(f"    needs the network for {' and '.join(row['network'])}; --graph and --corpus take others")
+    states = Counter(row["state"] for row in rows)
+    echo(f"{counted(len(rows), 'table or figure', 'tables and figures')}: {_listed(states)}")
+    if missing := dict.fromkeys(command for row in rows for command in row["get"]):
+        echo(f"{sum(bool(row['missing']) for row in rows):,} of them need data that is not in {data}:")
+        for command in missing:
+            echo(f"    {command}")
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:

@@ -27,6 +27,8 @@ Show = Callable[[int, int, Callable[[], str]], None]
 """Takes how many of how many are done, and a function for the text beside the bar."""
 Bars = Callable[[str], AbstractContextManager[Show]]
 _REFRESH_S = 0.2
+_MIN_QUESTIONS = 10
+"""Questions from which on an interval is shown beside their mean while a run is under way."""
 LOG_INTERVAL_S = 180.0
 """Seconds between two lines of a log: often enough to see that work goes on, without filling it."""
 
@@ -191,6 +193,12 @@ def describe_judge(progress: JudgeProgress) -> str:
     return f"judging: {progress.new / seconds:.2f} answers/s{right}"
 
 
+def describe_f1(mean: float, plus_minus: float, questions: int) -> str:
+    """Return F1 in points, with its interval where the questions are enough for one."""
+    interval = f" ± {100 * plus_minus:.1f}" if questions >= _MIN_QUESTIONS else ""
+    return f"F1 {100 * mean:.1f}{interval}"
+
+
 def describe_run(progress: Progress, max_cost: float | None = None) -> str:
     """Return how far a run is, in a few words."""
     from hoptree.evaluation.run_folder import half_width
@@ -201,7 +209,7 @@ def describe_run(progress: Progress, max_cost: float | None = None) -> str:
         parts.append(f"{progress.cached / progress.calls:.0%} from cache")
     scores = [value for row in progress.rows if (value := row.scores.get("f1")) is not None]
     if scores:
-        parts.append(f"F1 {100 * sum(scores) / len(scores):.1f} ± {100 * half_width(scores):.1f}")
+        parts.append(describe_f1(sum(scores) / len(scores), half_width(scores), len(scores)))
     if failed := sum(bool(row.error) for row in progress.rows):
         parts.append(f"{failed} failed")
     if max_cost is not None:

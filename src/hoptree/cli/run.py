@@ -17,7 +17,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
+from hoptree.cli.progress import Show, bars, describe_f1, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.own_prompts import open_prompts
@@ -26,7 +26,7 @@ from hoptree.engine.schedule import together
 from hoptree.evaluation.experiment import LINKING_METHOD, Experiment
 from hoptree.evaluation.plan import Planned, check_search, chosen, index_for, read_plan
 from hoptree.evaluation.run_folder import Warned, money_spent
-from hoptree.evaluation.running import Progress, RunOptions, run_experiment
+from hoptree.evaluation.running import JUDGE_PROMPTS, Progress, RunOptions, run_experiment
 from hoptree.models.model import Model as OpenModel
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.indexing.sources import Progress as IndexingProgress
@@ -283,7 +283,7 @@ def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> 
         used += [
             name
             for name in prompts.texts
-            if name == "evaluation/judge.txt" and (judged or any(run.judge for run in runs))
+            if name == f"{JUDGE_PROMPTS}/judge.txt" and (judged or any(run.judge for run in runs))
         ]
         options.warn_unused_prompts(folder, used, " or ".join(methods))
 
@@ -383,7 +383,7 @@ def _sum_up(summary: dict[str, Any]) -> str:
     """Return a run in a few words."""
     parts = [f"{summary['finished']:,} of {summary['questions']:,} questions"]
     if f1 := summary["metrics"].get("f1"):
-        parts.append(f"F1 {100 * f1['mean']:.1f} ± {100 * f1['plus_minus']:.1f}")
+        parts.append(describe_f1(f1["mean"], f1["plus_minus"], f1["questions"]))
     if failed := sum(summary["errors"].values()):
         parts.append(f"{failed:,} failed")
     return ", ".join(parts)

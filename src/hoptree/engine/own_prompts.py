@@ -114,6 +114,9 @@ def _stands_for(folder: Path, name: str) -> str:
             f"{folder} holds the prompts of {inner.name} alone.",
             f"Give the folder that holds {inner.name}/: --prompts {holder}",
         )
+    if not file and (named := [known for known in packaged_names() if known.partition("/")[2] == name]):
+        named.sort(key=lambda known: not known.startswith(f"{_SHARED}/"))
+        raise ConfigError(f"{folder / name} stands in no method's folder.", f"Did you mean {' or '.join(named[:3])}?")
     if file and method is None and owner not in owners:
         close = closest(owner.casefold(), [*(known.name for known in list_methods()), *sorted(owners)])
         raise ConfigError(f"{folder / owner} has no method's name.", f"Did you mean {close}?" if close else _START)

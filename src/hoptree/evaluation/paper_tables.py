@@ -14,6 +14,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
+from string import digits
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError, closest
@@ -88,7 +89,7 @@ class PaperPart:
 
     @property
     def title(self) -> str:
-        kind = self.name.rstrip("0123456789")
+        kind = self.name.rstrip(digits)
         return f"{PAPERS[self.paper]}, {kind.capitalize()} {self.name.removeprefix(kind)}"
 
     @property
@@ -146,12 +147,13 @@ def read_paper(name: str) -> Paper:
 def find_part(paper: str, name: str) -> PaperPart:
     """Return a table or figure by its name: table2, "Table 2"."""
     parts = read_paper(paper).parts
-    wanted = "".join(name.casefold().split())
-    if wanted not in parts:
-        near = closest(wanted, parts)
-        remedy = f"Did you mean {near}?" if near else f"hoptree paper list {paper} names them."
-        raise ConfigError(f"{paper} has no '{name}'.", remedy)
-    return parts[wanted]
+    key = "".join(name.casefold().split())
+    if key not in parts:
+        same_kind = [known for known in parts if known.rstrip(digits) == key.rstrip(digits)]
+        near = "" if same_kind else closest(key, parts)
+        others = f"It has {', '.join(same_kind)}." if same_kind else f"hoptree paper list {paper} names them."
+        raise ConfigError(f"{paper} has no '{name}'.", f"Did you mean {near}?" if near else others)
+    return parts[key]
 
 
 def differences(part: PaperPart) -> list[str]:
@@ -277,10 +279,10 @@ def _paper_figures(part: PaperPart) -> tuple[dict[Key, Number | None], dict[Key,
     figures: dict[Key, Number | None] = {}
     means: dict[Key, Number | None] = {}
     lines = list(_lines(part.figures, len(part.rows)))
-    digits = max((len(str(value).partition(".")[2]) for _, numbers in lines for value in numbers), default=0)
+    places = max((len(str(value).partition(".")[2]) for _, numbers in lines for value in numbers), default=0)
     for names, numbers in lines:
         row = tuple(dict(zip(part.rows, names, strict=True)).get(axis, "") for axis in _AXES)
-        cells = [_number(value, digits) for value in numbers]
+        cells = [_number(value, places) for value in numbers]
         if part.average:
             means[row] = cells.pop(0 if part.average == "first" else -1)
         figures |= {_merge(row, column): cell for column, cell in zip(columns, cells, strict=True)}
@@ -438,7 +440,7 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
         inexact.setdefault(str(several[0].about.get("fidelity")), {})[name] = None
     for fidelity, names in inexact.items():
         if fidelity != "exact":
-            yield f"Fidelity {fidelity}: {', '.join(names)}."
+            yield f"Fidelity {fidelity}: {'; '.join(names)}."
     for name, reason in part.not_run.items():
         yield f"{name} is not run: {reason}."
     if part.says:

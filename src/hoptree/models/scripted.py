@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
 from hoptree.core.values import Attended, Token
@@ -168,7 +167,9 @@ def _prefix_choice(rule: Rule, request: Request) -> Choice:
 def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
     """Read a JSON object with `replies` (a list of rules) and optional `latency` in seconds."""
     try:
-        data: dict[str, Any] = json.loads(text)
+        data = json.loads(text)
+        if not isinstance(data, dict) or not isinstance(data.get("replies"), list):
+            raise ValueError("it has no list of replies")
         rules = [Rule(**row) for row in data["replies"]]
         for rule in rules:
             re.compile(rule.regex)
@@ -187,7 +188,7 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
                 if not is_right:
                     raise ValueError(rule_text)
         return rules, float(data.get("latency", latency))
-    except (ValueError, KeyError, TypeError, re.error, RecursionError) as error:
+    except (ValueError, TypeError, re.error, RecursionError) as error:
         raise InputError(
             f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
         ) from error

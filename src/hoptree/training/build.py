@@ -257,7 +257,9 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
     if not kept:
         why = "; ".join(f"{count:,} {reason}" for reason, count in result.left_out.items())
-        hint = " --linked takes chains, too." if spec.kind == "ra-isf-decompose" and not spec.linked else ""
+        hint = " Take another teacher: -m MODEL." if spec.teacher else ""
+        if spec.kind == "ra-isf-decompose" and not spec.linked and not spec.teacher:
+            hint = " --linked takes chains, too."
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
     files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
