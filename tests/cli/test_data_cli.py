@@ -78,7 +78,7 @@ def test_get_then_run_an_experiment_over_it(tmp_path: Path) -> None:
         (("sample", "h.json", "--out", "o", "--of", "brige=1"), "the type 'brige'. Did you mean bridge?"),
         (("sample", "h.json", "--out", "o", "--of", "xyz=1"), "of the type 'xyz'. There are 2 hops, bridge."),
         (("sample", "h.json", "--out", "o", "--of", "bridge=1", "--of", "2 hops=1"),
-         "h.json has 0 questions of 2 hops that no other --of takes, not 1."),
+         "h.json has 0 questions of 2 hops that no other type takes, not 1."),
         (("sample", "hotpotqa", "--out", "o", "--paper", "taikc"),
          "There is no data/hotpotqa/dev.jsonl. Get it: hoptree data get hotpotqa --data data; or"),
         (("sample", "hotpotqa", "--out", "o", "--count", "1", "--split", "train", "--data", "D"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.entities import Candidate, least_sure
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.mind.entities import Candidate, dropped_by_confidence, dropped_by_reasoning
+from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.names import capitalised_names
 from hoptree.text.retrieval_triggers import sought_words, sub_query
 from hoptree.text.word_classes import LexiconTagger
@@ -69,9 +75,9 @@ def test_any_text_has_names_or_none(text: str) -> None:
 
 def test_the_least_sure_are_dropped() -> None:
     given = [Candidate("a", confidence=0.2), Candidate("b", confidence=0.9), Candidate("c", confidence=0.5)]
-    assert [one.name for one in least_sure(given, top_k=2)] == ["a"]
-    assert [one.name for one in least_sure(given, top_k=2, least=0.95)] == ["c", "a"], "the surest one stays"
-    assert least_sure([], top_k=2) == least_sure([], top_k=2, least=0.1) == []
+    assert [one.name for one in dropped_by_confidence(given, top_k=2)] == ["a"]
+    assert [one.name for one in dropped_by_confidence(given, top_k=2, least=0.95)] == ["c", "a"], "the surest one stays"
+    assert dropped_by_confidence([], top_k=2) == dropped_by_confidence([], top_k=2, least=0.1) == []
 
 
 @pytest.mark.parametrize(
@@ -95,3 +101,21 @@ def test_a_query_says_each_word_once_and_no_more_than_so_many() -> None:
         "Jean de La Trémoille father"
     )
     assert sub_query(["a b c"], ["d"], limit=3) == "a b c" and sub_query([], [], limit=25) == ""
+
+
+@pytest.mark.parametrize(
+    ("reply", "dropped"),
+    [
+        ("[2]", ["a", "c"]),
+        ("2 and 3", ["a"]),
+        ('["1", "2"]', ["c"]),
+        ('{"keep": [3], "drop": [1, 2]}', ["a", "b"]),
+        ('{"keep": [], "drop": [1, 2]}', []),
+        ("None of them.", []),
+    ],
+)
+def test_names_that_the_model_does_not_need(reply: str, dropped: list[str]) -> None:
+    ctx = Context(method="mind", model=ScriptedModel("m", rules=[Rule(reply)]), calls=Calls(None), trace=Trace("names"))
+    names = [Candidate(name) for name in "abc"]
+    kept_out = asyncio.run(dropped_by_reasoning(ctx, "Who?", "", "It is a.", names))
+    assert [candidate.name for candidate in kept_out] == dropped

@@ -111,8 +111,8 @@ def paper(
     own_prompts = str(prompts.resolve()) if prompts else ""
     settings |= options.given(retriever=retriever, encoder=encoder, rerank=rerank, prompts=own_prompts)
     settings |= {"budget": Budget.parse(budget)} if budget else {}
-    others = [corpus or "", graph or "", budget, *filter(None, (retriever, encoder, rerank, own_prompts))]
-    folder = out or _default_folder(part, model, limit, others)
+    choices = [corpus or "", graph or "", budget, *filter(None, (retriever, encoder, rerank, own_prompts))]
+    folder = out or _default_folder(part, model, limit, choices)
     if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
@@ -120,8 +120,8 @@ def paper(
     check_data(part, planned, data)
     planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned, judged=bool(judges))
-    ways = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
-    work = _make(planned, folder, ways, judges, base_url=base_url, quiet=as_json)
+    run_options = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
+    work = _make(planned, folder, run_options, judges, base_url=base_url, quiet=as_json)
     try:
         run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     except OtherRun as error:  # rows of one table that rest on different things cannot be compared
@@ -130,20 +130,20 @@ def paper(
     _show(part, planned, folder, judges, as_json=as_json)
 
 
-def _default_folder(part: PaperPart, model: str, limit: int | None, others: Sequence[str]) -> Path:
+def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
     """Return a folder that figures of one file share, and runs of other questions or models do not.
 
-    `others` are what else was chosen; if anything was, its digest is in the name.
+    `choices` are what else was chosen; if anything was, its digest is in the name.
     """
     assert part.file is not None
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
-    digest = hashlib.sha256("\n".join(others).encode("utf-8", "replace")).hexdigest()[:8] if any(others) else ""
+    digest = hashlib.sha256("\n".join(choices).encode("utf-8", "replace")).hexdigest()[:8] if any(choices) else ""
     name = "-".join(filter(None, (plain or "own-models", str(limit or ""), digest)))
     return Path("runs") / part.paper / part.file.stem / name
 
 
 async def _make(
-    planned: list[Planned], out: Path, ways: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
+    planned: list[Planned], out: Path, run_options: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
     """Make all runs, or measurements of boundary awareness or linking, and judge; one model is in memory at once.
 
@@ -155,19 +155,19 @@ async def _make(
         if judges:
             planned = [replace(run, experiment=replace(run.experiment, judge=judges[0])) for run in planned]
         with run_bars(quiet) as show:
-            await measure_all(planned, out, ways, on_progress=show)
+            await measure_all(planned, out, run_options, on_progress=show)
         return
     if any(run.experiment.method == LINKING_METHOD for run in planned):
-        await link_all(planned, out, ways, quiet=quiet)
+        await link_all(planned, out, run_options, quiet=quiet)
         return
-    await run_all(planned, out, ways, at_once=1, quiet=quiet)
+    await run_all(planned, out, run_options, at_once=1, quiet=quiet)
     for spec in judges:
         async with aclosing(_open_judge(spec, base_url)) as judge:
             for run in planned:
                 texts = open_prompts(run.experiment.prompts).texts
                 with shown(quiet) as bar, using_prompts(texts, JUDGE_PROMPTS):
                     progress = partial(_show_judge, bar)
-                    await judge_run(out / run.folder, judge, cache=ways.cache, on_progress=progress)
+                    await judge_run(out / run.folder, judge, cache=run_options.cache, on_progress=progress)
 
 
 def _open_judge(spec: str, base_url: str) -> Model:
@@ -192,16 +192,16 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
         missing = _missing(part, tables, groups)
         written.append(out / "report.html")
         write_text(written[-1], make_page(groups))
-    said = [f"The paper's text: {part.says}."] if part.says and not part.rows else []
-    text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*said, *missing))
+    paper_text = [f"The paper's text: {part.says}."] if part.says and not part.rows else []
+    text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*paper_text, *missing))
     write_text(written[0], text)
     if as_json:
-        made = {
+        content = {
             "tables": [table.as_dict() for table in tables],
             "missing": missing,
             "files": [str(path) for path in written],
         }
-        print_json({"paper": part.paper, "name": part.name, "folder": str(out), **made})
+        print_json({"paper": part.paper, "name": part.name, "folder": str(out), **content})
         return
     echo(clean(text))
     for path in written:

@@ -208,7 +208,7 @@ def run(
     if experiment is not None:
         planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned)
-    ways = RunOptions(
+    run_options = RunOptions(
         anyway=anyway,
         retry_failed=retry_failed,
         only=_SAMPLE_QUESTIONS if dry_run else None,
@@ -219,7 +219,7 @@ def run(
         ray=ray,
     )
     with _folder(out, dry_run) as folder:
-        work = run_all(planned, folder, ways, at_once=at_once, quiet=as_json)
+        work = run_all(planned, folder, run_options, at_once=at_once, quiet=as_json)
         summaries = run_to_end(work, stays=what_stays("questions" if out else "", cached=not no_cache))
     if out is None:
         summaries = [{**summary, "folder": None} for summary in summaries]
@@ -289,19 +289,19 @@ def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> 
 
 
 async def run_all(
-    planned: list[Planned], out: Path, ways: RunOptions, *, at_once: int, quiet: bool
+    planned: list[Planned], out: Path, run_options: RunOptions, *, at_once: int, quiet: bool
 ) -> list[dict[str, Any]]:
     """Make all runs under one limit of money, so many at once; a model that several use is loaded once.
 
     Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
     """
     folders = [out / run.folder if run.run_name else out for run in planned]
-    spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
+    spent = {folder: money_spent(folder) for folder in folders} if run_options.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
     in_lines = not quiet and not on_terminal()
     indexing = asyncio.Lock()  # runs share indexes
     finished = 0
-    await check_search([run for run in planned if run.run_name] if not ways.ray else [])
+    await check_search([run for run in planned if run.run_name] if not run_options.ray else [])
 
     async def index(run: Planned, show: Show) -> Path:
         async with indexing:
@@ -312,7 +312,7 @@ async def run_all(
         async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
             with bar(run.experiment.name if at_once > 1 or in_lines else "") as show:
-                summary = await _run_one(run, folder, replace(ways, spent=others), models, index, show)
+                summary = await _run_one(run, folder, replace(run_options, spent=others), models, index, show)
             if spent:
                 spent[folder] = money_spent(folder)
             finished += 1
@@ -351,7 +351,9 @@ async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: boo
         stopped.set()
 
 
-async def _add_facts(index: Path, experiment: Experiment, model: OpenModel, ways: RunOptions, show: Show) -> None:
+async def _add_facts(
+    index: Path, experiment: Experiment, model: OpenModel, run_options: RunOptions, show: Show
+) -> None:
     """Have the run's model read the facts of all passages of an index, which goes on where it was ended."""
     from hoptree.cli.extract import describe
     from hoptree.extraction.run import Wanted, extract
@@ -362,11 +364,11 @@ async def _add_facts(index: Path, experiment: Experiment, model: OpenModel, ways
     wanted = Wanted(
         str(index),
         index.with_name(f"{index.name}.facts"),
-        only=ways.only,
-        budget=Budget(cost=ways.max_cost),
+        only=run_options.only,
+        budget=Budget(cost=run_options.max_cost),
         prices=experiment.prices or Prices(),
-        cache=ways.cache,
-        concurrency=ways.concurrency,
+        cache=run_options.cache,
+        concurrency=run_options.concurrency,
     )
     summary = await extract(
         wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: f"facts: {describe(now)}")
@@ -392,7 +394,7 @@ def _sum_up(summary: dict[str, Any]) -> str:
 async def _run_one(
     run: Planned,
     folder: Path,
-    ways: RunOptions,
+    run_options: RunOptions,
     opened: dict[tuple[str, str], OpenModel],
     index_files: Callable[[Planned, Show], Awaitable[Path]],
     show: Show,
@@ -401,7 +403,7 @@ async def _run_one(
 
     def show_progress(now: Progress) -> None:
         last[:] = [now]
-        show(len(now.rows), now.total, lambda: describe_run(now, ways.max_cost))
+        show(len(now.rows), now.total, lambda: describe_run(now, run_options.max_cost))
 
     experiment = run.experiment
     try:
@@ -411,11 +413,11 @@ async def _run_one(
         options.warn_without_links(experiment.corpus, experiment.retriever)
         models = experiment.open_models(opened)
         if run.corpora and run.index.facts:
-            await _add_facts(index, experiment, models[""], ways, show)
+            await _add_facts(index, experiment, models[""], run_options, show)
         summary = await run_experiment(
             experiment,
             folder,
-            ways,
+            run_options,
             model=models.pop(""),
             roles=models,
             on_progress=show_progress,
@@ -425,6 +427,6 @@ async def _run_one(
         if run.run_name:
             error.cause = f"{run.experiment.name}: {error.cause}"
         raise
-    if ways.only is not None:
+    if run_options.only is not None:
         summary["estimate"] = _estimate(summary, last[0].asked, time.monotonic() - last[0].began)
     return summary

@@ -158,8 +158,8 @@ class _Process:
     number: int
     process: asyncio.subprocess.Process
     under_way: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
-    wishes: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    hearing: asyncio.Task[None] | None = None
+    cache_tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    reader: asyncio.Task[None] | None = None
 
     def tell(self, **message: Any) -> None:
         assert self.process.stdin is not None
@@ -227,7 +227,7 @@ class WorkerPool:
         )
         worker = _Process(self._numbers, process)
         self._started.append(worker)
-        worker.hearing = asyncio.create_task(self._hear(worker))
+        worker.reader = asyncio.create_task(self._hear(worker))
         opened = await self._send(worker, open=self._opening)
         if opened is None:
             raise WorkerLost("A worker died before it could answer.", "Leave out --workers to see why.")
@@ -244,13 +244,13 @@ class WorkerPool:
             if "outcome" in message:
                 _end(worker.under_way.pop(message["id"]), message["outcome"])
             elif message["do"] == "cancel":
-                if wish := worker.wishes.get(message["id"]):
-                    wish.cancel()
+                if cache_task := worker.cache_tasks.get(message["id"]):
+                    cache_task.cancel()
             else:
-                wish = worker.wishes[message["id"]] = asyncio.create_task(self._serve(worker, message))
-                wish.add_done_callback(lambda _, number=message["id"]: worker.wishes.pop(number, None))  # type: ignore[misc]
-        for wish in [*worker.wishes.values()]:
-            wish.cancel()
+                cache_task = worker.cache_tasks[message["id"]] = asyncio.create_task(self._serve(worker, message))
+                cache_task.add_done_callback(lambda _, number=message["id"]: worker.cache_tasks.pop(number, None))  # type: ignore[misc]
+        for cache_task in [*worker.cache_tasks.values()]:
+            cache_task.cancel()
         if self._shared is not None:
             await self._shared.lost(worker.number)
         if self._usable.pop(worker.number, None):
@@ -285,8 +285,8 @@ class WorkerPool:
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
             await worker.process.wait()
-            assert worker.hearing is not None
-            await worker.hearing
+            assert worker.reader is not None
+            await worker.reader
         if self._shared is not None:
             self._shared.close()
 

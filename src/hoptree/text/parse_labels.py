@@ -192,7 +192,7 @@ _JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """Return the passages, numbered from 1, that a reply calls relevant; "No" names none.
+    """Return what a reply calls relevant of passages or names numbered from 1; "No" names none.
 
     A list of irrelevant ones goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names
     all numbers in it up to `count`.

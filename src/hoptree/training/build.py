@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from hoptree.training.hop_gold import make_hop
 from hoptree.training.hop_sampled import make_sampled
 from hoptree.training.labelled_passages import (
     RIGHT_F1,
+    NewContext,
     PassageFinder,
     answer_from_memory,
     ask_teacher,
@@ -116,7 +117,7 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
 
     async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
 
-        async def label(context: Callable[[], Context], question: TrainingQuestion) -> list[ChatRow | None]:
+        async def label(context: NewContext, question: TrainingQuestion) -> list[ChatRow | None]:
             passages = await finder.search(question.example.question)
             return await together(judge(context(), question, passage) for passage in passages)
 
@@ -163,7 +164,7 @@ async def _taught_decompositions(
 ) -> MadeRows:
     unfit: Counter[str] = Counter()
 
-    async def split(context: Callable[[], Context], question: TrainingQuestion) -> ChatRow | None:
+    async def split(context: NewContext, question: TrainingQuestion) -> ChatRow | None:
         ctx, asked = context(), question.example.question
         given = await split_question(ctx, asked, linked=spec.linked)
         try:
@@ -206,7 +207,7 @@ async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
     asked = with_answers(questions, "their likelihood is what is learnt")
     async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
 
-        async def label(context: Callable[[], Context], question: TrainingQuestion) -> ChatRow | None:
+        async def label(context: NewContext, question: TrainingQuestion) -> ChatRow | None:
             text, answer = question.example.question, question.example.answers[0]
             passages = await finder.search(text)
             if len(passages) < 2:

@@ -208,6 +208,12 @@ class MemoryAnswers:
     left_out: Counter[str]
 
 
+NewContext = Callable[[], Context]
+"""Opens a context of its own for a step."""
+Labelling = Callable[[NewContext, TrainingQuestion], Awaitable[T]]
+"""Labels a question by steps in new contexts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taught(Generic[T]):
     """What came of the questions that a teacher answered, counts of those left out, and what to report."""
@@ -221,7 +227,7 @@ async def ask_teacher(
     questions: Sequence[TrainingQuestion],
     spec: SetSpec,
     method: str,
-    label: Callable[[Callable[[], Context], TrainingQuestion], Awaitable[T]],
+    label: Labelling[T],
     on_progress: Progress,
 ) -> Taught[T]:
     """Have the model label every question; `label` takes a method's steps."""
@@ -251,8 +257,9 @@ async def ask_teacher(
 
 
 def last_reply_was_read(ctx: Context) -> bool:
-    """Whether the last reply of a context was what its step asks for."""
-    return [event.ok for event in ctx.trace.events if isinstance(event, ReplyParsed)][-1]
+    """Whether there was a reply, and the last one was what its step asks for."""
+    replies = [event.ok for event in ctx.trace.events if isinstance(event, ReplyParsed)]
+    return bool(replies) and replies[-1]
 
 
 async def answer_from_memory(

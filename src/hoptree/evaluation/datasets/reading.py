@@ -87,7 +87,7 @@ def _too_few(
             f"{where} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
         )
     which = f" of {kind}" if kind else ""
-    which += " that no other --of takes" if len(fitting) < len(of_kind) else ""
+    which += " that no other type takes" if len(fitting) < len(of_kind) else ""
     there = f" (types: {', '.join(kinds)})" if kind else ""
     questions = "1 question" if len(fitting) == 1 else f"{len(fitting):,} questions"
     return InputError(

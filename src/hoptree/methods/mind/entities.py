@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -113,10 +114,12 @@ def _is_name(text: str) -> bool:
     return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
 
 
-async def unneeded(
+async def dropped_by_reasoning(
     ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """MIND's CoT filter: return the names that the model does not need for the next step; none if it names none.
+    """Return the names that MIND's CoT filter drops: those that the model does not need for the next step.
+
+    Where its reply names none that it needs, none is dropped.
 
     Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
     """
@@ -128,14 +131,25 @@ async def unneeded(
         question=question, text=text or "(nothing yet)", sentence=sentence, candidates=listed
     )
     reply = await ctx.generate("filter", prompt, role="filter", max_tokens=_MAX_TOKENS)
-    numbers = read_numbers(reply.text.replace('"', ""), len(names))
+    numbers = _needed(reply.text, len(names))
     note_reply(ctx, "filter", "" if numbers else "no number of a name")
     return [candidate for number, candidate in enumerate(names, 1) if numbers and number not in numbers]
 
 
-def least_sure(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> list[Candidate]:
-    """MIND's confidence filter: return all but the surest `top_k`, or, but the surest one, those below `least`.
+def _needed(reply: str, count: int) -> tuple[int, ...]:
+    """Return the numbers of the names that a reply calls needed; of an object, those of its first list."""
+    value = read_json(reply).value
+    if isinstance(value, dict):
+        reply = json.dumps(next((listed for listed in value.values() if isinstance(listed, list)), []))
+    return read_numbers(reply.replace('"', ""), count)
 
+
+def dropped_by_confidence(
+    candidates: Sequence[Candidate], *, top_k: int, least: float | None = None
+) -> list[Candidate]:
+    """Return what MIND's confidence filter drops: all but the surest `top_k`, or those below `least`.
+
+    With `least`, the surest one stays in any case.
     Names and relations are ranked together: what is kept may be relations alone.
     """
     ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
@@ -219,11 +233,12 @@ class EntityFilter:
         left = [candidate for candidate in candidates if candidate not in safe]
         dropped: dict[Candidate, str] = {}
         if "cot" in filters:
-            unused = await unneeded(self._ctx, self._question, uncertain.before, uncertain.sentence, left)
+            unused = await dropped_by_reasoning(self._ctx, self._question, uncertain.before, uncertain.sentence, left)
             dropped |= dict.fromkeys(unused, "cot")
         if "confidence" in filters:
             left = [candidate for candidate in left if candidate not in dropped]
-            dropped |= dict.fromkeys(least_sure(left, top_k=self._setting.top_k, least=self._setting.cut), "confidence")
+            unsure = dropped_by_confidence(left, top_k=self._setting.top_k, least=self._setting.cut)
+            dropped |= dict.fromkeys(unsure, "confidence")
         kept = tuple(candidate for candidate in candidates if candidate not in dropped)
         self._ctx.emit(
             EntitiesFiltered(

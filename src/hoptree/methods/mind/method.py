@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
@@ -24,20 +24,30 @@ _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
 _OVER: Literal["sentence"] = "sentence"
 
 
-def _check(**options: Any) -> None:
+def _check(
+    *,
+    threshold: str,
+    theta: float | None,
+    alpha: float,
+    beta: float,
+    over: str,
+    top_k: int,
+    cut: float | None,
+    **_: object,
+) -> None:
     """Refuse what another option leaves without effect."""
-    theta, cut, fixed = options["theta"], options["cut"], options["threshold"] == "fixed"
+    fixed = threshold == "fixed"
     if theta is not None and not fixed:
         raise ConfigError(
             f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
         )
-    for name, default in {"alpha": _ALPHA, "beta": _BETA, "over": _OVER}.items():
-        if fixed and options[name] != default:
+    for name, value, default in (("alpha", alpha, _ALPHA), ("beta", beta, _BETA), ("over", over, _OVER)):
+        if fixed and value != default:
             raise ConfigError(
-                f"{name}={options[name]} belongs to the dynamic threshold, and threshold is fixed.",
+                f"{name}={value} belongs to the dynamic threshold, and threshold is fixed.",
                 "Leave it out, or set threshold=dynamic.",
             )
-    if cut is not None and (top_k := options["top_k"]) != _TOP_K:
+    if cut is not None and top_k != _TOP_K:
         raise ConfigError(
             f"top_k={top_k} counts what is kept, and cut={cut:g} keeps what is as sure as that, however many.",
             "Leave one of them out.",
@@ -119,13 +129,13 @@ async def mind(
     prepositions do not count ("released by" settles a doubt about "released in").
 
     `robust` goes beyond the paper. It begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5, and `attention`
-    is always scaled. An uncertain name is sought and not searched with, unless the question, the text before or the
-    passages read last have it. Names of the question and of the passages read last are never dropped, and three names
-    or fewer are not filtered. Of two `filters` the one is taken that distinguishes these names (confidence before cot).
-    The query is words of the uncertain sentence, with its names in full where that has less of them; with the
-    question's, where it would be of an uncertain name or of relations alone. Names dropped so far are tried where it
-    finds nothing new.
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5; `attention` is
+    always scaled, and the `sub_query` always words, whatever these options are. An uncertain name is sought and not
+    searched with, unless the question, the text before or the passages read last have it. Names of the question and of
+    the passages read last are never dropped, and three names or fewer are not filtered. Of two `filters` the one is
+    taken that distinguishes these names (confidence before cot). The query is words of the uncertain sentence, with its
+    names in full where that has less of them; with the question's, where it would be of an uncertain name or of
+    relations alone. Names dropped so far are tried where it finds nothing new.
     One sentence must state a fact (kin, marriage, birth, death and who made a work with a word for it), and a sentence
     is replaced by a surer one only. Where none is in doubt, nothing is asked about names.
     """

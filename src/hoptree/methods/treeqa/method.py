@@ -133,7 +133,15 @@ async def treeqa(
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
     propose_draft(ctx, draft)
-    process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query, accumulate)
+    process = ProcessNode(
+        ctx,
+        question.text,
+        sources,
+        max_attempts,
+        separate_reason=reason == "separate",
+        query=query,
+        accumulate=accumulate,
+    )
     walk = make_walk(traversal, ctx, process, root.children)
     await walk.run()
     lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
