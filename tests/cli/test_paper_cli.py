@@ -299,7 +299,7 @@ def test_list_says_what_is_here_and_what_it_needs(tmp_path: Path) -> None:
     assert rows["mind", "table1"]["gpu"] and rows["taikc", "figure12"]["state"] == "another command"
     text = paper(tmp_path, "list", "mind", "--data", "D").stdout
     assert "mind table4: a fixed threshold" in text
-    assert text.count("hoptree data get hotpotqa --data D") == 1 and "    needs data: hotpotqa" in text
+    assert text.count("hoptree data get hotpotqa --data D") == 1 and "; needs data: hotpotqa" in text
     assert "\n5 tables and figures: 4 here, 1 not here\n4 of them need data that is not in D:\n" in text
     assert text == paper(tmp_path, "mind", "--data", "D").stdout
 

@@ -21,7 +21,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Budget, Prices
 from hoptree.extraction import run as extracting
 from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON, Entry, Spent, fact_rows
-from hoptree.extraction.run import Progress, Wanted, extract
+from hoptree.extraction.run import ExtractionSpec, Progress, extract
 from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.indexing import index_passages
@@ -44,8 +44,8 @@ def corpus(folder: Path, count: int = COUNT, name: str = "corpus.jsonl") -> Path
 
 def run(model: ScriptedModel, source: Path, out: Path, **more: Any) -> dict[str, Any]:
     more.setdefault("cache", None)
-    wanted = Wanted(str(source), out, **more)
-    return asyncio.run(extract(wanted, model))
+    spec = ExtractionSpec(str(source), out, **more)
+    return asyncio.run(extract(spec, model))
 
 
 def lines(path: Path) -> list[Any]:
@@ -209,7 +209,9 @@ def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
     def hear(now: Progress) -> None:
         heard.append((now.done, now.total, now.facts))
 
-    asyncio.run(extract(Wanted(str(corpus(tmp_path)), tmp_path / "out", cache=None), teller(), on_progress=hear))
+    asyncio.run(
+        extract(ExtractionSpec(str(corpus(tmp_path)), tmp_path / "out", cache=None), teller(), on_progress=hear)
+    )
     assert heard[0] == (0, COUNT, 0)
     assert heard[-1] == (COUNT, COUNT, COUNT)
 
@@ -309,7 +311,7 @@ def test_no_such_corpus_and_other_bad_places(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="There is no"):
         run(teller(), tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(InputError, match="elsewhere"):
-        asyncio.run(extract(Wanted("elasticsearch://localhost:1/x", tmp_path / "out"), teller()))
+        asyncio.run(extract(ExtractionSpec("elasticsearch://localhost:1/x", tmp_path / "out"), teller()))
     folder = corpus(tmp_path / "docs").parent
     with pytest.raises(InputError, match="inside the corpus"):
         run(teller(), folder, folder / "out")

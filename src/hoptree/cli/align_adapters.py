@@ -119,11 +119,11 @@ def train(
     )
     quiet = as_json or not is_first_process()
     pace = Pace(device, save_every, checkpointing)
-    wanted = TrainingSpec(model, tuple(data), out, recipe, pace, dry_run, paper_rate=learning_rate is None)
+    spec = TrainingSpec(model, tuple(data), out, recipe, pace, dry_run, paper_rate=learning_rate is None)
     try:
         with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as show:
             summary = train_adapter(
-                wanted,
+                spec,
                 on_progress=lambda done, total, loss: show(done, total, lambda: f"steps, loss {loss:.3f}"),
                 on_stage=(lambda sentence: None) if quiet else warn,
             )

@@ -60,7 +60,7 @@ def extract(
     hoptree graph entity "Elia Kazan" --graph kg
     """
     from hoptree.engine.context import Budget, Prices
-    from hoptree.extraction.run import Wanted
+    from hoptree.extraction.run import ExtractionSpec
     from hoptree.extraction.run import extract as extract_facts
     from hoptree.models import DEFAULT_MODEL, open_model
 
@@ -68,7 +68,7 @@ def extract(
     check_prices(limits.cost, prices)
     if into is not None:
         _check_graph(into)
-    wanted = Wanted(
+    spec = ExtractionSpec(
         corpus,
         out,
         limit=limit,
@@ -84,7 +84,7 @@ def extract(
         async with aclosing(open_model(model or DEFAULT_MODEL, base_url=base_url)) as opened:
             with shown(as_json) as show:
                 return await extract_facts(
-                    wanted, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
+                    spec, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
                 )
 
     summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -260,27 +260,29 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
         return
     for row in rows:
         echo(f"{row['paper']} {row['name']}: {row['about']}")
-        echo(f"    {row['state']}: {row['how']}")
-        if row["missing"]:
-            echo(f"    needs data: {', '.join(dict.fromkeys(file.partition('/')[0] for file in row['missing']))}")
-        if row["gpu"]:
-            echo(f"    needs a GPU for {', '.join(row['gpu'])}; another --model may not")
-        if row["encoders"]:
-            echo(f"    needs {', '.join(row['encoders'])}; --encoder and --rerank, which may be none, take others")
-        for package in row["packages"]:
-            echo(f"    needs the package {package} for some runs, which are left out without it")
-        if row["network"]:
-            echo(f"    needs the network for {' and '.join(row['network'])}; --graph and --corpus take others")
-    states = Counter(row["state"] for row in rows)
-    echo(f"{counted(len(rows), 'table or figure', 'tables and figures')}: {_listed(states)}")
+        echo("; ".join((f"    {row['state']}: {row['how']}", *_needs(row))))
+    states = Counter(f"by {row['state']}" if row["state"] == "another command" else row["state"] for row in rows)
+    counts = ", ".join(f"{number:,} {state}" for state, number in states.most_common())
+    echo(f"{counted(len(rows), 'table or figure', 'tables and figures')}: {counts}")
     if missing := dict.fromkeys(command for row in rows for command in row["get"]):
         echo(f"{sum(bool(row['missing']) for row in rows):,} of them need data that is not in {data}:")
         for command in missing:
             echo(f"    {command}")
+    echo("In the place of what a file names: --model; --encoder and --rerank, which may be none; --graph and --corpus.")
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
+def _needs(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a table needs that may not be here, each in a few words."""
+    if row["missing"]:
+        yield f"needs data: {', '.join(dict.fromkeys(file.partition('/')[0] for file in row['missing']))}"
+    if row["gpu"]:
+        yield f"needs a GPU for {', '.join(row['gpu'])}"
+    if row["encoders"]:
+        yield f"needs {', '.join(row['encoders'])}"
+    for package in row["packages"]:
+        yield f"needs the package {package} for some runs, which are left out without it"
+    if row["network"]:
+        yield f"needs the network for {' and '.join(row['network'])}"
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:

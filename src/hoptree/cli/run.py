@@ -356,12 +356,12 @@ async def _add_facts(
 ) -> None:
     """Have the run's model read the facts of all passages of an index, which goes on where it was ended."""
     from hoptree.cli.extract import describe
-    from hoptree.extraction.run import Wanted, extract
+    from hoptree.extraction.run import ExtractionSpec, extract
     from hoptree.retrieval.hippo_retriever import count_facts
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.indexing import add_facts
 
-    wanted = Wanted(
+    spec = ExtractionSpec(
         str(index),
         index.with_name(f"{index.name}.facts"),
         only=run_options.only,
@@ -371,14 +371,14 @@ async def _add_facts(
         concurrency=run_options.concurrency,
     )
     summary = await extract(
-        wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: f"facts: {describe(now)}")
+        spec, model, on_progress=lambda now: show(now.done, now.total, lambda: f"facts: {describe(now)}")
     )
     if failed := len(summary["failed"]):
         raise HoptreeError(f"The facts of {failed:,} passages could not be read.", "The same command tries them again.")
     if summary["stopped_by"]:
         raise InputError("The limit of money ends before all facts are read.", "Raise it, or leave the run out: --only")
     if summary["new"] or not count_facts(Index(index)):
-        await asyncio.to_thread(add_facts, wanted.out, index)
+        await asyncio.to_thread(add_facts, spec.out, index)
 
 
 def _sum_up(summary: dict[str, Any]) -> str:

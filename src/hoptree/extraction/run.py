@@ -116,7 +116,7 @@ _SKIPPED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExtractionSpec:
     """The settings of an extraction.
 
     `limit` takes the first passages of the corpus. When the `budget` of this call is spent, no further passage is
@@ -158,18 +158,20 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambda progress: None) -> dict[str, Any]:
+async def extract(
+    spec: ExtractionSpec, model: Model, *, on_progress: Listener = lambda progress: None
+) -> dict[str, Any]:
     """Read every passage that is not done yet, and report on all.
 
     A passage whose call fails is listed, and read by the next call of the command. If all fail, the error is raised.
     """
-    passages = open_passages(wanted.corpus)
-    if wanted.out.resolve().is_relative_to(Path(wanted.corpus).resolve()):
+    passages = open_passages(spec.corpus)
+    if spec.out.resolve().is_relative_to(Path(spec.corpus).resolve()):
         raise InputError(
-            f"{wanted.out} lies inside the corpus, and would be read as a part of it.", "Give another --out."
+            f"{spec.out} lies inside the corpus, and would be read as a part of it.", "Give another --out."
         )
-    total = passages.count(wanted.limit)
-    folder = ExtractionFolder(wanted.out)
+    total = passages.count(spec.limit)
+    folder = ExtractionFolder(spec.out)
     rests_on = {
         "corpus": passages.identity,
         "model": model.identity,
@@ -178,10 +180,10 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
         "model_name": model.name,
         "hoptree": __version__,
     }
-    folder.begin(rests_on, anyway=wanted.anyway, current=lambda: {key for key, _ in passages.distinct()})
-    calls = open_calls(wanted.cache, concurrency=wanted.concurrency)
+    folder.begin(rests_on, anyway=spec.anyway, current=lambda: {key for key, _ in passages.distinct()})
+    calls = open_calls(spec.cache, concurrency=spec.concurrency)
     try:
-        reading = _Reading(wanted, model, calls, folder, total, on_progress)
+        reading = _Reading(spec, model, calls, folder, total, on_progress)
         try:
             await reading.read_all(passages)
         finally:
@@ -189,7 +191,7 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
     finally:
         folder.close()
         calls.close()
-    return _report(wanted, model, passages, folder, reading.progress, calls)
+    return _report(spec, model, passages, folder, reading.progress, calls)
 
 
 class _Reading:
@@ -197,24 +199,24 @@ class _Reading:
 
     def __init__(
         self,
-        wanted: Wanted,
+        spec: ExtractionSpec,
         model: Model,
         calls: Calls,
         folder: ExtractionFolder,
         total: int,
         on_progress: Listener,
     ) -> None:
-        self._wanted, self._model, self._calls, self._folder = wanted, model, calls, folder
+        self._spec, self._model, self._calls, self._folder = spec, model, calls, folder
         self._on_progress = on_progress
         self.progress = Progress(total, facts=folder.totals.counts["facts"], began=time.monotonic())
         self._begun = 0
-        slots = min(model.slots, wanted.concurrency or model.slots)
+        slots = min(model.slots, spec.concurrency or model.slots)
         self._at_once = max(1, min(_MAX_AT_ONCE, _PASSAGES_PER_SLOT * slots))
         self._breaker = CircuitBreaker(self._at_once)
         self._last_failure: ModelError | None = None
 
     async def read_all(self, passages: Passages) -> None:
-        waiting = passages.distinct(self._wanted.limit)
+        waiting = passages.distinct(self._spec.limit)
         self._on_progress(self.progress)
         await together(self._work(waiting) for _ in range(self._at_once))
         if self._last_failure is not None and not self._folder.done:
@@ -247,13 +249,13 @@ class _Reading:
         return None
 
     def _spent(self) -> bool:
-        if self.progress.stopped_by or self._begun == self._wanted.only:
+        if self.progress.stopped_by or self._begun == self._spec.only:
             return True
         try:
-            self._wanted.budget.check(self._begun, self.progress.tokens, self.progress.cost)
+            self._spec.budget.check(self._begun, self.progress.tokens, self.progress.cost)
         except BudgetSpent as spent:
             self.progress.stopped_by = spent.limit
-        seconds = self._wanted.budget.seconds
+        seconds = self._spec.budget.seconds
         if seconds is not None and time.monotonic() - self.progress.began >= seconds:
             self.progress.stopped_by = "seconds"
         return bool(self.progress.stopped_by)
@@ -264,7 +266,7 @@ class _Reading:
             model=self._model,
             calls=self._calls,
             trace=Trace(passage.id),
-            prices=self._wanted.prices,
+            prices=self._spec.prices,
         )
         extracted = await extract_facts(ctx, passage)
         events = ctx.trace.events
@@ -306,7 +308,7 @@ class _Reading:
 
 
 def _report(
-    wanted: Wanted, model: Model, passages: Passages, folder: ExtractionFolder, progress: Progress, calls: Calls
+    spec: ExtractionSpec, model: Model, passages: Passages, folder: ExtractionFolder, progress: Progress, calls: Calls
 ) -> dict[str, Any]:
     totals, seconds = folder.totals, time.monotonic() - progress.began
     warnings = [str(calls.cache_failure)] if calls.cache_failure else []
@@ -316,8 +318,8 @@ def _report(
         "corpus": passages.name,
         "model": model.name,
         "prompt": facts_template(),
-        "folder": str(wanted.out),
-        "file": str(wanted.out / FACTS),
+        "folder": str(spec.out),
+        "file": str(spec.out / FACTS),
         "passages": progress.total,
         **totals.as_dict(),
         "new": progress.new,
@@ -328,7 +330,7 @@ def _report(
         "passed_over": dict(passages.problems.counts),
         "warnings": warnings,
     }
-    if wanted.only is not None:
+    if spec.only is not None:
         report["estimate"] = _estimate(folder, progress, seconds)
     return report
 

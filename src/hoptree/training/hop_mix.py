@@ -37,16 +37,16 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
     chosen: list[ChatRow] = []
     for kind, share in _SHARES.items():
         labels = [label for label in by_label if _KINDS.get(label, "other") == kind]
-        wanted = round(total * share) if total else sum(len(by_label[label]) for label in labels)
+        row_count = round(total * share) if total else sum(len(by_label[label]) for label in labels)
         if kind in ("guess", "other"):
-            chosen += _split(by_label, sorted(labels), wanted, seed)
+            chosen += _split(by_label, sorted(labels), row_count, seed)
             continue
         few, share_of_few = ("not found", _NOT_FOUND_SHARE) if kind == "reading" else ("no plan", _NO_PLAN_SHARE)
         many = [row for label in labels if label != few for row in by_label[label]]
-        kept = draw(many, round(wanted * (1 - share_of_few)) if total else wanted, seed)
+        kept = draw(many, round(row_count * (1 - share_of_few)) if total else row_count, seed)
         ratio = share_of_few / (1 - share_of_few)
         # Where there is nothing else, as in a set of questions of one hop alone, the few are all there is.
-        allowed = ceil(len(kept) * ratio) if kept else wanted
+        allowed = ceil(len(kept) * ratio) if kept else row_count
         candidates = by_label.get(few, [])
         if kept and kind == "reading":
             candidates = _in_proportion(candidates, kept, ratio, seed)
@@ -64,11 +64,11 @@ def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: fl
     ]
 
 
-def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], wanted: int, seed: int) -> list[ChatRow]:
+def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
     """Return rows of several labels, as many of each as there are; what one lacks is left to the next."""
     chosen: list[ChatRow] = []
     for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
-        share = (wanted - len(chosen)) // (len(labels) - place)
+        share = (row_count - len(chosen)) // (len(labels) - place)
         chosen += draw(by_label[label], share, seed)
     return chosen
 
