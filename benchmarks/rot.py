@@ -72,27 +72,27 @@ def read_index(folder: Path) -> list[object]:
 
 
 @contextmanager
-def damage(path: Path, others: list[Path], chance: random.Random) -> Iterator[str]:
+def damage(path: Path, others: list[Path], rng: random.Random) -> Iterator[str]:
     """Damage a file for a while, and say how; others may have it mapped, so that it is replaced and not written to."""
-    whole = path.read_bytes()
-    kind = chance.choice(KINDS)
-    at = chance.randrange(max(1, len(whole)))
-    harmed: bytes | None = whole
+    content = path.read_bytes()
+    kind = rng.choice(KINDS)
+    at = rng.randrange(max(1, len(content)))
+    harmed: bytes | None = content
     match kind:
-        case "flip" if whole:
-            harmed = whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
+        case "flip" if content:
+            harmed = content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
         case "cut":
-            harmed = whole[:at]
+            harmed = content[:at]
         case "empty":
             harmed = b""
         case "delete":
             harmed = None
         case "zeros":
-            harmed = whole[:at] + bytes(min(64, len(whole) - at)) + whole[at + 64 :]
+            harmed = content[:at] + bytes(min(64, len(content) - at)) + content[at + 64 :]
         case "longer":
-            harmed = whole + chance.randbytes(chance.randrange(1, 64))
+            harmed = content + rng.randbytes(rng.randrange(1, 64))
         case "swap":
-            harmed = chance.choice(others).read_bytes()
+            harmed = rng.choice(others).read_bytes()
     path.unlink()
     if harmed is not None:
         path.write_bytes(harmed)
@@ -100,30 +100,30 @@ def damage(path: Path, others: list[Path], chance: random.Random) -> Iterator[st
         yield f"{path.name}: {kind} at {at}"
     finally:
         path.unlink(missing_ok=True)
-        path.write_bytes(whole)
+        path.write_bytes(content)
 
 
 def rot(folder: Path, read: Callable[[Path], object], trials: int, seed: int) -> Rot:
     """Damage files of a folder so often, one at a time, and compare what is read with what was."""
-    chance, told = random.Random(seed), Rot()
+    rng, outcome = random.Random(seed), Rot()
     sound = read(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     for _ in range(trials):
-        path = chance.choice(files)
-        with damage(path, files, chance) as what:
+        path = rng.choice(files)
+        with damage(path, files, rng) as what:
             try:
                 same = read(folder) == sound
             except HoptreeError:
-                told.counts["noticed"] += 1
+                outcome.counts["noticed"] += 1
                 continue
             except Exception as error:
-                told.crashed.append(f"{what}: {type(error).__name__}: {error}")
+                outcome.crashed.append(f"{what}: {type(error).__name__}: {error}")
                 continue
-        told.counts["harmless" if same else "wrong"] += 1
+        outcome.counts["harmless" if same else "wrong"] += 1
         if not same:
-            told.wrong.append(what)
+            outcome.wrong.append(what)
     assert read(folder) == sound, "what was damaged is whole again"
-    return told
+    return outcome
 
 
 def main(arguments: list[str]) -> int:
@@ -132,12 +132,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
-        told = rot(make_index(Path(place)), read_index, given.trials, given.seed)
-    counts: Mapping[str, int] = told.counts
+        outcome = rot(make_index(Path(place)), read_index, given.trials, given.seed)
+    counts: Mapping[str, int] = outcome.counts
     print(f"{given.trials:,} trials: {', '.join(f'{count:,} {name}' for name, count in sorted(counts.items()))}")
-    for name in (*told.wrong, *told.crashed):
+    for name in (*outcome.wrong, *outcome.crashed):
         print(f"  {name}")
-    return 1 if told.wrong or told.crashed else 0
+    return 1 if outcome.wrong or outcome.crashed else 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from hoptree.core.values import Passage
+from hoptree.evaluation.experiment import Experiment
 from hoptree.retrieval.indexing import index_passages
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Seen",
     "cut_off",
     "endless",
+    "film_experiment",
     "film_question",
     "films",
     "half_json",
@@ -303,6 +305,19 @@ def _made_once(passages: tuple[tuple[str, str], ...]) -> TemporaryDirectory[str]
     numbered = (Passage(f"p{number}", title, text) for number, (title, text) in enumerate(passages, 1))
     index_passages(numbered, Path(folder.name) / "index")
     return folder
+
+
+def film_experiment(folder: Path, endpoint: Endpoint, count: int) -> Experiment:
+    """Every film is asked about twice, so that workers need each other's calls; TAIKC's steps are in the script."""
+    index_of(folder, *films(count))
+    rows = [
+        {"id": f"{part}{n}", "question": film_question(n), "answers": [str(1900 + n)]}
+        for part in "ab"
+        for n in range(count)
+    ]
+    data = folder / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Experiment(data, "taikc", corpus=str(folder / "index"), model="openai/test", base_url=endpoint.url)
 
 
 FILM_STEPS = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
+from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_experiment, script_films
 
 import hoptree
 from hoptree.core.errors import InputError
@@ -66,24 +66,6 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
         yield running
 
 
-def experiment(folder: Path, endpoint: Endpoint) -> Experiment:
-    """Every film is asked about twice, so that workers need each other's calls."""
-    index_of(folder, *films(FILMS))
-    rows = [
-        {"id": f"{part}{n}", "question": film_question(n), "answers": [str(1900 + n)]}
-        for part in "ab"
-        for n in range(FILMS)
-    ]
-    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return Experiment(
-        folder / "data.jsonl",
-        method="taikc",  # of whose steps the endpoint's script knows
-        corpus=str(folder / "index"),
-        model="openai/test",
-        base_url=endpoint.url,
-    )
-
-
 def timeless(row: Row) -> Row:
     """A row without what differs from run to run: times, what the cache saved, and its name in the trace."""
     fixed = {name: row.usage[name] for name in ("llm_calls", "prompt_tokens", "completion_tokens", "retrievals")}
@@ -96,7 +78,7 @@ def plain_run(wanted: Experiment, folder: Path) -> list[Row]:
 
 
 def test_the_command_gives_the_same_rows_on_a_cluster(endpoint: Endpoint, cluster: str, tmp_path: Path) -> None:
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "hoptree", "run", "--data", "data.jsonl", "--corpus", "index", "--out", "run"),
@@ -140,7 +122,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
 
     monkeypatch.setattr(RayAsker, "ready", watched)
     endpoint.on_request = kill
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     ways = RunOptions(cache=tmp_path / "replies.sqlite", ray=cluster, concurrency=64)
     summary: dict[str, Any] = asyncio.run(run_experiment(wanted, tmp_path / "run", ways))
     assert len(killed) == 1 and killed[0][1] > 1, "the worker had questions under way"
@@ -172,7 +154,7 @@ def test_a_node_that_is_lost_takes_nothing_with_it(endpoint: Endpoint, nodes: An
             lost.set()
 
     endpoint.on_request = lose
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     ways = RunOptions(cache=tmp_path / "replies.sqlite", ray=nodes.address, concurrency=96)
     summary: dict[str, Any] = asyncio.run(run_experiment(wanted, tmp_path / "run", ways))
     assert lost.is_set()
@@ -200,7 +182,7 @@ def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
             threading.Thread(target=running.shutdown).start()
 
     endpoint.on_request = shut_down
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     arguments = ["--data", "data.jsonl", "--corpus", "index", "--out", "run", "--method", "taikc", "--concurrency", "4"]
     arguments += ["--model", "openai/test", "--base-url", endpoint.url, "--json"]
     environment = {**os.environ, "HOPTREE_CACHE": str(tmp_path / "replies.sqlite")}
@@ -226,6 +208,6 @@ def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
 
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "nonsense", "127.0.0.1:1"])
 def test_an_address_without_a_cluster_is_refused(address: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     with pytest.raises(InputError, match="cluster"):
         asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None, ray=address)))

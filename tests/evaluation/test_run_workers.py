@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections import Counter
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
+from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_experiment, script_films
 
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError
@@ -35,19 +34,6 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
         yield running
 
 
-def experiment(folder: Path, endpoint: Endpoint) -> Experiment:
-    """Every film is asked about twice, so that workers need each other's calls."""
-    index_of(folder, *films(FILMS))
-    rows = [
-        {"id": f"{part}{n}", "question": film_question(n), "answers": [str(1900 + n)]}
-        for part in "ab"
-        for n in range(FILMS)
-    ]
-    data = folder / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return Experiment(data, "taikc", corpus=str(folder / "index"), model="openai/test", base_url=endpoint.url)
-
-
 def run(wanted: Experiment, folder: Path, name: str, **ways: Any) -> dict[str, Any]:
     options = RunOptions(cache=folder / "replies.sqlite", **ways)
     return asyncio.run(run_experiment(wanted, folder / name, options))
@@ -61,7 +47,7 @@ def timeless(folder: Path) -> list[Row]:
 
 
 def test_two_processes_give_the_rows_of_one_and_send_no_call_twice(endpoint: Endpoint, tmp_path: Path) -> None:
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     summary = run(wanted, tmp_path, "two", workers=2)
     assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
     sent = Counter(seen.key for seen in endpoint.requests)
@@ -93,7 +79,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
 
     monkeypatch.setattr(WorkerPool, "start", watched)
     endpoint.on_request = kill
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     summary = run(wanted, tmp_path, "run", workers=2, concurrency=8)
     assert len(set(killed)) == 2
     assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
@@ -120,7 +106,7 @@ def test_what_a_worker_cannot_open_is_the_runs_error() -> None:
 
 
 def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoint, tmp_path: Path) -> None:
-    wanted = experiment(tmp_path, endpoint)
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
     engine = wanted.open(cache=None, concurrency=None)
     embedded = replace(wanted, model="local/smollm", base_url="")
     ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_event": lambda _: None}
