@@ -128,13 +128,13 @@ class _RowMaker:
         tree = None if simple else self._tree()
         rows = self._simple() if simple else self._plan(tree, by_hand)
         steps = tree.steps if tree and self._fits_facts(tree) else {}
+        alone = [] if simple or steps else facts_alone(self._question)
         if self._finder:
             main = await self._finder.search(self._text)
             if example.supporting_ids:
-                rows += await self._whole(self._finder, main)
+                rows += await self._whole(self._finder, main, often=not simple and not steps and not alone)
             if example.answers and self._drawn("guess") < _GUESS_PERCENT:
                 rows += self._guess(main)
-            alone = [] if simple or steps else facts_alone(self._question)
             for step in (*steps.values(), *alone):
                 references = [steps[ref] for ref in tree.read[step.id].refs] if tree and steps else []
                 rows += await self._part(self._finder, step, references, main)
@@ -235,8 +235,11 @@ class _RowMaker:
 
     # Readings
 
-    async def _whole(self, finder: HopPassages, main: Sequence[Passage]) -> list[ChatRow]:
-        """Make rows of the question itself: with all of its gold passages in sight, and with too few of them."""
+    async def _whole(self, finder: HopPassages, main: Sequence[Passage], *, often: bool) -> list[ChatRow]:
+        """Make rows of the question itself: with all of its gold passages in sight, and with too few of them.
+
+        One whose parts cannot be read is read more `often`: beside what a search finds first, and what it finds next.
+        """
         example = self._question.example
         gold, answers = finder.gold(example.supporting_ids), example.answers
         enough = example.hops == 1
@@ -256,6 +259,9 @@ class _RowMaker:
             shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
         made_from = "gold sentence" if self._sentences else "gold passage"
         rows = self._reading("read", self._text, shown, _told(evidence), READ, made_from)
+        for place in range(finder.k, len(wide) if often else 0, finder.k):
+            shown = with_gold(wide[place : place + finder.k], gold, f"{self._question.key}/whole/{place}")
+            rows += self._reading(f"read/beside/{place}", self._text, shown, _told(evidence), READ, made_from)
         if self._drawn("none") < _NOT_FOUND_PERCENT:
             rows += self._whole_not_found(finder, gold, wide, closed)
         return rows

@@ -11,7 +11,7 @@ from hoptree.training.chat_rows import ChatRow, drop_contradictions, drop_repeat
 
 _KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan", "guess": "guess"}
 _SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "other": 0.08}
-_NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 5
+_NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
 
 
 def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
@@ -29,7 +29,7 @@ def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple
 def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
     """Return rows in the shares they are trained in, shuffled by the seed.
 
-    A third of the readings is not found, and a fifth of the plans is none. With a `total`, 55 % of it are readings,
+    A third of the readings is not found, and a tenth of the plans is none. With a `total`, 55 % of it are readings,
     27 % plans, 10 % guesses and 8 % last readings and re-plans, as far as there are so many; large data sets are cut
     first.
     """
