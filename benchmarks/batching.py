@@ -1,4 +1,4 @@
-"""Requests on one model of transformers: as a running batch, one by one, and batched by hand.
+"""Requests on one model of transformers: as a running batch, by its own continuous batching, by hand, one by one.
 
 The requests are like those of a method that asks many questions at once: a few instructions, each shared by many
 prompts, then passages of mixed length, and replies of mixed length. By hand means what a script would do: groups of
@@ -98,9 +98,37 @@ def by_hand(model: HFModel, requests: Sequence[Request], group: int) -> Outcome:
     return Outcome(seconds, tokens, texts)
 
 
-def generated(loaded: Any, requests: Sequence[Request]) -> list[list[int]]:
-    """The new tokens of each request, without those behind its end."""
-    prompts = [
+def continuous(model: HFModel, requests: Sequence[Request]) -> Outcome:
+    """Answer by transformers' own continuous batching, each request with its own limit."""
+    from transformers import GenerationConfig
+
+    loaded = model.loaded()
+    end = loaded.tokenizer.eos_token_id
+    config = GenerationConfig(do_sample=False, eos_token_id=end, pad_token_id=end)
+    ids = [loaded.tokenizer(text, add_special_tokens=False)["input_ids"] for text in prompt_texts(loaded, requests)]
+    replies: dict[str, list[int]] = {}
+    loaded.model.set_attn_implementation("sdpa")
+    with loaded.model.continuous_batching_context_manager(generation_config=config, block=True) as manager:
+        began = time.perf_counter()
+        names = [
+            manager.add_request(prompt, max_new_tokens=request.max_tokens)
+            for prompt, request in zip(ids, requests, strict=True)
+        ]
+        while len(replies) < len(names):
+            result = manager.get_result(timeout=1)
+            if result is not None and result.is_finished():
+                replies[result.request_id] = list(result.generated_tokens)
+            elif result is None and not manager.is_running():
+                raise SystemExit("transformers' continuous batching ended before all requests were answered")
+        seconds = time.perf_counter() - began
+    loaded.model.set_attn_implementation(ATTENTION)
+    texts = [loaded.tokenizer.decode(replies[name], skip_special_tokens=True).strip() for name in names]
+    return Outcome(seconds, sum(map(len, replies.values())), texts)
+
+
+def prompt_texts(loaded: Any, requests: Sequence[Request]) -> list[str]:
+    """Return the requests as the chat template writes them."""
+    return [
         loaded.tokenizer.apply_chat_template(
             [{"role": message.role, "content": message.content} for message in request.messages],
             tokenize=False,
@@ -108,6 +136,11 @@ def generated(loaded: Any, requests: Sequence[Request]) -> list[list[int]]:
         )
         for request in requests
     ]
+
+
+def generated(loaded: Any, requests: Sequence[Request]) -> list[list[int]]:
+    """The new tokens of each request, without those behind its end."""
+    prompts = prompt_texts(loaded, requests)
     inputs = loaded.tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
     inputs.pop("token_type_ids", None)
     out = loaded.model.generate(
@@ -140,12 +173,16 @@ def measure(model: HFModel, requests: Sequence[Request], singles: int, group: in
     print(f"{'batched':<24} {together.rate:>10.1f} tokens a second  {len(requests)} requests, {together.seconds:.1f} s")
     hand = by_hand(model, requests, group)
     print(f"{f'by hand, {group} at once':<24} {hand.rate:>10.1f} tokens a second  {hand.seconds:.1f} s")
+    theirs = continuous(model, requests)
+    print(f"{'transformers, continuous':<24} {theirs.rate:>10.1f} tokens a second  {theirs.seconds:.1f} s")
     alone = asyncio.run(one_by_one(model, requests[:singles]))
     print(f"{'one by one':<24} {alone.rate:>10.1f} tokens a second  {singles} requests, {alone.seconds:.1f} s")
     same = agreement(together.texts[:singles], alone.texts)
     print(f"batched and one by one agree on {same:.1%} of {singles} texts")
     print(f"batched and by hand agree on {agreement(together.texts, hand.texts):.1%} of {len(requests)} texts")
     print(f"{'batched / one by one':<24} {together.rate / alone.rate:>10.2f}x")
+    print(f"batched and transformers' agree on {agreement(together.texts, theirs.texts):.1%} of {len(requests)} texts")
+    print(f"{'batched / transformers':<24} {together.rate / theirs.rate:>10.2f}x")
     print(f"{'batched / by hand':<24} {together.rate / hand.rate:>10.2f}x")
     return 1 if "dtype=fp32" in model.identity and same < 1 else 0
 

@@ -383,12 +383,15 @@ class Telling(Shelf):
         return [[0.0] + [-9.0] * (len(sentences(passage.text)) - 1) for passage in passages]
 
 
-@pytest.mark.parametrize(("cut", "shown"), [(False, True), (True, False)])
-def test_every_reading_shows_what_is_left_of_the_passages(tmp_path: Path, cut: bool, shown: bool) -> None:
+@pytest.mark.parametrize(
+    ("cut", "trained", "shown"),
+    [("off", "on", True), ("auto", "off", True), ("auto", "on", False), ("on", "off", False)],
+)
+def test_every_reading_shows_what_is_left_of_the_passages(tmp_path: Path, cut: str, trained: str, shown: bool) -> None:
     script = [*reads(Who="Damien Chazelle", Where="Providence", director=("London", HALF)), plan()]
     script.append(Rule("Providence", step="final"))
     asking(tmp_path)  # writes the chooser
-    options = {"chooser": str(tmp_path / "chooser.json"), "effort": "high", "cut": cut}
+    options = {"chooser": str(tmp_path / "chooser.json"), "effort": "high", "cut": cut, "trained": trained}
     run = Recorded("hop", script, ROOT, Telling(*FOUND), options=options)
     readings = [prompt for prompt in run.prompts if "Documents:" in prompt]
     assert len(readings) >= 3, "of the question, of its parts, and of all together"

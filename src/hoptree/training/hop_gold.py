@@ -259,8 +259,9 @@ class _RowMaker:
             shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
         made_from = "gold sentence" if self._sentences else "gold passage"
         rows = self._reading("read", self._text, shown, _told(evidence), READ, made_from)
-        for place in range(finder.k, len(wide) if often else 0, finder.k):
-            shown = with_gold(wide[place : place + finder.k], gold, f"{self._question.key}/whole/{place}")
+        further = range(finder.k, len(wide) if often else 0, finder.k)
+        for place, first in enumerate(further, 1):
+            shown = with_gold(wide[first : first + finder.k], gold, f"{self._question.key}/whole/{place}")
             rows += self._reading(f"read/beside/{place}", self._text, shown, _told(evidence), READ, made_from)
         if self._drawn("none") < _NOT_FOUND_PERCENT:
             rows += self._whole_not_found(finder, gold, wide, closed)

@@ -36,7 +36,7 @@ from hoptree.methods.hop.parts import (
     operator_of,
     plan_by_words,
 )
-from hoptree.methods.hop.reading import ListsCombined, Reading, Trained, asks_trained, combine, read_passages
+from hoptree.methods.hop.reading import ListsCombined, Reading, WhereTrained, asks_trained, combine, read_passages
 from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
@@ -153,8 +153,8 @@ async def hop(
     abstain: float = 0.0,
     chooser: str = "",
     boundary: str = "",
-    trained: Trained = "auto",
-    cut: bool = False,
+    trained: WhereTrained = "auto",
+    cut: WhereTrained = "auto",
 ) -> Answer:
     """Read what the question finds; split the question where that is likely to mend the answer.
 
@@ -167,7 +167,8 @@ async def hop(
     hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
     `trained` asks by the short prompts of hoptree align build hop: auto where an adapter says that the model was
     trained on them, as that of hoptree-weights does; on for a trained model behind an endpoint.
-    `cut` leaves out of passages the sentences that matter least, where the retriever was trained to tell (`ranked`).
+    `cut` leaves out of passages the sentences that matter least, where the retriever was trained to tell (`ranked`):
+    auto for such a model, which answers as well without them.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
@@ -195,16 +196,17 @@ class _Run:
         k: int,
         abstain: float,
         chooser: str,
-        trained: Trained,
-        cut: bool,
+        trained: WhereTrained,
+        cut: WhereTrained,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)
         if self._operator in LISTS:  # no training set has them
             trained = "off"
-        self._k, self._abstain, self._trained, self._cut = k, abstain, trained, cut
+        self._k, self._abstain, self._trained = k, abstain, trained
         self._model = ctx.model_for("answer")
         reads_trained = asks_trained(self._model, TRAINED, trained)
+        self._cut = reads_trained if cut == "auto" else cut == "on"
         self._chooser = open_chooser(chooser)
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
@@ -218,7 +220,7 @@ class _Run:
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
         self._pool.lists = self._operator in LISTS
         self._passages: tuple[Passage, ...] = ()
-        self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=cut)
+        self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._missing: list[tuple[Node, Solved]] = []
         self._known: list[Solved] = []
         self._skipped: list[str] = []

@@ -31,7 +31,8 @@ from hoptree.text.parse import clean_answer, find_refusal, question_key
 from hoptree.text.quantities import countries
 from hoptree.text.question_tree import Node
 
-Trained = Literal["auto", "on", "off"]
+WhereTrained = Literal["auto", "on", "off"]
+"""Whether something is done: auto where the model was trained on hop's short prompts."""
 _MAX_TOKENS = 128
 _WHOLE_PASSAGES = 2
 """The first passages, of which no sentence is left out."""
@@ -52,7 +53,7 @@ class Reading:
     copied: str = ""
 
 
-def asks_trained(model: Model, prompt: str, trained: Trained) -> bool:
+def asks_trained(model: Model, prompt: str, trained: WhereTrained) -> bool:
     """Return whether a model is asked by a short prompt, for models that were trained on it."""
     return trained == "on" or (trained == "auto" and prompt_for("hop", prompt).template in trained_on(model))
 
