@@ -19,7 +19,7 @@ from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
-from hoptree.server.resources import Corpora, CorpusAbout
+from hoptree.server.resources import Corpora, CorpusAbout, Topic
 from hoptree.server.settings import NAME
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
@@ -56,6 +56,10 @@ class DocumentList(TypedDict):
     documents: list[DocumentReply]
     total: int
     offset: int
+
+
+class TopicList(TypedDict):
+    topics: list[Topic]
 
 
 class CitedPassage(TypedDict):
@@ -115,6 +119,14 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
             for file, size in files[offset : offset + limit]
         ]
         return Json(DocumentList(documents=page, total=len(files), offset=offset))
+
+    @routes.get(
+        "/v1/corpora/{name}/topics",
+        summary="What questions about a corpus could be about",
+        responses=replies(TopicList, (*READ_ERRORS, 409)),
+    )
+    async def topics(name: _Name) -> Response:
+        return Json(TopicList(topics=await asyncio.to_thread(corpora.topics, name)))
 
     @routes.get(
         "/v1/corpora/{name}/passages/{passage:path}",

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
+from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
@@ -212,6 +213,24 @@ class CorpusAbout(TypedDict):
     managed: bool
 
 
+class Topic(TypedDict):
+    """A title of a corpus, and another one that its passage mentions."""
+
+    title: str
+    mentions: str | None
+
+
+_TOPIC_PASSAGES = 300
+_MAX_TOPICS = 6
+_MIN_TOPIC_CHARS, _MAX_TOPIC_CHARS = 4, 80
+
+
+def _mentioned(title: str, text: str, titles: Iterable[str]) -> str | None:
+    """Return the longest other title in a text that is no part of its own."""
+    others = (other for other in titles if other in text and other not in title and title not in other)
+    return max(others, key=len, default=None)
+
+
 class ManagedCorpus:
     """A corpus that was made here, and the paths in its folder."""
 
@@ -310,6 +329,21 @@ class Corpora:
             cause = f"The corpus '{name}' has no such passage."
             raise Refusal(404, "NotFound", cause, "Look for it: POST /v1/search.")
         return next(iter(passages.values()))
+
+    def topics(self, name: str) -> list[Topic]:
+        """Return what questions could be about: titles, and first those whose passage mentions another title."""
+        where = self.place(name)
+        if is_remote(where):
+            return []
+        texts = Index(Path(where)).texts
+        step = max(1, len(texts) // _TOPIC_PASSAGES)
+        by_title: dict[str, str] = {}
+        for _, _, passage in (row for number in range(0, len(texts), step) for row in texts.scan(number, number + 1)):
+            title = passage.title.rpartition(BETWEEN_HEADINGS)[2].strip()
+            if _MIN_TOPIC_CHARS <= len(title) <= _MAX_TOPIC_CHARS:
+                by_title.setdefault(title, passage.text)
+        topics = [Topic(title=title, mentions=_mentioned(title, text, by_title)) for title, text in by_title.items()]
+        return sorted(topics, key=lambda topic: topic["mentions"] is None)[:_MAX_TOPICS]
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""

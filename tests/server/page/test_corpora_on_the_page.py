@@ -52,7 +52,7 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     assert "Ada wrote" not in page.locator(".found").inner_text()
 
     page.get_by_role("link", name="Ask it something").click()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     assert page.get_by_label("Documents").input_value() == "letters"
     page.go_back()
     page.get_by_role("button", name="Remove this corpus").click()
@@ -67,7 +67,7 @@ def test_a_page_that_is_come_back_to_holds_nothing_old_to_click_on(watched: Watc
     page = watched.open("#/corpora/sample")
     page.wait_for_selector("form.search")
     page.get_by_role("link", name="Ask it something").click()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     held: list[Route] = []
     page.route("**/v1/corpora", lambda route: held.append(route))
     page.go_back()

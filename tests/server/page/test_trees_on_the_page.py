@@ -134,7 +134,7 @@ def test_keys_walk_the_tree(watched: Watched) -> None:
 
 def test_the_page_by_keyboard_alone(watched: Watched) -> None:
     page = watched.open()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     page.locator(".wordmark").focus()
     page.keyboard.press("/")
     watched.until("document.activeElement.id === 'question'")

@@ -3,6 +3,8 @@
 import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
 import { facts, passages } from "./evidence.js";
+import { tools } from "./export.js";
+import { read, write } from "./route.js";
 import { TreeView, withReferences } from "./tree.js";
 import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
@@ -29,9 +31,11 @@ export class AnswerView extends EventTarget {
   #told = "";
 
   /** `narrow` keeps the evidence inside the tree, as where two answers stand side by side. */
-  constructor({ question, heading = "", narrow = false, wantedNode = null, onNode = () => {} }) {
+  constructor({ question, heading = "", narrow = false, corpus = "", id = "", wantedNode = null, onNode = () => {} }) {
     super();
     this.question = question;
+    this.corpus = corpus;
+    this.id = id;
     this.result = null;
     this.problem = null;
     this.onNode = onNode;
@@ -47,6 +51,7 @@ export class AnswerView extends EventTarget {
     this.log = make("ol", { class: "steps" });
     this.steps = make("details", { class: "log", open: true, hidden: true }, make("summary", { text: "What happens" }), this.log);
     this.more = make("div", { class: "more" });
+    this.tools = make("div");
     this.bill = make("p", { class: "bill" });
     this.detail = make("section", { class: "detail", "aria-label": "Evidence", hidden: true });
     this.margin = make("div", { class: "margin" });
@@ -54,7 +59,7 @@ export class AnswerView extends EventTarget {
     this.detail.addEventListener("keydown", (event) => { if (event.key === "Escape") this.#close(); });
     this.element = make("article", { class: narrow ? "pane narrow" : "pane" },
       make("div", { class: "column" }, heading ? make("h2", { class: "pane-head", text: heading }) : null,
-        this.answer, this.status, this.trouble, this.tree.element, this.writing, this.aside, this.more, this.steps, this.bill),
+        this.answer, this.tools, this.status, this.trouble, this.tree.element, this.writing, this.aside, this.more, this.steps, this.bill),
       this.margin);
   }
 
@@ -112,7 +117,7 @@ export class AnswerView extends EventTarget {
     this.#old = false;
     this.result = this.#usage = this.#writing = null;
     this.#steps = 0;
-    for (const part of [this.answer, this.more, this.writing, this.log, this.bill]) part.replaceChildren();
+    for (const part of [this.answer, this.tools, this.more, this.writing, this.log, this.bill]) part.replaceChildren();
     this.steps.querySelector("summary").textContent = "What happens";
     this.steps.open = true;
     this.steps.hidden = true;
@@ -125,6 +130,10 @@ export class AnswerView extends EventTarget {
   }
 
   #take(name, data) {
+    if (name === "open") {
+      this.id = data.id;
+      return;
+    }
     if (this.#old) this.#clear();
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
@@ -206,6 +215,7 @@ export class AnswerView extends EventTarget {
     if (result.writing) this.#write(result.writing);
     this.#hideBareTree();
     this.more.replaceChildren(...this.#notes(result));
+    this.tools.replaceChildren(result.error ? "" : tools(result, this.#options(), () => this.#address()));
     this.steps.querySelector("summary").textContent = this.#steps ? `What happened, in ${count(this.#steps, "step")}` : "";
     this.steps.open = false;
     this.bill.textContent = [result.method, result.model, FIDELITY[result.fidelity] ?? ""].filter(Boolean).join(" · ");
@@ -234,6 +244,11 @@ export class AnswerView extends EventTarget {
       const passage = /^\[\d+\]$/.test(part) ? [...evidence, ...cited][Number(part.slice(1, -1)) - 1] : null;
       return passage ? button(part, () => this.tree.open(0), { class: "quiet citation", title: passage.title || passage.id }) : part;
     });
+  }
+
+  /** What leads here again: the stored answer, else where this page is. */
+  #address() {
+    return this.id ? { hash: write(["answer", this.id]), stored: true } : { hash: location.hash, stored: read().path[0] === "runs" };
   }
 
   #notes(result) {

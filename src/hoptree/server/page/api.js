@@ -120,12 +120,13 @@ export async function call(path, how = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** The events of a stream, as {name, data}; one that breaks off before `result` or `error` is a Problem. */
+/** The events of a stream, as {name, data}, with the id of its answer first; one that breaks off before `result` or `error` is a Problem. */
 export async function* stream(path, json, signal, heard = () => {}) {
   const answer = await send(path, { method: "POST", json, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let ended = false;
+  yield { name: "open", data: { id: answer.headers.get("Hoptree-Answer") ?? "" } };
   try {
     for (;;) {
       const { value, done } = await reader.read();

@@ -6,6 +6,7 @@ import { CorporaPage } from "./corpora.js";
 import { button, fresh, make } from "./dom.js";
 import { read } from "./route.js";
 import { RunsPage } from "./runs.js";
+import { StoredPage } from "./stored.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("connection");
@@ -14,6 +15,7 @@ const pages = {
   ask,
   corpora: new CorporaPage({ onChange: () => ask.forget() }),
   runs: new RunsPage(),
+  answer: new StoredPage(),
 };
 
 function show() {
