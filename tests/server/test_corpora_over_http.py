@@ -123,7 +123,8 @@ def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
     with running(settings(tmp_path)) as server:
         reply = _post(server, "/v1/corpora", {"a.txt": b"x"}, name="mine")
         assert (reply.status_code, reply.json()["error"]["class"]) == (403, "NoCorpora")
-        assert not server.client.get("/v1/corpora").json()["uploads"]
+        told = server.client.get("/v1/corpora").json()
+        assert not told["uploads"] and "--corpora DIR" in told["uploads_off"]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
 from hoptree.server.resources import Corpora, CorpusAbout, Topic
-from hoptree.server.settings import NAME
+from hoptree.server.settings import NAME, Settings
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
 
@@ -34,9 +34,20 @@ class CorpusReply(CorpusAbout):
     job: JobReply | None
 
 
+class UploadLimits(TypedDict):
+    """Of one upload: bytes as sent, and files."""
+
+    bytes: int
+    files: int
+
+
 class CorpusList(TypedDict):
+    """All corpora, and whether files are taken here; `uploads_off` says why not."""
+
     corpora: list[CorpusReply]
     uploads: bool
+    uploads_off: str
+    upload_limits: UploadLimits
 
 
 class StartedJob(TypedDict):
@@ -73,6 +84,7 @@ class CitedPassage(TypedDict):
     end: int
 
 
+_NO_RIGHT = "This key may not change corpora: whoever runs the server can let it."
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
 
 
@@ -82,12 +94,15 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
     uploads = APIRouter(route_class=_UploadRoute)
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
-    async def list_corpora() -> Response:
+    async def list_corpora(request: Request) -> Response:
         listed: list[CorpusReply] = []
         for about in await asyncio.to_thread(corpora.list_all):
             job = jobs.of(about["name"])
             listed.append({**about, "job": job.as_dict() if job else None})
-        return Json(CorpusList(corpora=listed, uploads=corpora.folder is not None))
+        settings: Settings = request.app.state.server.settings
+        why = _NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
+        limits = UploadLimits(bytes=settings.limits.upload, files=settings.limits.files)
+        return Json(CorpusList(corpora=listed, uploads=not why, uploads_off=why, upload_limits=limits))
 
     @uploads.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
     async def create(

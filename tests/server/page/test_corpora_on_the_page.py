@@ -83,8 +83,6 @@ def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page.wait_for_selector("form.files")
     told = page.locator("form.files .problem")
     for name, bad in (
-        ("../up", file("a.txt", "x")),
-        ("sample", file("a.txt", "x")),
         ("fine", file("a.exe", "MZ")),
         ("fine", file("a.jsonl", "{not json")),
         ("fine", file("a.zip", "no archive")),
@@ -97,6 +95,44 @@ def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page.reload()
     page.wait_for_selector(".entries")
     assert page.locator(".entries > li").count() == 1
+
+
+def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    assert "At most 67 MB and 1,000 files at once." in page.locator("form.files").inner_text()
+    odd = file(" .What is “Käse”: 10 * 2 = 20?\u202e.txt", "Ada keeps bees. " * 100)
+    page.get_by_label("Name").fill("../Käse & Brot 2026!")
+    assert "It will be called kase-brot-2026." in page.locator("form.files").inner_text()
+    page.get_by_label("Files").set_input_files([odd])
+    assert "1 file, 1.6 kB" in page.locator("form.files").inner_text()
+    page.get_by_role("button", name="Make it").click()
+    page.wait_for_selector(".good")
+    page.get_by_role("link", name="look at it").click()
+    page.wait_for_selector("h1 >> text=kase-brot-2026")
+    page.wait_for_selector(".entries.small li")
+    assert page.locator(".entries.small li span").first.inner_text().startswith("What is “Käse”: 10 * 2 = 20?.txt")
+    watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    send(page, "", file("窗口.txt", "A name without a letter of ours."))
+    page.wait_for_selector(".good")
+    watched.until("document.querySelector('.entries').textContent.includes('corpus')")
+    for name in ("kase-brot-2026", "corpus"):
+        page.evaluate(f"fetch('v1/corpora/{name}', {{ method: 'DELETE' }}).then((told) => told.status)")
+
+
+def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        told |= {"uploads": False, "uploads_off": "It was started with --corpora none."}
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+
+    watched.page.route("**/v1/corpora", answer)
+    page = watched.open("#/corpora")
+    page.wait_for_selector(".uploads-off")
+    off = page.locator(".uploads-off").inner_text()
+    assert off == "Files cannot be uploaded here. It was started with --corpora none."
+    assert page.locator("form.files").count() == 0
 
 
 def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(watched: Watched) -> None:

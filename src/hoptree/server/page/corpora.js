@@ -4,6 +4,7 @@ import { call, connection, upload } from "./api.js";
 import { announce, button, count, field, link, make, problemBox } from "./dom.js";
 import { passages as drawn } from "./evidence.js";
 import { write } from "./route.js";
+import { digits, t } from "./texts.js";
 
 const POLL = 400;
 const PAGE = 50;
@@ -25,7 +26,7 @@ export class CorporaPage {
     document.title = name ? `${name} – Corpora – Hoptree` : "Corpora – Hoptree";
     let corpora;
     try {
-      ({ corpora, uploads: this.uploads } = await call("v1/corpora"));
+      ({ corpora, uploads: this.uploads, uploads_off: this.uploadsOff, upload_limits: this.limits } = await call("v1/corpora"));
     } catch (problem) {
       this.body.replaceChildren(make("h1", { text: "Corpora" }), problemBox(problem, button("Try again", () => this.show(query, path))));
       return;
@@ -40,7 +41,7 @@ export class CorporaPage {
     this.#drawList(list, corpora);
     this.body.replaceChildren(
       make("h1", { text: "Corpora" }), list,
-      this.uploads === false ? make("p", { class: "note", text: "This server takes no uploads: it was started without a folder for them (--corpora DIR)." }) : this.#newForm(() => this.#reload(list)));
+      this.uploads ? this.#newForm(corpora, () => this.#reload(list)) : this.#noUploads());
   }
 
   #drawList(list, corpora) {
@@ -57,19 +58,30 @@ export class CorporaPage {
     if (told && list.isConnected) this.#drawList(list, told.corpora);
   }
 
-  #newForm(changed) {
-    const name = make("input", { type: "text", required: true, autocomplete: "off", placeholder: "reports-2026" });
-    const form = this.#filesForm("Make a corpus", "Make it", async (data, box) => {
-      const made = name.value.trim();
+  #noUploads() {
+    return make("p", { class: "note warm uploads-off", text: t("Files cannot be uploaded here. {why}", { why: this.uploadsOff ?? "" }) });
+  }
+
+  #newForm(corpora, changed) {
+    const name = make("input", { type: "text", autocomplete: "off", placeholder: t("Reports 2026") });
+    const taken = corpora.map((one) => one.name);
+    const hint = make("small", { class: "note", role: "status" });
+    const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
+      const made = corpusName(name.value || stem(data.get("files")?.name ?? ""), taken);
       data.append("name", made);
       await this.#send("v1/corpora", data, box, () => {
-        box.append(make("p", {}, "Done. ", link(write(["ask"], { corpus: made }), "Ask it something"), " or ",
-          link(write(["corpora", made]), "look at it"), "."));
-        announce(`${made} is ready.`);
+        taken.push(made);
+        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: made }), t("Ask it something")), ` ${t("or")} `,
+          link(write(["corpora", made]), t("look at it")), "."));
+        announce(t("{name} is ready.", { name: made }));
         changed();
       });
     });
-    form.querySelector("h2").after(field("Name", name, "Small letters, digits, - and _."));
+    name.addEventListener("input", () => {
+      const made = corpusName(name.value, taken);
+      hint.textContent = name.value && made !== name.value ? t("It will be called {name}.", { name: made }) : "";
+    });
+    form.querySelector("h2").after(field(t("Name"), name, t("Any; left empty, that of the first file.")), hint);
     return form;
   }
 
@@ -78,20 +90,30 @@ export class CorporaPage {
     const files = make("input", { type: "file", multiple: true, required: true });
     const box = make("div", { class: "job" });
     const send = make("button", { type: "submit", class: "main" }, action);
+    const size = make("p", { class: "note", role: "status" });
+    const { bytes, files: most } = this.limits;
+    const kinds = t("PDF, Word, PowerPoint, Excel, HTML, Markdown, text, e-mail, JSON, or .zip archives of them. You can drop them here too.");
     const form = make("form", { class: "files" }, make("h2", { text: title }),
-      field("Files", files, "PDF, Word, PowerPoint, Excel, HTML, Markdown, text, e-mail, JSON, or .zip archives of them. You can drop them here too."),
+      field(t("Files"), files, `${kinds} ${t("At most {size} and {n} files at once.", { size: units(bytes), n: digits(most) })}`), size,
       make("p", { class: "actions" }, send), box);
+    const tell = () => {
+      const sum = [...files.files].reduce((total, file) => total + file.size, 0);
+      size.textContent = files.files.length ? `${count(files.files.length, "file")}, ${units(sum)}${sum > bytes ? `: ${t("that is more than {size}, send fewer at once.", { size: units(bytes) })}` : ""}` : "";
+      size.classList.toggle("warm", sum > bytes);
+    };
+    files.addEventListener("change", tell);
     form.addEventListener("dragover", (event) => { event.preventDefault(); form.classList.add("over"); });
     form.addEventListener("dragleave", () => form.classList.remove("over"));
     form.addEventListener("drop", (event) => {
       event.preventDefault();
       form.classList.remove("over");
       if (event.dataTransfer.files.length) files.files = event.dataTransfer.files;
+      tell();
     });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const data = new FormData();
-      for (const file of files.files) data.append("files", file, file.name);
+      for (const file of files.files) data.append("files", file, fileName(file.name));
       send.disabled = true;
       try {
         await submit(data, box);
@@ -103,13 +125,13 @@ export class CorporaPage {
   }
 
   async #send(path, data, box, done) {
-    const bar = make("progress", { max: "1", value: "0", "aria-label": "Sent" });
-    const words = make("p", { class: "note", text: "Sending …" });
+    const bar = make("progress", { max: "1", value: "0", "aria-label": t("Sent") });
+    const words = make("p", { class: "note", text: t("Sending …") });
     box.replaceChildren(bar, words);
     try {
       const told = await upload(path, data, (sent, total) => {
         if (total) bar.value = sent / total;
-        words.textContent = total ? `Sent ${megabytes(sent)} of ${megabytes(total)}` : `Sent ${megabytes(sent)}`;
+        words.textContent = total ? t("Sent {size} of {total}", { size: units(sent), total: units(total) }) : t("Sent {size}", { size: units(sent) });
       });
       this.#follow(box, told.job, done);
     } catch (problem) {
@@ -119,8 +141,8 @@ export class CorporaPage {
 
   /** Draws how far a job is until it has ended. A server that is away is waited for. */
   #follow(box, job, done) {
-    const bar = make("progress", { "aria-label": "Indexed" });
-    const words = make("p", { class: "note", text: "Indexing …" });
+    const bar = make("progress", { "aria-label": t("Indexed") });
+    const words = make("p", { class: "note", text: t("Indexing …") });
     box.replaceChildren(bar, words);
     const id = typeof job === "object" ? job.id : job;
     const look = async () => {
@@ -139,7 +161,7 @@ export class CorporaPage {
         bar.max = told.total;
         bar.value = told.done ?? 0;
       }
-      words.textContent = [told.message || "Indexing …", told.total ? `${told.done} of ${told.total}` : told.done ? String(told.done) : ""].filter(Boolean).join(" · ");
+      words.textContent = [told.message || t("Indexing …"), told.total ? howFar(told) : ""].filter(Boolean).join(" · ");
       if (told.state === "running") setTimeout(look, POLL);
       else this.#ended(box, told, done);
     };
@@ -175,8 +197,9 @@ export class CorporaPage {
     };
     const parts = [...head,
       size, make("p", {}, link(write(["ask"], { corpus: name }), "Ask it something")), job, this.#searchForm(name)];
-    if (corpus.managed) {
-      parts.push(this.#filesForm("Add documents", "Add them", (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
+    if (corpus.managed && !this.uploads) parts.push(this.#noUploads(), documents);
+    else if (corpus.managed) {
+      parts.push(this.#filesForm(t("Add documents"), t("Add them"), (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
         documents,
         make("p", { class: "actions" }, button("Remove this corpus …", () => this.#removeCorpus(name, corpus), { class: "danger" })));
     } else parts.push(make("p", { class: "note", text: "It was given to the server when it was started, so it is not changed from here." }));
@@ -214,7 +237,7 @@ export class CorporaPage {
       return;
     }
     const rows = told.documents.map((one) => make("li", { class: "entry-head" },
-      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${megabytes(one.bytes)}` }) : null,
+      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${units(one.bytes)}` }) : null,
         typeof one.passages === "number" ? make("span", { class: one.passages ? "note" : "note warm", text: one.passages ? ` · ${count(one.passages, "passage")}` : " · no passage: it is not searched" }) : null),
       button("Remove …", (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": `Remove ${one.name || one.id}` })));
     const more = [];
@@ -265,7 +288,34 @@ function passedOver(files) {
   return [make("div", { class: "passed-over warm" }, make("p", { text: `${count(files.length, "file has", "files have")} a problem:` }), make("ul", {}, rows))];
 }
 
-const megabytes = (bytes) => (bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+/** Bytes as people read them. */
+export function units(bytes) {
+  const [size, unit] = bytes < 1e3 ? [bytes, "B"] : bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
+  return `${size < 10 && unit !== "B" ? digits(Number(size.toFixed(1))) : digits(Math.round(size))} ${unit}`;
+}
+
+const howFar = ({ done, total, unit }) => (unit === "bytes" ? t("{done} of {total}", { done: units(done), total: units(total) }) : t("{done} of {total} passages", { done: digits(done), total: digits(total) }));
+
+const stem = (name) => name.replace(/\.[^.]*$/, "");
+
+/** A name that the server takes, of any that a person writes: small letters, digits, - and _. */
+export function corpusName(text, taken) {
+  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/ß/g, "ss").replace(/[^a-z0-9_]+/g, "-").replace(/^[-_]+|[-_]+$/g, "").slice(0, 50) || "corpus";
+  for (let number = 1; ; number += 1) {
+    const name = number === 1 ? plain : `${plain}-${number}`;
+    if (!taken.includes(name)) return name;
+  }
+}
+
+/** A file's name without what no server should have to store: unseen characters, dots and spaces at its ends, too much. */
+export function fileName(name) {
+  const clean = name.replace(/[\p{C}\\/]/gu, "").replace(/^[.\s]+|\s+$/g, "").trim();
+  const at = clean.lastIndexOf(".");
+  const [base, suffix] = at > 0 && clean.length - at <= 12 ? [clean.slice(0, at), clean.slice(at)] : [clean, ""];
+  let short = base;
+  while (new TextEncoder().encode(short + suffix).length > 180) short = short.slice(0, -1);
+  return short + suffix || "file";
+}
 
 /** Asks before something is lost; what fails is told in the same place. */
 function confirm(title, text, act) {
