@@ -35,16 +35,17 @@ def test_nothing_comes_from_elsewhere() -> None:
     for name, text in TEXTS.items():
         found = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}|@import|url\(|data:image", text)
         assert found in ([], ["http://www.w3.org"]), name  # the name of SVG
-    assert "http" not in TEXTS["index.html"]
+    assert "http" not in TEXTS["index.html"] + TEXTS["docs.html"]
 
 
-def test_the_content_policy_holds() -> None:
-    html = TEXTS["index.html"]
+@pytest.mark.parametrize("page", ["index.html", "docs.html"])
+def test_the_content_policy_holds(page: str) -> None:
+    html = TEXTS[page]
     assert re.findall(r"<script[^>]*>[^<]", html) == [] and not re.search(r"\son\w+=|style=|<style", html)
     named = re.findall(r'(?:src|href)="page/([^"]+)"', html)
     assert named and all(name in TEXTS for name in named)
     imported = {name for text in SCRIPTS.values() for name in re.findall(r'from "\./([^"]+)"', text)}
-    assert imported <= set(SCRIPTS) and imported | {"main.js"} == set(SCRIPTS)
+    assert imported <= set(SCRIPTS) and imported | {"main.js", "docs.js"} == set(SCRIPTS)
 
 
 def test_shades_begin_where_the_terminal_has_them() -> None:
