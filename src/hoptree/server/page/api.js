@@ -1,5 +1,7 @@
 // The server: requests with a key where one is wanted, events as they come, and whether it is there at all.
 
+import { t } from "./texts.js";
+
 const KEY = "hoptree.key";
 const CHECK = { first: 500, most: 5000 };
 
@@ -49,8 +51,8 @@ function unreachable() {
   watch();
   return new Problem({
     kind: "Unreachable",
-    message: "The server does not answer.",
-    remedy: "It may have been stopped: start it again with hoptree serve. This page goes on when it is back.",
+    message: t("The server does not answer."),
+    remedy: t("It may have been stopped: start it again with hoptree serve. This page goes on when it is back."),
   });
 }
 
@@ -109,8 +111,8 @@ async function refusal(answer) {
 function refusalOf(status, told, header) {
   const wait = header("Retry-After");
   const retryable = header("x-should-retry") === "false" ? false : told?.retryable;
-  const message = told?.message || (status === 401 ? "This server wants a key." : `The server refused this (${status}).`);
-  const remedy = told?.remedy || (wait ? `Try again in ${wait} s.` : status >= 500 ? "See what the server's log says." : "");
+  const message = told?.message || (status === 401 ? t("This server wants a key.") : t("The server refused this ({status}).", { status }));
+  const remedy = told?.remedy || (wait ? t("Try again in {n} s.", { n: wait }) : status >= 500 ? t("See what the server's log says.") : "");
   return new Problem({ kind: told?.class, message, remedy, status, retryable });
 }
 
@@ -148,8 +150,8 @@ export async function* stream(path, json, signal, heard = () => {}) {
   await stillThere();
   throw new Problem({
     kind: "BrokenOff",
-    message: "The connection to the server broke off before the answer was there.",
-    remedy: `What had come by then is below. Ask again when the server is back${remembers ? ": what it has looked up already is remembered" : ""}.`,
+    message: t("The connection to the server broke off before the answer was there."),
+    remedy: remembers ? t("What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.") : t("What had come by then is below. Ask again when the server is back."),
   });
 }
 

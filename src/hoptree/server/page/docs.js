@@ -35,10 +35,10 @@ function table(caption, heads, rows) {
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell) => make("td", {}, cell)))))));
 }
 
-const named = (name, required) => [make("code", { text: name }), required ? make("span", { class: "warm", text: " needed" }) : ""];
+const named = (name, words) => [make("code", { text: name }), words ? make("span", { class: "warm", text: ` ${words}` }) : ""];
 
-function properties(caption, schema) {
-  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) => [named(name, schema.required?.includes(name)), told(one), [one.description, bounds(one)].filter(Boolean).join(" ")]);
+function properties(caption, schema, marks = ["needed", ""]) {
+  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) => [named(name, schema.required?.includes(name) ? marks[0] : marks[1]), told(one), [one.description, bounds(one)].filter(Boolean).join(" ")]);
   return rows.length ? table(caption, ["Field", "Type", ""], rows) : make("p", { class: "note" }, caption, ": ", ...told(schema));
 }
 
@@ -59,7 +59,7 @@ function example(method, path, body, api) {
 
 function operation(api, path, method, about) {
   const body = about.requestBody;
-  const parameters = (about.parameters ?? []).map((one) => [named(one.name, one.required), one.in, told(one.schema), [one.description, bounds(one.schema)].filter(Boolean).join(" ")]);
+  const parameters = (about.parameters ?? []).map((one) => [named(one.name, one.required && "needed"), one.in, told(one.schema), [one.description, bounds(one.schema)].filter(Boolean).join(" ")]);
   const replies = Object.entries(about.responses ?? {}).map(([status, one]) => [status, one.description ?? "",
     Object.entries(one.content ?? {}).flatMap(([kind, content], at) => [at ? ", " : "", ...(content.schema ? told(content.schema) : [kind])])]);
   const good = replies.filter(([status]) => status < 400);
@@ -92,7 +92,7 @@ function draw(api) {
     ...parts.flatMap(([tag, list]) => [make("h2", { text: TITLES[tag] ?? tag }), ...list.map(([path, method, about]) => operation(api, path, method, about))]),
     make("h2", { text: "Objects" }),
     ...schemas.map(([name, schema]) => make("section", { class: "operation", id: `schema-${name}` }, make("h3", {}, make("code", { text: name })),
-      schema.description ? make("p", { class: "note", text: schema.description }) : null, properties("Fields", schema))));
+      schema.description ? make("p", { class: "note", text: schema.description }) : null, properties("Fields", schema, ["", "may be missing"]))));
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 

@@ -1,6 +1,7 @@
 // Passages with the sentence that was used marked: the one the answer stands in.
 
 import { make, spaced } from "./dom.js";
+import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
 const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
@@ -61,7 +62,7 @@ function passage({ one, used, parts, place }, folded) {
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[0]))
     : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name));
   if (one.text === undefined) {
-    box.append(make("p", { class: "note", text: "Its text comes with the answer." }));
+    box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
   }
   const body = make("p", { class: "quoted", dir: "auto" });
@@ -71,7 +72,7 @@ function passage({ one, used, parts, place }, folded) {
   }
   box.append(body);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
-    box.append(make("p", { class: "note unheld", text: "The answer does not stand in it word for word." }));
+    box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
   }
   return box;
 }
