@@ -32,7 +32,7 @@ def test_every_reply_has_a_schema(server: Running) -> None:
                 continue
             kinds = reply["content"]
             assert kinds, (method, path, status)
-            if path != "/metrics" or status != "200":
+            if status != "200" or path not in ("/metrics", "/v1/corpora/{name}/files/{document}"):
                 assert kinds["application/json"]["schema"]["$ref"] in document.names, (method, path, status)
 
 

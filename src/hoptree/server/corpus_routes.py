@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from html import escape
+from pathlib import Path as FilePath
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from typing_extensions import TypedDict
 
+from hoptree.core.http_server import is_loopback
 from hoptree.core.values import Passage
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
@@ -74,7 +77,10 @@ class TopicList(TypedDict):
 
 
 class CitedPassage(TypedDict):
-    """A passage, and which characters of which document it is."""
+    """A passage, which characters of which document it is, and the text around it.
+
+    `file` is the address of the document it was read from, with the page of a PDF; null where it cannot be opened.
+    """
 
     id: str
     title: str
@@ -82,9 +88,18 @@ class CitedPassage(TypedDict):
     document: str
     start: int
     end: int
+    before: str
+    after: str
+    file: str | None
 
 
 _NO_RIGHT = "This key may not change corpora: whoever runs the server can let it."
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file: PDF, plain text, or bytes to be saved.",
+        "content": {kind: {} for kind in ("application/pdf", "text/plain", "application/octet-stream")},
+    }
+}
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
 
 
@@ -149,10 +164,35 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         responses=replies(CitedPassage, (*READ_ERRORS, 409)),
     )
     async def passage(name: _Name, passage: str, request: Request) -> Response:
-        cited = await asyncio.to_thread(corpora.passage, name, passage)
-        if "text/html" in request.headers.get("accept", ""):
-            return HTMLResponse(_passage_page(cited))
-        return Json({name: getattr(cited, name) for name in CitedPassage.__annotations__})
+        before, found, after = await asyncio.to_thread(corpora.passage, name, passage)
+        try:
+            await asyncio.to_thread(corpora.file, name, found.document, of_others=_is_local(request))
+            page = _page_of(found)
+            file = f"v1/corpora/{name}/files/{quote(found.document.removesuffix(page), safe='/')}{page}"
+        except Refusal:
+            file = None
+        cited = CitedPassage(
+            id=found.id,
+            title=found.title,
+            text=found.text,
+            document=found.document,
+            start=found.start,
+            end=found.end,
+            before=before,
+            after=after,
+            file=file,
+        )
+        html = "text/html" in request.headers.get("accept", "")
+        return HTMLResponse(_passage_page(cited, str(request.base_url))) if html else Json(cited)
+
+    @routes.get(
+        "/v1/corpora/{name}/files/{document:path}",
+        summary="The file that a document was read from",
+        responses=replies(None, (*READ_ERRORS, 409)) | _FILE,
+    )
+    async def file(name: _Name, document: str, request: Request) -> Response:
+        path = await asyncio.to_thread(corpora.file, name, document, of_others=_is_local(request))
+        return _file_response(path)
 
     @uploads.post(
         "/v1/corpora/{name}/documents",
@@ -180,12 +220,46 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
     return routes
 
 
-def _passage_page(passage: Passage) -> str:
-    """Return a passage as a page; every text in it is escaped."""
-    title, document = escape(passage.title or passage.id), escape(passage.document or passage.id)
-    text = "".join(f"<p>{escape(part)}</p>" for part in passage.text.split("\n") if part.strip())
-    head = f"<!DOCTYPE html><meta charset='utf-8'><title>{title}</title><h1>{title}</h1>"
-    return f"{head}{text}<p><small>{document}</small></p>"
+def _is_local(request: Request) -> bool:
+    """Tell whether only this machine can ask, where files of an administrator's corpora may be opened."""
+    settings: Settings = request.app.state.server.settings
+    return is_loopback(settings.host) and not settings.keys
+
+
+def _page_of(passage: Passage) -> str:
+    """Return the fragment that opens a PDF at the page of a passage."""
+    return next((f"#page={value}" for name, value in passage.metadata if name == "page"), "")
+
+
+_TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".log", ".html", ".htm", ".xml"})
+_PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
+_TEXT_POLICY = "default-src 'none'; sandbox"
+
+
+def _file_response(path: FilePath) -> Response:
+    """Send a file so that nothing in it runs: PDF as such, texts as plain text, anything else to be saved."""
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
+    elif suffix in _TEXT_SUFFIXES:
+        kind, policy, disposition = "text/plain; charset=utf-8", _TEXT_POLICY, "inline"
+    else:
+        kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
+    headers = {"Content-Security-Policy": policy}
+    return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
+
+
+def _passage_page(passage: CitedPassage, base: str) -> str:
+    """Return a passage and the text around it as a page; every text in it is escaped."""
+    title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
+    before, text, after = (_paragraphs(passage[name]) for name in ("before", "text", "after"))
+    file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document
+    head = f'<!DOCTYPE html><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/page/style.css">'
+    return f'{head}<main class="in-source"><h1>{title}</h1><p>{file}</p>{before}<mark>{text}</mark>{after}</main>'
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>" for part in text.split("\n") if part.strip())
 
 
 def _accepted(job: Job) -> Response:

@@ -58,6 +58,10 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     assert watched.answered() == "Touki Bouki"
     assert page.locator(".sentence").inner_text().startswith("Touki Bouki ")
     page.locator(".sentence .citation").first.click()
+    source = page.get_by_role("dialog")
+    source.wait_for()
+    assert source.locator("h2").inner_text() == "Ousmane Sembène" and "1923" in source.locator("mark").inner_text()
+    source.get_by_role("button", name="Close").click()
     page.wait_for_selector(".detail .passage")
     assert page.locator(".confidence").inner_text().startswith("Partly supported: only 3 of its 4 steps")
 

@@ -159,3 +159,39 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     page.get_by_role("button", name="Add them").click()
     page.wait_for_selector(".entries.small li:nth-child(2)")
     assert page.locator(".passed-over li").count() == 1  # the list is new, what was told of the files is still there
+
+
+def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -> None:
+    from tests.corpus.test_corpus_pdf import pdf
+
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    text = " ".join(f"Sentence {n} tells of thing {n}." for n in range(200)) + " <b>Bees</b> live in hives."
+    paper: FilePayload = {"name": "b.pdf", "mimeType": "application/pdf", "buffer": pdf("Boats.", "Zebras eat grass.")}
+    send(page, "sources", file("long.txt", text), paper)
+    page.wait_for_selector(".good")
+    watched.open("#/corpora/sources")
+    page.get_by_label("Search it").fill("thing 120")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_role("button", name="In its source").first.click()
+    source = page.get_by_role("dialog")
+    assert "thing 120." in source.locator("mark").inner_text()
+    assert source.locator(".around").count() == 2 and "long.txt" in source.inner_text()
+    with page.context.expect_page() as opened:
+        source.get_by_role("button", name="Open the file").click()
+    assert opened.value.url == f"{watched.url}/v1/corpora/sources/files/long.txt"
+    opened.value.wait_for_load_state()
+    assert "<b>Bees</b>" in opened.value.locator("body").inner_text()  # as text
+    opened.value.close()
+    source.get_by_role("button", name="Close").click()
+
+    page.get_by_label("Search it").fill("zebras")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".found >> text=Zebras eat grass.")
+    page.get_by_role("button", name="In its source").first.click()
+    with page.context.expect_page() as opened:
+        page.get_by_role("button", name="Open the file at page 2").click()
+    assert opened.value.url == f"{watched.url}/v1/corpora/sources/files/b.pdf#page=2"
+    opened.value.close()
+    page.keyboard.press("Escape")
+    page.evaluate("fetch('v1/corpora/sources', { method: 'DELETE' }).then((told) => told.status)")

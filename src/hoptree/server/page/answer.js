@@ -5,6 +5,7 @@ import { announce, button, count, make, problemBox } from "./dom.js";
 import { facts, passages } from "./evidence.js";
 import { tools } from "./export.js";
 import { read, write } from "./route.js";
+import { openSource } from "./source.js";
 import { t } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
 import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
@@ -243,7 +244,11 @@ export class AnswerView extends EventTarget {
   #cited({ sentence, evidence = [], cited = [] }) {
     return sentence.split(/(\[\d+\])/).map((part) => {
       const passage = /^\[\d+\]$/.test(part) ? [...evidence, ...cited][Number(part.slice(1, -1)) - 1] : null;
-      return passage ? button(part, () => this.tree.open(0), { class: "quiet citation", title: passage.title || passage.id }) : part;
+      const open = () => {
+        this.tree.open(0);
+        if (this.corpus) openSource(this.corpus, passage);
+      };
+      return passage ? button(part, open, { class: "quiet citation", title: passage.title || passage.id }) : part;
     });
   }
 
@@ -373,7 +378,7 @@ export class AnswerView extends EventTarget {
 
   #grounds(node) {
     const { evidence, read } = node.id === 0 && this.result ? this.#support : { evidence: node.evidence ?? [], read: [] };
-    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]));
+    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]), this.corpus);
     const grounds = drawn(evidence, (id) => this.#used(node, id));
     if (node.facts?.length) grounds.unshift(facts(node.facts));
     if (!grounds.length) grounds.push(make("p", { class: "note", text: this.#noGrounds(node) }));

@@ -116,6 +116,15 @@ function refusalOf(status, told, header) {
   return new Problem({ kind: told?.class, message, remedy, status, retryable });
 }
 
+/** A file in a tab of its own: by its address, or with the key, which a tab does not send, by what was fetched. */
+export async function openFile(path) {
+  if (!hasKey()) return void window.open(address(path), "_blank", "noopener");
+  const [file, page] = path.split(/(?=#[^#]*$)/);
+  const made = URL.createObjectURL(await (await send(file, {})).blob());
+  window.open(`${made}${page ?? ""}`, "_blank", "noopener");
+  setTimeout(() => URL.revokeObjectURL(made), 60_000);
+}
+
 /** JSON of an address; null where there is none. */
 export async function call(path, how = {}) {
   const answer = await send(path, how);

@@ -1,6 +1,7 @@
 // Passages with the sentence that was used marked: the one the answer stands in.
 
-import { make, spaced } from "./dom.js";
+import { button, make, spaced } from "./dom.js";
+import { openSource } from "./source.js";
 import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
@@ -47,20 +48,21 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
 }
 
 /** Passages, each with what was used of it; those without such a sentence are folded behind those that have one. */
-export function passages(pairs) {
+export function passages(pairs, corpus = "") {
   const read = pairs.map(([one, used]) => {
     const parts = sentences(one.text ?? "");
     return { one, used, parts, place: usedSentence(parts, used) };
   });
   const some = read.some(({ place }) => place >= 0);
   return [...read.filter(({ place }) => place >= 0), ...read.filter(({ place }) => place < 0)]
-    .map((each) => passage(each, some && each.place < 0));
+    .map((each) => passage(each, some && each.place < 0, corpus));
 }
 
-function passage({ one, used, parts, place }, folded) {
+function passage({ one, used, parts, place }, folded, corpus) {
   const name = [make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
+  const source = corpus ? button(t("In its source"), () => openSource(corpus, one), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[0]))
-    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name));
+    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
   if (one.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
@@ -71,6 +73,7 @@ function passage({ one, used, parts, place }, folded) {
     else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
   }
   box.append(body);
+  if (folded && source) box.append(source);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
     box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
   }
