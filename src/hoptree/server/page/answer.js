@@ -4,6 +4,7 @@ import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
 import { facts, passages } from "./evidence.js";
 import { tools } from "./export.js";
+import { graphView } from "./graph.js";
 import { read, write } from "./route.js";
 import { openSource } from "./source.js";
 import { t } from "./texts.js";
@@ -263,6 +264,8 @@ export class AnswerView extends EventTarget {
       found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
         result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));
     }
+    const graph = graphView(result);
+    if (graph) found.push(make("details", { class: "graph-view" }, make("summary", { text: t("Graph of facts and links") }), graph));
     return found;
   }
 
