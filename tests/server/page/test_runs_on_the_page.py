@@ -115,3 +115,24 @@ def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     assert page.locator(".panes.two .tree").count() == 2
     page.go_back()
     page.wait_for_selector(".verdict-line")
+
+
+def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
+    runs: Path, watched: Watched, tmp_path: Path
+) -> None:
+    from hoptree.evaluation.report.measures import read_groups
+    from hoptree.evaluation.report.page import make_page
+
+    report = tmp_path / "report.html"
+    report.write_text(make_page(read_groups([runs])), encoding="utf-8")
+    page = watched.page
+    page.goto(report.as_uri())
+    page.wait_for_selector("#list a")
+    widths = "[...document.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280 and max(page.evaluate(widths)) <= 0
+    assert page.locator("th:text-is('Judge')").count() == 0
+    first = page.locator("section").first
+    plot, table = first.locator("figure").first.bounding_box(), first.locator("table").first.bounding_box()
+    assert plot and table and plot["y"] < table["y"]
+    matrix = page.get_by_role("region", name="questions: paired differences in F1")
+    assert "p = " in matrix.inner_text() and "less direct" in matrix.inner_text()

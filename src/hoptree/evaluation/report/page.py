@@ -284,12 +284,12 @@ def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunT
     for place, group in enumerate(groups):
         attempts = {number: traces[place, number].attempts for number in range(len(group.runs))}
         figures = group_figures(group, attempts, f"f{place}")
-        sections.append((group.name, _tables(group_tables(group)) + _figures(figures)))
+        sections.append((group.name, _figures(figures) + _tables(group_tables(group))))
     if overall := overall_tables(groups):
-        sections.append((overall[0].title, _tables(overall) + _figures(overall_figures(groups))))
+        sections.append((overall[0].title, _figures(overall_figures(groups)) + _tables(overall)))
     if bounds := boundary_tables(groups):
         figures, (first, *others) = boundary_figures(groups), bounds
-        sections.append((first.title, _tables([first]) + _figures(figures) + _tables(others)))
+        sections.append((first.title, _figures(figures) + _tables([first, *others])))
     return sections
 
 
