@@ -193,7 +193,7 @@ def test_every_two_runs_are_compared_with_a_p_value(tmp_path: Path) -> None:
     for called, knows in (("none", 0), ("half", 4), ("all", 8)):
         run(tmp_path, called, [*right(range(knows)), {"reply": "no idea"}])
     [group] = read_groups([tmp_path / "runs"])
-    found = table(tables_of([group]), "numbers/dev: paired differences in F1")
+    found = table(tables_of([group]), "numbers: paired differences in F1")
     assert found.columns == ("less all", "less half", "less none")
     by_run = cells(found, "all")
     assert by_run["less all"] == NO_FIGURE and round(by_run["less none"].value) == 100 and by_run["less none"].best
