@@ -1,6 +1,8 @@
 # The server of Hoptree; compose.yaml starts it, and docker/start.sh says what it does there.
 FROM python:3.12-slim
 
+# For the embedded model.
+RUN apt-get update && apt-get install --yes --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/hoptree
 COPY pyproject.toml README.md LICENSE ./
 COPY experiments experiments

@@ -50,6 +50,12 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     page.get_by_role("button", name="Search", exact=True).click()
     page.wait_for_selector(".found > *")
     assert "Ada wrote" not in page.locator(".found").inner_text()
+    page.get_by_label("Search it").fill("meets Ada")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".found mark")
+    assert page.locator(".found mark").all_inner_texts() == ["Ada"]
+    width = page.evaluate("document.querySelector('.found').clientWidth / document.querySelector('main').clientWidth")
+    assert width > 0.95
 
     page.get_by_role("link", name="Ask it something").click()
     page.wait_for_selector(".who select", state="attached")

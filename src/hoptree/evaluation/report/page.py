@@ -224,9 +224,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
     links += [("questions", "Questions"), ("runs", "Runs")]
     # No network, and no style or script but these two.
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
+    policy = f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; base-uri 'none'; form-action 'none'"
     names = list(dict.fromkeys(run.label for group in groups for run in group.runs))
     runs = ", ".join(names) if len(names) <= 4 else f"{len(names)} runs"
     title = f"{runs} on {groups[0].name if len(groups) == 1 else f'{len(groups)} data sets'}"
@@ -247,7 +245,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
 def make_figure_page(title: str, figures: Sequence[Figure], tables: Sequence[Table]) -> str:
     """Return a page of plots and the tables they are drawn from, without runs or a script."""
     style = _part("page.css")
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src {hash_source(style)}; base-uri 'none'; form-action 'none'"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -261,7 +259,8 @@ def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _hash(text: str) -> str:
+def hash_source(text: str) -> str:
+    """Return how a content policy names a script or style that stands in the page."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -220,7 +220,7 @@ export class CorporaPage {
       event.preventDefault();
       try {
         const { passages } = await call("v1/search", { method: "POST", json: { query: words.value, corpus: name, k: FOUND } });
-        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, {}]), name) : [make("p", { class: "note", text: t("Nothing was found.") })]));
+        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, { words: words.value }]), name) : [make("p", { class: "note", text: t("Nothing was found.") })]));
       } catch (problem) {
         found.replaceChildren(problemBox(problem));
       }

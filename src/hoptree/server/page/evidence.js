@@ -68,7 +68,8 @@ function passage({ one, used, parts, place }, folded, corpus) {
     return box;
   }
   const body = make("p", { class: "quoted", dir: "auto" });
-  for (const [at, part] of parts.entries()) {
+  if (used.words) body.append(...withWords(one.text, used.words));
+  else for (const [at, part] of parts.entries()) {
     if (at !== place) body.append(part);
     else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
   }
@@ -79,6 +80,21 @@ function passage({ one, used, parts, place }, folded, corpus) {
   }
   return box;
 }
+
+/** A text with the words of a search marked, also where they stand in another form of them: bee, bees. */
+function withWords(text, query) {
+  const stems = new Set(wordsOf(query).filter((word) => word.length > 2 || /[^a-z]/.test(word)).map(stem));
+  const found = [];
+  let at = 0;
+  for (const match of text.matchAll(LETTERS)) {
+    if (!stems.has(stem(match[0].toLowerCase()))) continue;
+    found.push(text.slice(at, match.index), make("mark", { text: match[0] }));
+    at = match.index + match[0].length;
+  }
+  return [...found, text.slice(at)];
+}
+
+const stem = (word) => (word.length > 4 ? word.replace(/(?:ies|es|s|ed|ing|en|er|e)$/, "") : word.length > 3 ? word.replace(/s$/, "") : word);
 
 function marked(sentence, answers) {
   const mark = make("mark");

@@ -27,7 +27,7 @@ export function tools(result, options, address) {
   };
   return make("div", { class: "export" },
     make("p", { class: "actions" }, button(t("Copy"), () => copy(plain(result), t("The answer was copied.")), { class: "quiet" }),
-      button(t("Share link"), share, { class: "quiet" }),
+      location.protocol === "file:" ? null : button(t("Share link"), share, { class: "quiet" }),
       button("Markdown", () => save(`${name}.md`, "text/markdown", markdown(result, options)), { class: "quiet", title: t("Save the answer as Markdown") }),
       button("JSON", () => save(`${name}.json`, "application/json", JSON.stringify(result, null, 2)), { class: "quiet", title: t("Save the answer as JSON") }),
       button("SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(result, options)), { class: "quiet", title: t("Save the tree as a drawing") })), told);

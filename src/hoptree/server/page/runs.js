@@ -5,11 +5,13 @@ import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
 import { button, choice, count, field, link, make, problemBox } from "./dom.js";
 import { note, write } from "./route.js";
-import { digits, t } from "./texts.js";
+import { digits, language, t } from "./texts.js";
 
 const PAGE = 50;
 const VERDICTS = [["", t("all")], ["right", t("right")], ["wrong", t("wrong")], ["failed", t("failed")]];
 const percent = (value) => (typeof value === "number" ? (100 * value).toFixed(1) : "–");
+const few = (value) => (typeof value === "number" ? digits(Number(value.toPrecision(3))) : "–");
+const day = (text) => (text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text)) : "");
 const nameOf = (run) => run.name || run.folder || run.id;
 
 export class RunsPage {
@@ -62,11 +64,11 @@ export class RunsPage {
       return box;
     };
     const rows = runs.map((run) => (run.error
-      ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", ""]
-      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", run.questions ?? "", percent(run.f1), percent(run.em)]));
+      ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", "", "", "", ""]
+      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", day(run.at), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
     return [make("h1", { text: t("Runs") }),
       make("p", { class: "note", text: t("Choose two to hold them against each other, question by question.") }),
-      table(t("Evaluation runs"), ["", t("Run"), t("Method"), t("Model"), t("Questions of"), t("Questions"), "F1", "EM"], rows, 4), make("p", { class: "actions" }, go)];
+      table(t("Evaluation runs"), ["", t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
   }
 
   // One run
