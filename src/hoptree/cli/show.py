@@ -31,7 +31,7 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src {style_hash}; script-src {script_hash}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
@@ -111,10 +111,10 @@ def _web_page(shown: Sequence[_Shown], picture: str) -> str:
     from hoptree.evaluation.report.tables import escape_html
 
     style, script = (_PAGE_FOLDER / "style.css").read_text(encoding="utf-8"), _bundled("standalone", {})
+    styles = " ".join(map(hash_source, (style, *_STYLE.findall(picture))))
     data = [{"heading": entry.heading, "result": entry.result.as_dict()} for entry in shown]
     return _PAGE.format(
-        style_hash=" ".join(map(hash_source, (style, *_STYLE.findall(picture)))),
-        script_hash=hash_source(script),
+        policy=f"default-src 'none'; style-src {styles}; script-src {hash_source(script)}",
         title=escape_html(shown[0].result.question if len(shown) == 1 else f"{len(shown):,} questions"),
         style=style,
         picture=picture,

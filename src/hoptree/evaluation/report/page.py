@@ -224,7 +224,10 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
     links += [("questions", "Questions"), ("runs", "Runs")]
     # No network, and no style or script but these two.
-    policy = f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
     names = list(dict.fromkeys(run.label for group in groups for run in group.runs))
     runs = ", ".join(names) if len(names) <= 4 else f"{len(names)} runs"
     title = f"{runs} on {groups[0].name if len(groups) == 1 else f'{len(groups)} data sets'}"

@@ -217,6 +217,7 @@ export class AskPage {
   /** What an address says: the answers if they are still here, else the form filled, for the person to press the button. */
   #restore(asked, key, query) {
     this.#shown = key;
+    this.goesOn.checked = asked.has("turn"); // a question out of an address stands for itself
     this.#fill(asked);
     const kept = this.#answers.get(key);
     this.panes.replaceChildren(...(kept ?? []).map((view) => view.element));
@@ -293,6 +294,7 @@ export class AskPage {
     if (view.result?.answer && view === views[0]) {
       this.#turns.push({ question: view.result.question, answer: view.result.answer });
       this.talk.hidden = false;
+      this.goesOn.checked = true;
     }
     if (view.result && !view.result.error && view === views[0]) {
       const hash = view.id ? write(["answer", view.id]) : location.hash;
