@@ -155,6 +155,7 @@ def own_cache(cache_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
     folder.mkdir()
     path = folder / "replies.sqlite"
     monkeypatch.setenv("HOPTREE_CACHE", str(path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     return path
 
 

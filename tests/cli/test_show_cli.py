@@ -93,10 +93,11 @@ def test_a_picture_of_a_question_has_its_heading(folder: Path, tmp_path: Path) -
     assert "right answer: answer 4" in picture
 
 
-def test_the_picture_can_be_a_web_page_of_its_own(folder: Path, tmp_path: Path) -> None:
+def test_it_can_be_a_web_page_of_its_own(folder: Path, tmp_path: Path) -> None:
     shown(folder, "--id", "q/4", "--svg", tmp_path / "q.svg", "--html", tmp_path / "q.html")
     page = (tmp_path / "q.html").read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>") and '<meta charset="utf-8">' in page and page.endswith("</html>\n")
-    assert (tmp_path / "q.svg").read_text(encoding="utf-8").strip() in page, "the same drawing"
-    assert "http" not in page.replace("http://www.w3.org", ""), "nothing comes from outside"
+    assert (tmp_path / "q.svg").read_text(encoding="utf-8").strip() in page, "the drawing, where scripts are off"
+    assert "import {" not in page and "default-src 'none'" in page and '"answer":"answer 4 or 5"' in page
+    assert "://" not in page.replace("http://www.w3.org", ""), "nothing comes from outside"
     assert "Choose another --html" in str(refused(folder, "--html", tmp_path / "none" / "q.html"))

@@ -29,7 +29,7 @@ from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, Run, find_runs, read_groups
 from hoptree.evaluation.report.page import Room, make_page, script_json, write_text
 from hoptree.evaluation.report.plots import Scale, distribution, smoothed
-from hoptree.evaluation.report.tables import Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
+from hoptree.evaluation.report.tables import NO_FIGURE, Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
 from hoptree.retrieval.indexing import build_index
 
@@ -169,15 +169,39 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_every_format_says_the_same_and_escapes_what_is_not_its_own() -> None:
     row = TableRow("a_b & <i>|x|", "id1", (Number(31.25, 20.0, 40.5, best=True), None, "=1+1"))
-    one = Table("T $5 #1", ("EM %", "Judge", "x"), (row,), ("a note",))
+    other = TableRow("other", "id2", (None, Number(1.0), None))
+    one = Table("T $5 #1", ("EM %", "Judge", "x"), (row, other), ("a note",))
     markdown, latex, page_part = as_markdown([one]), as_latex([one]), as_html(one)
     assert r"| a_b &amp; &lt;i&gt;\|x\| | `id1` | **31.2** (20.0–40.5) | n/a | =1+1 |" in markdown
     assert r"a\_b \& \textless{}i\textgreater{}\textbar{}x\textbar{} & \texttt{id1}" in latex
     assert r"\textbf{31.2} {\scriptsize (20.0--40.5)} & n/a" in latex and r"\caption{T \$5 \#1}" in latex
     assert "<strong>31.2</strong> <small>20.0–40.5</small>" in page_part and "<i>" not in page_part
     lines = list(csv.DictReader(io.StringIO(as_csv([one]))))
-    assert [line["value"] for line in lines] == ["31.25", "n/a", "'=1+1"], "no formula for a spreadsheet"
+    assert [line["value"] for line in lines][:3] == ["31.25", "n/a", "'=1+1"], "no formula for a spreadsheet"
     assert lines[0]["low"] == "20.0" and lines[0]["best"] == "1" and lines[0]["run id"] == "id1"
+
+
+def test_columns_without_a_figure_are_left_out_where_people_read() -> None:
+    rows = (TableRow("a", "1", (Number(1.0), None, "")), TableRow("b", "2", (None, None, "")))
+    one = Table("T", ("EM", "Judge", "Options"), rows)
+    for text in (as_markdown([one]), as_latex([one]), as_html(one)):
+        assert "EM" in text and "Judge" not in text and "Options" not in text
+    assert "Judge" in as_csv([one]) and one.as_dict()["columns"] == ["EM", "Judge", "Options"]
+
+
+def test_every_two_runs_are_compared_with_a_p_value(tmp_path: Path) -> None:
+    for called, knows in (("none", 0), ("half", 4), ("all", 8)):
+        run(tmp_path, called, [*right(range(knows)), {"reply": "no idea"}])
+    [group] = read_groups([tmp_path / "runs"])
+    found = table(tables_of([group]), "numbers: paired differences in F1")
+    assert found.columns == ("less all", "less half", "less none")
+    by_run = cells(found, "all")
+    assert by_run["less all"] == NO_FIGURE and round(by_run["less none"].value) == 100 and by_run["less none"].best
+    assert by_run["less none"].after.startswith("p = 0.0")
+    back = cells(found, "none")["less all"]
+    assert round(back.value) == -100 and not back.best and back.after == by_run["less none"].after
+    text = make_page([group])
+    assert text.index("<figure") < text.index("<table"), "plots come first"
 
 
 @given(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.corpus.test_corpus_pdf import pdf
 from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
+
+from hoptree.retrieval.indexing import build_index
+from hoptree.server.keys import Key
 
 
 def _post(server: Running, path: str, files: dict[str, bytes], **data: str) -> Any:
@@ -123,7 +130,8 @@ def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
     with running(settings(tmp_path)) as server:
         reply = _post(server, "/v1/corpora", {"a.txt": b"x"}, name="mine")
         assert (reply.status_code, reply.json()["error"]["class"]) == (403, "NoCorpora")
-        assert not server.client.get("/v1/corpora").json()["uploads"]
+        told = server.client.get("/v1/corpora").json()
+        assert not told["uploads"] and "--corpora DIR" in told["uploads_off"]
 
 
 @pytest.fixture
@@ -186,3 +194,45 @@ def test_an_index_that_changed_meanwhile_is_opened_anew(tmp_path: Path) -> None:
         assert not _found(server, "bees", "films")
         index_passages([Passage("bee", "Bee", "Bees fly.")], tmp_path / "index")
         assert _found(server, "bees", "films") == ["Bees fly."]
+
+
+def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    words = [f"Sentence {n} tells of thing {n}." for n in range(200)]
+    (docs / "long #1.txt").write_text(" ".join(words), encoding="utf-8")
+    (docs / "page.html").write_text("<script>alert(1)</script><p>Bees live in a hive.</p>", encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("A secret.", encoding="utf-8")
+    (docs / "link.txt").symlink_to(tmp_path / "secret.txt")
+    build_index(docs, tmp_path / "docs.idx")
+    wanted = settings(tmp_path, corpora_folder=tmp_path / "own")
+    with running(replace(wanted, corpora={**wanted.corpora, "docs": str(tmp_path / "docs.idx")})) as server:
+        get = server.client.get
+        cited = get("/v1/corpora/docs/passages/" + quote("long #1.txt#2", safe="")).json()
+        whole = " ".join(words)
+        assert cited["text"] == whole[cited["start"] : cited["end"]]
+        assert whole.startswith(cited["before"]) and cited["before"] + " " + cited["text"] in whole
+        assert cited["after"] and cited["text"] + " " + cited["after"] in whole
+        assert cited["file"] == "v1/corpora/docs/files/long%20%231.txt"
+        source = get("/" + cited["file"])
+        assert source.text == whole and source.headers["content-type"] == "text/plain; charset=utf-8"
+        assert source.headers["content-security-policy"].endswith("sandbox")
+        shown = get("/v1/corpora/docs/passages/page.html%231", headers={"accept": "text/html"})
+        assert "<mark><p>Bees live in a hive.</p></mark>" in shown.text and "<script" not in shown.text
+        html = get("/v1/corpora/docs/files/page.html")
+        assert html.headers["content-type"].startswith("text/plain")
+        for other in ("../secret.txt", "..%2Fsecret.txt", "link.txt", str(tmp_path / "secret.txt"), "nosuch", ""):
+            assert get(f"/v1/corpora/docs/files/{other}").status_code == 404
+        server.job(_post(server, "/v1/corpora", {"a.pdf": pdf("Bob paints boats.", "Ada keeps bees.")}, name="mine"))
+        [found] = server.client.post("/v1/search", json={"query": "bees", "corpus": "mine"}).json()["passages"]
+        cited = get("/v1/corpora/mine/passages/" + quote(found["id"], safe="")).json()
+        assert cited["file"] == "v1/corpora/mine/files/a.pdf#page=2"
+        file = get("/" + cited["file"])
+        assert file.headers["content-type"] == "application/pdf" and file.content.startswith(b"%PDF")
+    key = Key("team", hashlib.sha256(b"correct-horse-battery").digest())
+    named = {"docs": str(tmp_path / "docs.idx")}
+    with running(settings(tmp_path, corpora=named, keys=(key,))) as server:  # where others may ask
+        asked = {"Authorization": "Bearer correct-horse-battery"}
+        assert server.client.get("/v1/corpora/docs/files/page.html", headers=asked).status_code == 404
+        told = server.client.get("/v1/corpora/docs/passages/page.html%231", headers=asked).json()
+        assert told["text"] == "Bees live in a hive." and told["file"] is None

@@ -25,7 +25,9 @@ from tests.forking import Command
 from tests.held import PATIENCE
 from tests.server.running import eventually
 
-from hoptree.cli.serve import _usual_limits
+from hoptree.cli.serve import _uploads_folder, _usual_limits
+from hoptree.core.errors import IndexUnavailable
+from hoptree.core.files import FolderLock, data_dir
 from hoptree.server.keys import read_keys
 from hoptree.server.settings import Limits
 
@@ -74,6 +76,18 @@ def test_what_cannot_be_served_is_refused_with_a_remedy(tmp_path: Path, argument
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_uploads_are_on_where_only_this_machine_can_ask(tmp_path: Path) -> None:
+    folder, why = _uploads_folder(None, "127.0.0.1")
+    assert folder == data_dir() / "corpora" and folder.is_dir() and not why
+    with FolderLock(folder, IndexUnavailable):  # of a second server
+        taken, why = _uploads_folder(None, "::1")
+        assert taken is None and "Another server of this machine" in why
+    assert _uploads_folder(Path("none"), "127.0.0.1") == (None, "It was started with --corpora none.")
+    assert _uploads_folder(tmp_path, "0.0.0.0") == (tmp_path, "")
+    folder, why = _uploads_folder(None, "0.0.0.0")
+    assert folder is None and "--corpora DIR" in why
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

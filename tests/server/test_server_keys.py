@@ -43,11 +43,20 @@ def test_without_a_key_or_with_a_wrong_one_nothing_is_told(tmp_path: Path, caplo
         assert chat.json()["error"]["type"] == "authentication_error"
         assert server.client.get("/v1/methods", headers=_with(SECRET)).status_code == 200
         assert server.client.get("/v1/methods", headers={"Authorization": f"bearer {SECRET}"}).status_code == 200
-        assert server.client.get("/health").status_code == 200
+        assert server.client.get("/health").status_code == server.client.get("/docs").status_code == 200
     assert "refused NoKey" in caplog.text
     assert "refused WrongKey" in caplog.text
     assert SECRET not in caplog.text
     assert "wrong-horse-battery" not in caplog.text
+
+
+def test_a_key_that_may_not_change_corpora_is_told_so(tmp_path: Path) -> None:
+    may = _key("bob", "another-horse-battery", corpora=True)
+    with running(settings(tmp_path, keys=(_key(), may), corpora_folder=tmp_path / "own")) as server:
+        told = server.client.get("/v1/corpora", headers=_with(SECRET)).json()
+        assert not told["uploads"] and told["uploads_off"].startswith("This key may not change corpora")
+        told = server.client.get("/v1/corpora", headers=_with("another-horse-battery")).json()
+        assert told["uploads"] and not told["uploads_off"]
 
 
 def test_all_keys_are_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ def test_the_document_names_every_address(server: Running) -> None:
     assert set(reply.json()["paths"]) == {
         "/health",
         "/metrics",
+        "/v1/answers/{answer}",
         "/v1/ask",
         "/v1/chat/completions",
         "/v1/responses",
@@ -27,7 +28,9 @@ def test_the_document_names_every_address(server: Running) -> None:
         "/v1/corpora/{name}",
         "/v1/corpora/{name}/documents",
         "/v1/corpora/{name}/documents/{document}",
+        "/v1/corpora/{name}/files/{document}",
         "/v1/corpora/{name}/passages/{passage}",
+        "/v1/corpora/{name}/topics",
         "/v1/jobs/{job}",
         "/v1/methods",
         "/v1/models",
@@ -81,7 +84,7 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
 
             try_it()
         assert server.ask().status_code == 200
-    assert len({path for path, _ in tried}) == 22
+    assert len({path for path, _ in tried}) == 25
     answered = {path for path, status in tried if status < 300}
     assert {"POST /v1/ask", "POST /v1/chat/completions", "POST /v1/responses", "POST /v1/search"} <= answered
     assert {"GET /v1/runs/{run}", "GET /v1/compare"} <= answered

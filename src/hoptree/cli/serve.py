@@ -46,7 +46,13 @@ def serve(
         ),
     ] = [],  # noqa: B006
     corpora_folder: Annotated[
-        Path | None, Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.")
+        Path | None,
+        Option(
+            "--corpora",
+            metavar="DIR",
+            help="Where corpora live that clients upload; none takes no uploads.  "
+            "[default: the user's data folder, where only this machine can ask]",
+        ),
     ] = None,
     graphs: Annotated[
         list[str], Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
@@ -136,6 +142,7 @@ def serve(
         raise InputError("Two models have the same name.", "Name them: --model NAME=SPEC")
     own_prompts = open_prompts(prompts)
     options.warn_unused_prompts(prompts, own_prompts.texts)
+    uploads, uploads_off = _uploads_folder(corpora_folder, host)
     server_settings = Settings(
         models=chosen,
         base_urls=_read_base_urls(base_urls, chosen),
@@ -144,7 +151,8 @@ def serve(
         rerankers=read_named(rerankers, "--rerank"),
         options=_read_options(settings),
         prompts=own_prompts.texts,
-        corpora_folder=corpora_folder,
+        corpora_folder=uploads,
+        uploads_off=uploads_off,
         runs=runs,
         keys=read_keys(keys) if keys else (),
         limits=Limits.parse(limits, **_usual_limits(chosen, base_urls)),
@@ -199,6 +207,27 @@ def with_name(text: str) -> str:
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
     return f"{name}={text}"
+
+
+def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
+    """Return the folder for uploads, or why there is none; on this machine there is one unless it is refused."""
+    from hoptree.core.errors import IndexUnavailable
+    from hoptree.core.files import FolderLock, data_dir
+    from hoptree.core.http_server import is_loopback
+
+    if given is not None:
+        return (None, "It was started with --corpora none.") if str(given) == "none" else (given, "")
+    if not is_loopback(host):
+        return None, "It can be reached from other machines: whoever runs it allows them with --corpora DIR."
+    folder = data_dir() / "corpora"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FolderLock(folder, IndexUnavailable):
+            return folder, ""
+    except IndexUnavailable:
+        return None, "Another server of this machine has the folder for them: give this one its own with --corpora DIR."
+    except OSError as error:
+        return None, f"The user's data folder cannot hold them ({error.strerror}): give another with --corpora DIR."
 
 
 def _usual_limits(models: dict[str, str], base_urls: list[str]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,13 +28,28 @@ _MAKE_RUN = "Make one: hoptree run … --out FOLDER"
 _SHARES = (10, 25, 50, 75, 90)
 _SCORES = {"em": "EM", "f1": "F1", "judge": "judge"}
 _PAGE = """<!DOCTYPE html>
-<html>
-<head><meta charset="utf-8"><title>hoptree</title></head>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
 <body>
-{}
+<main id="main"></main>
+<noscript>{picture}</noscript>
+<div id="said" class="unseen" role="status" aria-live="polite"></div>
+<script type="application/json" id="data">{data}</script>
+<script type="module">{script}</script>
 </body>
 </html>
 """
+_PAGE_FOLDER = Path(__file__).parent.parent / "server" / "page"
+_STYLE = re.compile("<style>(.*?)</style>", re.DOTALL)
+_IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:const|class|(?:async )?function\*?) (\w+))", re.MULTILINE)
 
 
 class _Shown(NamedTuple):
@@ -70,10 +86,10 @@ def show(
         from hoptree.cli.render import draw_svg
 
         picture = draw_svg([entry.result for entry in shown], [entry.heading for entry in shown])
-        for option, path, text in (("--svg", svg, picture), ("--html", html, _PAGE.format(picture))):
+        for option, path in (("--svg", svg), ("--html", html)):
             if path:
                 with written(path, f"Choose another {option}."):
-                    path.write_text(text, encoding="utf-8")
+                    path.write_text(picture if path is svg else _web_page(shown, picture), encoding="utf-8")
     if golden or as_json:
         from hoptree.methods.treeqa.method import golden_tree
 
@@ -87,6 +103,36 @@ def show(
     if len(shown) > 1:  # one question is too few to set a threshold by
         for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
+
+
+def _web_page(shown: Sequence[_Shown], picture: str) -> str:
+    """Return a page of its own with the view of the server's page; without scripts it is the drawing."""
+    from hoptree.evaluation.report.page import hash_source, script_json
+    from hoptree.evaluation.report.tables import escape_html
+
+    style, script = (_PAGE_FOLDER / "style.css").read_text(encoding="utf-8"), _bundled("standalone", {})
+    styles = " ".join(map(hash_source, (style, *_STYLE.findall(picture))))
+    data = [{"heading": entry.heading, "result": entry.result.as_dict()} for entry in shown]
+    return _PAGE.format(
+        policy=f"default-src 'none'; style-src {styles}; script-src {hash_source(script)}",
+        title=escape_html(shown[0].result.question if len(shown) == 1 else f"{len(shown):,} questions"),
+        style=style,
+        picture=picture,
+        data=script_json(data),
+        script=script,
+    )
+
+
+def _bundled(name: str, done: dict[str, None]) -> str:
+    """Return a module of the page as one script with all that it imports, each in a scope of its own, once."""
+    if name in done:
+        return ""
+    text = (_PAGE_FOLDER / f"{name}.js").read_text(encoding="utf-8")
+    needed = "".join(_bundled(other, done) for _, other in _IMPORT.findall(text))
+    done[name] = None
+    body = _EXPORT.sub(r"\1", _IMPORT.sub(r"const { \1 } = of_\2;", text))
+    names = ", ".join(exported for _, exported in _EXPORT.findall(text))
+    return f"{needed}const of_{name} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();\n"
 
 
 def _read_run(folder: Path, name: str) -> list[_Shown]:

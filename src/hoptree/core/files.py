@@ -32,6 +32,13 @@ def cache_dir() -> Path:
     return user_cache_path("hoptree", appauthor=False)
 
 
+def data_dir() -> Path:
+    """Return the user's data folder for Hoptree: $XDG_DATA_HOME/hoptree, or ~/.local/share/hoptree on Linux."""
+    from platformdirs import user_data_path
+
+    return user_data_path("hoptree", appauthor=False)
+
+
 def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None:
     """Replace a text file in one step; until then the new content is in NAME.new beside it.
 

@@ -253,13 +253,18 @@ class _PageFiles(StaticFiles):
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the page at / and its files below /page/."""
+    """Serve the page at /, that of the API at /docs, and their files below /page/."""
     routes = APIRouter()
 
     @routes.head("/", include_in_schema=False)
     @routes.get("/", include_in_schema=False)
     async def index() -> Response:
         return FileResponse(_PAGE_FOLDER / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @routes.head("/docs", include_in_schema=False)
+    @routes.get("/docs", include_in_schema=False)
+    async def api_page() -> Response:
+        return FileResponse(_PAGE_FOLDER / "docs.html", headers={"Cache-Control": "no-cache"})
 
     app.include_router(routes)
     app.mount("/page", _PageFiles(directory=_PAGE_FOLDER), name="page")

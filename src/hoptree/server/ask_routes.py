@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -13,8 +15,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import CacheError, HoptreeError
 from hoptree.core.values import Passage
+from hoptree.engine.cache import Form
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.engine.trace import ModelProgress, Retrieved
@@ -22,6 +25,7 @@ from hoptree.server.error_responses import Refusal, error_body, log_failure, not
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import (
     QUESTION_ERRORS,
+    READ_ERRORS,
     AskFailure,
     AskReply,
     PassageReply,
@@ -48,6 +52,18 @@ _ABOUT_REPLY = (
 _REPLIES = replies(None, QUESTION_ERRORS, failure=AskFailure) | {200: reply(AskReply, _ABOUT_REPLY, stream=True)}
 
 
+_ANSWER_HEADER = "Hoptree-Answer"
+_AS_IT_IS: Form[dict[str, Any]] = Form(dict, dict)
+
+
+class StoredAnswer(TypedDict):
+    """An answer that was given before, and the corpus it was looked up in."""
+
+    id: str
+    corpus: str | None
+    result: AskReply
+
+
 class SearchReply(TypedDict):
     """Passages, best first."""
 
@@ -58,21 +74,25 @@ class SearchReply(TypedDict):
 
 def ask_routes(questions: QuestionService) -> APIRouter:
     """Make the routes of questions and searches."""
-    routes = APIRouter(dependencies=[Depends(require_json)])
+    routes = APIRouter()
+    takes_json = [Depends(require_json)]
 
     async def ask(body: AskBody, request: Request) -> Response:
         turns = [(turn.question, turn.answer) for turn in body.history]
         prepared = await questions.prepare(
             body.as_request(body.question, body.method, body.model, turns), request.state.key
         )
+        stored_as = "" if questions.calls.cache is None else secrets.token_urlsafe(16)
+        headers = {_ANSWER_HEADER: stored_as} if stored_as else {}
         if body.stream:
-            return EventStream(_stream(questions, prepared, request, events=body.events))
+            return EventStream(_stream(questions, prepared, request, stored_as, events=body.events), headers)
         result = await ask_until_disconnect(request, questions, prepared)
         view = result_view(result, prepared.model_name)
         if result.failure:
             refusal = refusal_of(result.failure)
             return Json({**error_body(refusal), "result": view}, refusal.status, refusal.headers)
-        return Json(view)
+        await _store(questions, prepared, stored_as, view)
+        return Json(view, headers=headers)
 
     routes.add_api_route(
         "/v1/ask",
@@ -81,14 +101,32 @@ def ask_routes(questions: QuestionService) -> APIRouter:
         tags=["ask"],
         summary="Answer a question, and show the tree behind the answer",
         responses=_REPLIES,
+        dependencies=takes_json,
         route_class_override=_FastRoute,
     )
+
+    @routes.get(
+        "/v1/answers/{answer}",
+        tags=["ask"],
+        summary="An answer that was given before, by the id in its header Hoptree-Answer",
+        responses=replies(StoredAnswer, READ_ERRORS),
+    )
+    async def stored(answer: str) -> Response:
+        cache, key = questions.calls.cache, _answer_key(answer)
+        known = await cache.get(key, _AS_IT_IS) if cache else None
+        if known is None:
+            if cache:
+                cache.give_up(key)
+            remedy = "Ask the question again; a server started with --no-cache stores no answers."
+            raise Refusal(404, "NotFound", "There is no such answer here.", remedy)
+        return Json(StoredAnswer(id=answer, corpus=known[0]["corpus"], result=known[0]["result"]))
 
     @routes.post(
         "/v1/search",
         tags=["search"],
         summary="The best passages for a query",
         responses=replies(SearchReply, QUESTION_ERRORS),
+        dependencies=takes_json,
     )
     async def search(body: SearchBody, request: Request) -> Response:
         questions.running.check()
@@ -124,8 +162,20 @@ class _FastRoute(APIRoute):
         return receive
 
 
+def _answer_key(answer: str) -> bytes:
+    return f"answer:{answer}".encode("utf-8", "replace")
+
+
+async def _store(questions: QuestionService, prepared: PreparedQuestion, stored_as: str, view: AskReply) -> None:
+    """Keep an answer for those who are sent its address; a cache that fails must not fail the question."""
+    cache = questions.calls.cache
+    if cache is not None and stored_as:
+        with suppress(CacheError):
+            await cache.put(_answer_key(stored_as), _AS_IT_IS, {"corpus": prepared.corpus, "result": view}, 0.0)
+
+
 async def _stream(
-    questions: QuestionService, prepared: PreparedQuestion, request: Request, *, events: bool
+    questions: QuestionService, prepared: PreparedQuestion, request: Request, stored_as: str, *, events: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield steps, passages and the tree as they come; a result, or an error, is the last."""
     progress, seen = ProgressText(), set[str]()
@@ -153,6 +203,7 @@ async def _stream(
                     error = error_body(refusal_of(update.failure))["error"]
                     yield server_sent("error", {**error, "result": view})
                 else:
+                    await _store(questions, prepared, stored_as, view)
                     yield server_sent("result", view)
             case Refusal():
                 note_refusal(request, update, questions.metrics)

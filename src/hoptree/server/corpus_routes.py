@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from html import escape
+from pathlib import Path as FilePath
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from typing_extensions import TypedDict
 
+from hoptree.core.http_server import is_loopback
 from hoptree.core.values import Passage
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
-from hoptree.server.resources import Corpora, CorpusAbout
-from hoptree.server.settings import NAME
+from hoptree.server.resources import Corpora, CorpusAbout, Topic
+from hoptree.server.settings import NAME, Settings
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
 
@@ -34,9 +37,20 @@ class CorpusReply(CorpusAbout):
     job: JobReply | None
 
 
+class UploadLimits(TypedDict):
+    """Of one upload: bytes as sent, and files."""
+
+    bytes: int
+    files: int
+
+
 class CorpusList(TypedDict):
+    """All corpora, and whether files are taken here; `uploads_off` says why not."""
+
     corpora: list[CorpusReply]
     uploads: bool
+    uploads_off: str
+    upload_limits: UploadLimits
 
 
 class StartedJob(TypedDict):
@@ -58,8 +72,15 @@ class DocumentList(TypedDict):
     offset: int
 
 
+class TopicList(TypedDict):
+    topics: list[Topic]
+
+
 class CitedPassage(TypedDict):
-    """A passage, and which characters of which document it is."""
+    """A passage, which characters of which document it is, and the text around it.
+
+    `file` is the address of the document it was read from, with the page of a PDF; null where it cannot be opened.
+    """
 
     id: str
     title: str
@@ -67,8 +88,18 @@ class CitedPassage(TypedDict):
     document: str
     start: int
     end: int
+    before: str
+    after: str
+    file: str | None
 
 
+_NO_RIGHT = "This key may not change corpora: whoever runs the server can let it."
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file: PDF, plain text, or bytes to be saved.",
+        "content": {kind: {} for kind in ("application/pdf", "text/plain", "application/octet-stream")},
+    }
+}
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
 
 
@@ -78,12 +109,15 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
     uploads = APIRouter(route_class=_UploadRoute)
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
-    async def list_corpora() -> Response:
+    async def list_corpora(request: Request) -> Response:
         listed: list[CorpusReply] = []
         for about in await asyncio.to_thread(corpora.list_all):
             job = jobs.of(about["name"])
             listed.append({**about, "job": job.as_dict() if job else None})
-        return Json(CorpusList(corpora=listed, uploads=corpora.folder is not None))
+        settings: Settings = request.app.state.server.settings
+        why = _NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
+        limits = UploadLimits(bytes=settings.limits.upload, files=settings.limits.files)
+        return Json(CorpusList(corpora=listed, uploads=not why, uploads_off=why, upload_limits=limits))
 
     @uploads.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
     async def create(
@@ -117,15 +151,48 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         return Json(DocumentList(documents=page, total=len(files), offset=offset))
 
     @routes.get(
+        "/v1/corpora/{name}/topics",
+        summary="What questions about a corpus could be about",
+        responses=replies(TopicList, (*READ_ERRORS, 409)),
+    )
+    async def topics(name: _Name) -> Response:
+        return Json(TopicList(topics=await asyncio.to_thread(corpora.topics, name)))
+
+    @routes.get(
         "/v1/corpora/{name}/passages/{passage:path}",
         summary="A passage that an answer cites; a page for browsers",
         responses=replies(CitedPassage, (*READ_ERRORS, 409)),
     )
     async def passage(name: _Name, passage: str, request: Request) -> Response:
-        cited = await asyncio.to_thread(corpora.passage, name, passage)
-        if "text/html" in request.headers.get("accept", ""):
-            return HTMLResponse(_passage_page(cited))
-        return Json({name: getattr(cited, name) for name in CitedPassage.__annotations__})
+        before, found, after = await asyncio.to_thread(corpora.passage, name, passage)
+        try:
+            await asyncio.to_thread(corpora.file, name, found.document, of_others=_is_local(request))
+            page = _page_of(found)
+            file = f"v1/corpora/{name}/files/{quote(found.document.removesuffix(page), safe='/')}{page}"
+        except Refusal:
+            file = None
+        cited = CitedPassage(
+            id=found.id,
+            title=found.title,
+            text=found.text,
+            document=found.document,
+            start=found.start,
+            end=found.end,
+            before=before,
+            after=after,
+            file=file,
+        )
+        html = "text/html" in request.headers.get("accept", "")
+        return HTMLResponse(_passage_page(cited, str(request.base_url))) if html else Json(cited)
+
+    @routes.get(
+        "/v1/corpora/{name}/files/{document:path}",
+        summary="The file that a document was read from",
+        responses=replies(None, (*READ_ERRORS, 409)) | _FILE,
+    )
+    async def file(name: _Name, document: str, request: Request) -> Response:
+        path = await asyncio.to_thread(corpora.file, name, document, of_others=_is_local(request))
+        return _file_response(path)
 
     @uploads.post(
         "/v1/corpora/{name}/documents",
@@ -153,12 +220,46 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
     return routes
 
 
-def _passage_page(passage: Passage) -> str:
-    """Return a passage as a page; every text in it is escaped."""
-    title, document = escape(passage.title or passage.id), escape(passage.document or passage.id)
-    text = "".join(f"<p>{escape(part)}</p>" for part in passage.text.split("\n") if part.strip())
-    head = f"<!DOCTYPE html><meta charset='utf-8'><title>{title}</title><h1>{title}</h1>"
-    return f"{head}{text}<p><small>{document}</small></p>"
+def _is_local(request: Request) -> bool:
+    """Tell whether only this machine can ask, where files of an administrator's corpora may be opened."""
+    settings: Settings = request.app.state.server.settings
+    return is_loopback(settings.host) and not settings.keys
+
+
+def _page_of(passage: Passage) -> str:
+    """Return the fragment that opens a PDF at the page of a passage."""
+    return next((f"#page={value}" for name, value in passage.metadata if name == "page"), "")
+
+
+_TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".log", ".html", ".htm", ".xml"})
+_PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
+_TEXT_POLICY = "default-src 'none'; sandbox"
+
+
+def _file_response(path: FilePath) -> Response:
+    """Send a file so that nothing in it runs: PDF as such, texts as plain text, anything else to be saved."""
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
+    elif suffix in _TEXT_SUFFIXES:
+        kind, policy, disposition = "text/plain; charset=utf-8", _TEXT_POLICY, "inline"
+    else:
+        kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
+    headers = {"Content-Security-Policy": policy}
+    return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
+
+
+def _passage_page(passage: CitedPassage, base: str) -> str:
+    """Return a passage and the text around it as a page; every text in it is escaped."""
+    title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
+    before, text, after = (_paragraphs(passage[name]) for name in ("before", "text", "after"))
+    file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document
+    head = f'<!DOCTYPE html><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/page/style.css">'
+    return f'{head}<main class="in-source"><h1>{title}</h1><p>{file}</p>{before}<mark>{text}</mark>{after}</main>'
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>" for part in text.split("\n") if part.strip())
 
 
 def _accepted(job: Job) -> Response:

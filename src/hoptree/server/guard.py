@@ -22,7 +22,7 @@ from hoptree.server.settings import Limits, Settings
 from hoptree.server.views import refusal_response
 
 _LOG = logging.getLogger("hoptree.server")
-_OPEN_PATHS = frozenset({"/", "/health", "/openapi.json"})
+_OPEN_PATHS = frozenset({"/", "/docs", "/health", "/openapi.json"})
 """Served without a key: they say nothing of corpora, questions or keys."""
 _PAGE_PATH = "/page/"
 _CORPORA_PATH = "/v1/corpora"
@@ -39,7 +39,7 @@ _SECURITY_HEADERS = {
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
 }
-EXPOSED_HEADERS = ("Retry-After", "x-should-retry")
+EXPOSED_HEADERS = ("Retry-After", "x-should-retry", "Hoptree-Answer")
 """Scripts of allowed origins may read these, too."""
 _TAIL_SECONDS = 30.0
 """Time beyond that of the question and the body before a request is cut off."""

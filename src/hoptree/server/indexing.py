@@ -135,6 +135,7 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
             raise IndexBusy()
         if progress := message.get("progress"):
             stage, job.done, job.total, passages = progress
+            job.unit = "bytes" if stage in _STAGES_OF_FILES else "passages"
             job.message = f"{stage}: {_passages(passages)}"
         if error := message.get("error"):
             raise _failure(error, corpus)
@@ -161,6 +162,9 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
         _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, log_line(error["cause"]))
         return Refusal(503, kind, redact(cause), _RETRY_REMEDY)
     return Refusal(400, kind, redact(cause), redact(error["remedy"]))
+
+
+_STAGES_OF_FILES = frozenset({"reading", "copying", "checking files"})
 
 
 def _left_out(name: str) -> PassedOver:

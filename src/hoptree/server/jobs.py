@@ -61,7 +61,7 @@ def new_job_id() -> str:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A change of a corpus, and how far it is; `done` of `total` are bytes or passages, as `message` says.
+    """A change of a corpus, and how far it is: `done` of `total` bytes or passages.
 
     `left_out` lists files that were in an archive and not taken.
     """
@@ -72,6 +72,7 @@ class Job:
     state: Literal["running", "done", "failed", "stopped"] = "running"
     done: int = 0
     total: int | None = None
+    unit: Literal["bytes", "passages"] = "passages"
     message: str = "waiting"
     passed_over: list[PassedOver] = field(default_factory=list)
     error: Failure | None = None

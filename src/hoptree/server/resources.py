@@ -7,14 +7,15 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
+from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
@@ -116,8 +117,8 @@ class Retrievers:
             self._opening.pop(key, None)
 
     async def aclose(self) -> None:
-        for closing in self._closing:
-            closing.cancel()
+        for task in self._closing:
+            task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
         for _, retriever in self._open.values():
             await retriever.aclose()
@@ -212,6 +213,24 @@ class CorpusAbout(TypedDict):
     managed: bool
 
 
+class Topic(TypedDict):
+    """A title of a corpus, and another one that its passage mentions."""
+
+    title: str
+    mentions: str | None
+
+
+_TOPIC_PASSAGES = 300
+_MAX_TOPICS = 6
+_MIN_TOPIC_CHARS, _MAX_TOPIC_CHARS = 4, 80
+
+
+def _mentioned(title: str, text: str, titles: Iterable[str]) -> str | None:
+    """Return the longest other title in a text that is no part of its own."""
+    others = (other for other in titles if other in text and other not in title and title not in other)
+    return max(others, key=len, default=None)
+
+
 class ManagedCorpus:
     """A corpus that was made here, and the paths in its folder."""
 
@@ -302,14 +321,59 @@ class Corpora:
             raise Refusal(409, "NotReady", f"The corpus '{name}' is still being made.", "Wait for its job to be done.")
         raise Refusal(409, "NotReady", f"The index of the corpus '{name}' is gone.", _REBUILD_REMEDY)
 
-    def passage(self, name: str, passage_id: str) -> Passage:
-        """Return a passage of an index by its id."""
+    def passage(self, name: str, passage_id: str) -> tuple[str, Passage, str]:
+        """Return a passage of an index by its id, between the text before it and after it in its document."""
         where = self.place(name)
-        passages = {} if is_remote(where) else Index(Path(where)).texts.fetch([key_of(passage_id)])
-        if not passages:
+        texts = None if is_remote(where) else Index(Path(where)).texts
+        passages = texts.fetch([key_of(passage_id)]) if texts else {}
+        if texts is None or not passages:
             cause = f"The corpus '{name}' has no such passage."
             raise Refusal(404, "NotFound", cause, "Look for it: POST /v1/search.")
-        return next(iter(passages.values()))
+        passage = next(iter(passages.values()))
+        document, _, number = passage.id.rpartition("#")
+        if document != passage.document or not number.isdecimal():  # it is a document of its own
+            return "", passage, ""
+        around = range(max(1, int(number) - _PASSAGES_AROUND), int(number) + _PASSAGES_AROUND + 1)
+        near = texts.fetch([key_of(f"{document}#{other}") for other in around if other != int(number)]).values()
+        ordered = sorted(near, key=lambda other: other.start)
+        return (
+            _joined([other for other in ordered if other.start < passage.start], passage.start),
+            passage,
+            _joined([other for other in ordered if other.start > passage.start], None, after=passage.end),
+        )
+
+    def file(self, name: str, document: str, *, of_others: bool) -> Path:
+        """Return the file that a document was read from: one that the corpus was made of, and never another.
+
+        Files of corpora that were not made here are returned with `of_others` alone.
+        """
+        own = next((corpus for corpus in self.managed() if corpus.name == name), None)
+        where = self.place(name)
+        for file in _file_names(document):
+            if own is not None and file in {known for known, _ in own.files()}:
+                return own.documents / file
+            if own is None and of_others and not is_remote(where):
+                with suppress(CorpusError, OSError), closing(Index(Path(where)).ledger()) as ledger:
+                    for source, known in map(ledger.place_of, ledger.files_named(file)):
+                        path = Path(source, known) if Path(source).is_dir() else Path(source)
+                        if source and path.is_file() and path.resolve().is_relative_to(Path(source).resolve()):
+                            return path
+        raise Refusal(404, "NotFound", "The file of that document cannot be opened here.", "Its passages can be read.")
+
+    def topics(self, name: str) -> list[Topic]:
+        """Return what questions could be about: titles, and first those whose passage mentions another title."""
+        where = self.place(name)
+        if is_remote(where):
+            return []
+        texts = Index(Path(where)).texts
+        step = max(1, len(texts) // _TOPIC_PASSAGES)
+        by_title: dict[str, str] = {}
+        for _, _, passage in (row for number in range(0, len(texts), step) for row in texts.scan(number, number + 1)):
+            title = passage.title.rpartition(BETWEEN_HEADINGS)[2].strip()
+            if _MIN_TOPIC_CHARS <= len(title) <= _MAX_TOPIC_CHARS:
+                by_title.setdefault(title, passage.text)
+        topics = [Topic(title=title, mentions=_mentioned(title, text, by_title)) for title, text in by_title.items()]
+        return sorted(topics, key=lambda topic: topic["mentions"] is None)[:_MAX_TOPICS]
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""
@@ -319,6 +383,28 @@ class Corpora:
             for corpus in self.managed()
         ]
         return [*named, *managed]
+
+
+_PASSAGES_AROUND = 3
+
+
+def _joined(passages: Sequence[Passage], until: int | None, after: int = 0) -> str:
+    """Join passages of a document, each from where the one before it ends: they may overlap."""
+    parts: list[str] = []
+    at = after
+    for passage in passages:
+        text = passage.text[max(0, at - passage.start) : None if until is None else until - passage.start]
+        gap = passage.start - at if parts else 0
+        parts.append((" " if gap == 1 else "\n\n" if gap > 1 else "") + text)
+        at = max(at, passage.end)
+    return "".join(parts)
+
+
+def _file_names(document: str) -> Iterator[str]:
+    """Yield what the file of a document may be called: its id may end with #page=3, and so may a name."""
+    while document:
+        yield document
+        document = document.rpartition("#")[0]
 
 
 def _about(name: str, where: str | None, documents: int | None = None) -> CorpusAbout:

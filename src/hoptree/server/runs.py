@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,9 +48,14 @@ class Score(TypedDict):
 
 
 class RunReply(RunAbout, Score):
+    """A run in the list; `at` is when its last outcome was written, `calls` those of a question, `cost` of all."""
+
     questions: int
     finished: int
     failed: int
+    at: str | None
+    calls: float | None
+    cost: float
 
 
 class DamagedRun(TypedDict):
@@ -177,7 +183,9 @@ class Runs:
                 summary = self._summary(path)
                 counts = {name: summary[name] for name in ("questions", "finished", "failed")}
                 means = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
-                run: Any = {**self._about(run_id, path), **counts, **means}
+                usage = summary["usage"]
+                spent = {"calls": usage["llm_calls"]["mean"], "cost": usage["cost"]["total"], "at": _written_at(path)}
+                run: Any = {**self._about(run_id, path), **counts, **means, **spent}
                 runs.append(run)
             except HoptreeError as error:
                 runs.append(DamagedRun(id=run_id, folder=self._relative(path), error=redact(str(error))))
@@ -277,6 +285,11 @@ class Runs:
         if cached is None or cached[0] != version:
             cached = self._summaries[path] = (version, summarise(path))
         return cached[1]
+
+
+def _written_at(path: Path) -> str | None:
+    results = path / RESULTS
+    return datetime.fromtimestamp(results.stat().st_mtime, UTC).isoformat() if results.exists() else None
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -92,10 +92,10 @@ class Settings:
 
     `models` are specs, or models that are open, by the names clients see; the first is the default one, and so is the
     first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
-    make. `options` are set for all questions of a method, and clients cannot change them; `prompts` are texts that
-    stand in for ours by file name. `hosts` are further names under which the server is reached, `origins` the web pages
-    elsewhere that may ask it. `journal` is the file for questions that a stop cut off. `workers` are processes that
-    answer; with none the server's own does.
+    make; without one, `uploads_off` says why. `options` are set for all questions of a method, and clients cannot
+    change them; `prompts` are texts that stand in for ours by file name. `hosts` are further names under which the
+    server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for questions that a
+    stop cut off. `workers` are processes that answer; with none the server's own does.
     """
 
     models: Mapping[str, str | Model]
@@ -106,6 +106,7 @@ class Settings:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     corpora_folder: Path | None = None
+    uploads_off: str = "It was started without a folder for them: --corpora DIR."
     runs: Path | None = None
     keys: tuple[Key, ...] = ()
     limits: Limits = field(default_factory=Limits)

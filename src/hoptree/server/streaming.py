@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -101,8 +101,8 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, parts: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(None, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, parts: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(None, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})})
         del self.headers["content-length"]
         self._parts = parts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import struct
 import threading
@@ -20,7 +21,7 @@ from hoptree.server.settings import Limits
 _MAX_NAME_BYTES = 200
 _MAX_PARTS = 8
 _MAX_SHOWN_CHARS = 80
-_SPECIAL = '\\:*?"<>|'
+_SPECIAL = '\\:*?"<>|' if os.name == "nt" else "\\"
 _JOINERS = "\u200c\u200d"
 _TYPES_REMEDY = f"{KNOWN_KINDS} A .zip may hold several."
 

@@ -86,9 +86,15 @@ class Watched:
     def ask(self, question: str, **chosen: str) -> Page:
         """Open the address of a question, and press the button."""
         self.open(ask_address(question, **chosen))
-        self.page.wait_for_selector(".who select")
+        self.page.wait_for_selector(".who select", state="attached")
         self.page.click("form.ask button.main")
         return self.page
+
+    def open_advanced(self) -> None:
+        """Show method, model, options and limits."""
+        self.page.wait_for_selector(".who select", state="attached")
+        if not self.page.locator(".advanced[open]").count():
+            self.page.click(".advanced > summary")
 
     def answered(self) -> str:
         """The first answer, when no more comes: what is told last follows the answer by a moment."""

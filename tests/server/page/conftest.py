@@ -101,7 +101,7 @@ def watched(tab: Page, server: Running) -> Iterator[Watched]:
     found = Watched(tab, server.url)
     yield found
     if tab.url.startswith(server.url):
-        tab.evaluate("sessionStorage.clear()")
+        tab.evaluate("sessionStorage.clear(), localStorage.clear()")
     tab.unroute_all(behavior="ignoreErrors")
     tab.goto("about:blank")
     tab.set_viewport_size({"width": 1280, "height": 900})

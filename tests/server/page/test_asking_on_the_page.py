@@ -58,6 +58,10 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     assert watched.answered() == "Touki Bouki"
     assert page.locator(".sentence").inner_text().startswith("Touki Bouki ")
     page.locator(".sentence .citation").first.click()
+    source = page.get_by_role("dialog")
+    source.wait_for()
+    assert source.locator("h2").inner_text() == "Ousmane Sembène" and "1923" in source.locator("mark").inner_text()
+    source.get_by_role("button", name="Close").click()
     page.wait_for_selector(".detail .passage")
     assert page.locator(".confidence").inner_text().startswith("Partly supported: only 3 of its 4 steps")
 
@@ -65,11 +69,15 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched) -> None:
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"
-    page.check("#goes-on")
+    assert page.is_checked("#goes-on")
     page.fill("#question", "And which one is earlier?")
     page.click("button.main")
     page.wait_for_selector(".read-as")
     assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
+    watched.ask(GUESSED)  # a question out of an address stands for itself
+    page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
+    watched.answered()
+    assert page.locator(".read-as").count() == 0
 
 
 def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: Watched) -> None:

@@ -50,9 +50,15 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     page.get_by_role("button", name="Search", exact=True).click()
     page.wait_for_selector(".found > *")
     assert "Ada wrote" not in page.locator(".found").inner_text()
+    page.get_by_label("Search it").fill("meets Ada")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".found mark")
+    assert page.locator(".found mark").all_inner_texts() == ["Ada"]
+    width = page.evaluate("document.querySelector('.found').clientWidth / document.querySelector('main').clientWidth")
+    assert width > 0.95
 
     page.get_by_role("link", name="Ask it something").click()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     assert page.get_by_label("Documents").input_value() == "letters"
     page.go_back()
     page.get_by_role("button", name="Remove this corpus").click()
@@ -67,7 +73,7 @@ def test_a_page_that_is_come_back_to_holds_nothing_old_to_click_on(watched: Watc
     page = watched.open("#/corpora/sample")
     page.wait_for_selector("form.search")
     page.get_by_role("link", name="Ask it something").click()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     held: list[Route] = []
     page.route("**/v1/corpora", lambda route: held.append(route))
     page.go_back()
@@ -83,8 +89,6 @@ def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page.wait_for_selector("form.files")
     told = page.locator("form.files .problem")
     for name, bad in (
-        ("../up", file("a.txt", "x")),
-        ("sample", file("a.txt", "x")),
         ("fine", file("a.exe", "MZ")),
         ("fine", file("a.jsonl", "{not json")),
         ("fine", file("a.zip", "no archive")),
@@ -97,6 +101,44 @@ def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page.reload()
     page.wait_for_selector(".entries")
     assert page.locator(".entries > li").count() == 1
+
+
+def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    assert "At most 67 MB and 1,000 files at once." in page.locator("form.files").inner_text()
+    odd = file(" .What is “Käse”: 10 * 2 = 20?\u202e.txt", "Ada keeps bees. " * 100)
+    page.get_by_label("Name").fill("../Käse & Brot 2026!")
+    assert "It will be called kase-brot-2026." in page.locator("form.files").inner_text()
+    page.get_by_label("Files").set_input_files([odd])
+    assert "1 file, 1.6 kB" in page.locator("form.files").inner_text()
+    page.get_by_role("button", name="Make it").click()
+    page.wait_for_selector(".good")
+    page.get_by_role("link", name="look at it").click()
+    page.wait_for_selector("h1 >> text=kase-brot-2026")
+    page.wait_for_selector(".entries.small li")
+    assert page.locator(".entries.small li span").first.inner_text().startswith("What is “Käse”: 10 * 2 = 20?.txt")
+    watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    send(page, "", file("窗口.txt", "A name without a letter of ours."))
+    page.wait_for_selector(".good")
+    watched.until("document.querySelector('.entries').textContent.includes('corpus')")
+    for name in ("kase-brot-2026", "corpus"):
+        page.evaluate(f"fetch('v1/corpora/{name}', {{ method: 'DELETE' }}).then((told) => told.status)")
+
+
+def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        told |= {"uploads": False, "uploads_off": "It was started with --corpora none."}
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+
+    watched.page.route("**/v1/corpora", answer)
+    page = watched.open("#/corpora")
+    page.wait_for_selector(".uploads-off")
+    off = page.locator(".uploads-off").inner_text()
+    assert off == "Files cannot be uploaded here. It was started with --corpora none."
+    assert page.locator("form.files").count() == 0
 
 
 def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(watched: Watched) -> None:
@@ -123,3 +165,39 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     page.get_by_role("button", name="Add them").click()
     page.wait_for_selector(".entries.small li:nth-child(2)")
     assert page.locator(".passed-over li").count() == 1  # the list is new, what was told of the files is still there
+
+
+def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -> None:
+    from tests.corpus.test_corpus_pdf import pdf
+
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    text = " ".join(f"Sentence {n} tells of thing {n}." for n in range(200)) + " <b>Bees</b> live in hives."
+    paper: FilePayload = {"name": "b.pdf", "mimeType": "application/pdf", "buffer": pdf("Boats.", "Zebras eat grass.")}
+    send(page, "sources", file("long.txt", text), paper)
+    page.wait_for_selector(".good")
+    watched.open("#/corpora/sources")
+    page.get_by_label("Search it").fill("thing 120")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_role("button", name="In its source").first.click()
+    source = page.get_by_role("dialog")
+    assert "thing 120." in source.locator("mark").inner_text()
+    assert source.locator(".around").count() == 2 and "long.txt" in source.inner_text()
+    with page.context.expect_page() as opened:
+        source.get_by_role("button", name="Open the file").click()
+    assert opened.value.url == f"{watched.url}/v1/corpora/sources/files/long.txt"
+    opened.value.wait_for_load_state()
+    assert "<b>Bees</b>" in opened.value.locator("body").inner_text()  # as text
+    opened.value.close()
+    source.get_by_role("button", name="Close").click()
+
+    page.get_by_label("Search it").fill("zebras")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".found >> text=Zebras eat grass.")
+    page.get_by_role("button", name="In its source").first.click()
+    with page.context.expect_page() as opened:
+        page.get_by_role("button", name="Open the file at page 2").click()
+    assert opened.value.url == f"{watched.url}/v1/corpora/sources/files/b.pdf#page=2"
+    opened.value.close()
+    page.keyboard.press("Escape")
+    page.evaluate("fetch('v1/corpora/sources', { method: 'DELETE' }).then((told) => told.status)")

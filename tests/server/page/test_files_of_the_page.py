@@ -8,12 +8,14 @@ import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.held import PATIENCE
 
 import hoptree
 from hoptree.cli import render
+from hoptree.engine.explain import Level
 from hoptree.engine.result import TreeNode
 from hoptree.engine.sentence_view import LEVELS
 
@@ -35,16 +37,42 @@ def test_nothing_comes_from_elsewhere() -> None:
     for name, text in TEXTS.items():
         found = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}|@import|url\(|data:image", text)
         assert found in ([], ["http://www.w3.org"]), name  # the name of SVG
-    assert "http" not in TEXTS["index.html"]
+    assert "http" not in TEXTS["index.html"] + TEXTS["docs.html"]
 
 
-def test_the_content_policy_holds() -> None:
-    html = TEXTS["index.html"]
+@pytest.mark.parametrize("page", ["index.html", "docs.html"])
+def test_the_content_policy_holds(page: str) -> None:
+    html = TEXTS[page]
     assert re.findall(r"<script[^>]*>[^<]", html) == [] and not re.search(r"\son\w+=|style=|<style", html)
     named = re.findall(r'(?:src|href)="page/([^"]+)"', html)
     assert named and all(name in TEXTS for name in named)
     imported = {name for text in SCRIPTS.values() for name in re.findall(r'from "\./([^"]+)"', text)}
-    assert imported <= set(SCRIPTS) and imported | {"main.js"} == set(SCRIPTS)
+    assert imported <= set(SCRIPTS) and imported | {"main.js", "docs.js", "standalone.js"} == set(SCRIPTS)
+
+
+def test_every_text_is_there_in_all_languages() -> None:
+    lines = [line.strip().rstrip(",") for line in SCRIPTS["translations.js"].splitlines() if line.startswith("  [")]
+    rows = [json.loads(line) for line in lines]
+    keys = [row[0] for row in rows]
+    assert len(keys) == len(set(keys)) > 250
+    for row in rows:
+        assert len(row) == 3 and all(row), row
+        assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
+    assert used_texts() == set(keys)
+
+
+def used_texts() -> set[str]:
+    """All English texts that the scripts and the page ask for."""
+    scripts = "".join(SCRIPTS.values())
+    used = {json.loads(text) for text in re.findall(r'\bt\(("(?:[^"\\]|\\.)*")', scripts)}
+    for one, many in re.findall(r'\bcount\([^"`]*?, "(\w+)"(?:, "(\w+)")?\)', scripts):
+        used |= {f"{{n}} {one}", f"{{n}} {many or one + 's'}"}
+    used |= set(re.findall(r"<\w+[^>]* data-text[^>]*>([^<]+)<", TEXTS["index.html"]))
+    for table in ("SOURCES", "LOOKED_IN", "VERDICTS"):
+        listed = re.search(rf"{table} = {{(.*?)}};", SCRIPTS["words.js"], re.DOTALL)
+        assert listed
+        used |= set(re.findall(r': "([^"]+)"', listed[1]))
+    return used | set(get_args(Level)) | {"method", "model", "corpus", "graph", "retriever", "reranker"}
 
 
 def test_shades_begin_where_the_terminal_has_them() -> None:

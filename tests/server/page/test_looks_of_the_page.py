@@ -130,6 +130,37 @@ def test_narrow_screens_scroll_only_downwards(watched: Watched) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
 
 
+@pytest.mark.parametrize(
+    ("locale", "ask", "placeholder", "grounds", "source", "corpora"),
+    [
+        ("de-AT", "Fragen", "mehr als einen Schritt", "Worauf die Antwort beruht", "aus Dokumenten", "Sammlungen"),
+        ("zh-CN", "提问", "多步推理", "答案的依据", "来自文档", "文档库"),
+        ("fr-FR", "Ask", "more than one step", "What the answer rests on", "from documents", "Corpora"),
+    ],
+)
+def test_the_texts_are_in_the_language_of_the_browser(
+    browser: Browser, server: Running, locale: str, ask: str, placeholder: str, grounds: str, source: str, corpora: str
+) -> None:
+    from tests.server.page.browsing import Watched
+
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale=locale, reduced_motion="reduce")
+    watched = Watched(context.new_page(), server.url)
+    page = watched.ask(FILMS)
+    assert watched.answered() == "Touki Bouki"
+    assert page.locator("form.ask button.main").inner_text() == ask
+    assert placeholder in (page.get_attribute("#question", "placeholder") or "")
+    assert page.locator(".detail-head .label").inner_text().casefold() == grounds.casefold()
+    assert watched.row(4).endswith(source)
+    assert page.locator("nav a").nth(1).inner_text() == corpora
+    assert page.get_attribute("html", "lang") == (locale[:2] if locale[:2] != "fr" else "en")
+    for address, wanted in (("#/corpora", "form.files"), ("#/corpora/sample", "form.search"), ("#/runs", "h1")):
+        watched.open(address)
+        page.wait_for_selector(wanted)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert watched.errors == []
+    context.close()
+
+
 def test_the_margin_takes_the_evidence_when_there_is_room(watched: Watched) -> None:
     page = watched.ask(FILMS)
     page.wait_for_selector(".margin .detail mark")

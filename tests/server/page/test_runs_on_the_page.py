@@ -75,6 +75,9 @@ def test_from_the_list_to_a_tree(runs: Path, watched: Watched) -> None:
     page = watched.open("#/runs")
     page.wait_for_selector("table")
     assert page.locator("tbody tr").count() == 2
+    heads = page.locator("thead th").all_inner_texts()
+    row = dict(zip(heads, page.locator("tbody tr >> nth=0").locator("td").all_inner_texts(), strict=True))
+    assert row["Calls a question"] == "1" and "20" in row["Date"] and row["Cost"] == "–"
     page.click("tbody a >> text=taikc on questions")
     page.wait_for_selector(".filters")
     assert "20 questions" in page.locator(".filters").inner_text()
@@ -115,3 +118,47 @@ def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     assert page.locator(".panes.two .tree").count() == 2
     page.go_back()
     page.wait_for_selector(".verdict-line")
+
+
+def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
+    runs: Path, watched: Watched, tmp_path: Path
+) -> None:
+    from hoptree.evaluation.report.measures import read_groups
+    from hoptree.evaluation.report.page import make_page
+
+    report = tmp_path / "report.html"
+    report.write_text(make_page(read_groups([runs])), encoding="utf-8")
+    page = watched.page
+    page.goto(report.as_uri())
+    page.wait_for_selector("#list a")
+    widths = "[...document.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280 and max(page.evaluate(widths)) <= 0
+    assert page.locator("th:text-is('Judge')").count() == 0
+    first = page.locator("section").first
+    plot, table = first.locator("figure").first.bounding_box(), first.locator("table").first.bounding_box()
+    assert plot and table and plot["y"] < table["y"]
+    matrix = page.get_by_role("region", name="questions: paired differences in F1")
+    assert "p = " in matrix.inner_text() and "less direct" in matrix.inner_text()
+
+
+def test_a_file_of_show_has_the_view_of_the_page(runs: Path, watched: Watched, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from hoptree.cli.main import app
+
+    for name, more in (("one.html", ["--id", "q01"]), ("all.html", [])):
+        told = ["show", str(runs / "many"), *more, "--html", str(tmp_path / name)]
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(CliRunner().invoke, app, told).result()
+        assert done.exit_code == 0, done.output
+    page = watched.page
+    page.goto((tmp_path / "one.html").as_uri())
+    assert watched.answered() == CITY
+    page.click('.row[data-node="1"]')
+    assert page.locator(".detail h3").inner_text() == WRITTEN
+    assert page.get_by_role("button", name="Markdown").is_visible()
+    assert page.get_by_role("button", name="Share link").count() == 0
+    page.goto((tmp_path / "all.html").as_uri())
+    page.wait_for_selector("details.entry >> nth=19")
+    page.locator("details.entry > summary").first.click()
+    page.wait_for_selector("details.entry .tree")

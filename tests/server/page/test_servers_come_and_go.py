@@ -70,7 +70,7 @@ def test_a_key_is_asked_for_and_kept_for_this_tab(lonely: Watched, models: dict[
         page.wait_for_selector("dialog .problem")
         page.get_by_label("Key", exact=True).fill(SECRET)
         page.keyboard.press("Enter")
-        page.wait_for_selector(".who select")
+        page.wait_for_selector(".who select", state="attached")
         assert page.evaluate("sessionStorage.getItem('hoptree.key')") == SECRET
         assert page.evaluate("localStorage.length") == 0 and SECRET not in page.url
         page.fill("#question", FILMS)

@@ -134,7 +134,7 @@ def test_keys_walk_the_tree(watched: Watched) -> None:
 
 def test_the_page_by_keyboard_alone(watched: Watched) -> None:
     page = watched.open()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     page.locator(".wordmark").focus()
     page.keyboard.press("/")
     watched.until("document.activeElement.id === 'question'")
@@ -187,3 +187,43 @@ def test_answers_of_the_graph_alone_are_told_as_such(watched: Watched) -> None:
     page.evaluate(DRAWN, [node(1, facts=[fact], **told), node(2, facts=[fact], evidence=["p1"], **told)])
     assert page.locator('.row[data-node="1"] .source.graph').inner_text() == "from the graph"
     assert page.locator('.row[data-node="2"] .source.external').inner_text() == "from documents and the graph"
+
+
+GRAPH = """async (result) => {
+  const { graphOf, graphView } = await import('/page/graph.js');
+  const { nodes, edges } = graphOf(result);
+  const view = graphView(result);
+  document.getElementById('main').replaceChildren(view ?? '');
+  const lines = edges.map((edge) => [nodes.get(edge.from).label, edge.label, nodes.get(edge.to).label, edge.kind]);
+  return { kinds: Object.fromEntries([...nodes.values()].map((node) => [node.label, node.kind])), lines };
+}"""
+
+
+def test_facts_and_links_around_an_answer_are_drawn(watched: Watched) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    result = {
+        "answer": "Dakar",
+        "tree": [node(1, answer="Mambéty", facts=[["Touki Bouki", "director", "Mambéty"]], evidence=["p"])],
+        "evidence": [
+            {"id": "p", "title": "Mambéty", "text": "Mambéty was born near Dakar."},
+            {"id": "q", "title": evil, "text": "The film by Mambéty."},
+        ],
+    }
+    page = watched.open()
+    drawn = page.evaluate(GRAPH, result)
+    assert drawn["kinds"] == {"Dakar": "answer", "Touki Bouki": "name", "Mambéty": "passage", evil: "passage"}
+    assert drawn["lines"] == [
+        ["Touki Bouki", "director", "Mambéty", "fact"],
+        ["Mambéty", "", "Dakar", "holds"],  # the text of the passage has the answer
+        [evil, "mentions", "Mambéty", "link"],
+    ]
+    assert page.locator("svg.graph circle").count() == 4 and page.locator("svg.graph img, #main img").count() == 0
+    assert page.evaluate(GRAPH, {"answer": "Dakar", "tree": [], "evidence": []})["lines"] == []
+    assert page.locator("svg.graph").count() == 0
+    page = watched.ask(FILMS)
+    watched.answered()
+    page.click(".graph-view > summary")
+    assert page.locator("svg.graph .answer text").text_content() == "Touki Bouki"
+    boxes = "[...document.querySelectorAll('svg.graph, svg.graph .node')].map((one) => one.getBoundingClientRect())"
+    whole, *nodes = page.evaluate(f"{boxes}.map(({{ left, right }}) => [left, right])")
+    assert len(nodes) >= 4 and all(whole[0] - 1 <= left and right <= whole[1] + 1 for left, right in nodes)

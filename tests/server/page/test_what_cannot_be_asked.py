@@ -70,7 +70,7 @@ def test_an_address_that_names_what_is_gone_says_so(watched: Watched) -> None:
 
 def test_limits_and_fixed_options_are_the_servers(watched: Watched) -> None:
     page = watched.open("#/ask?q=Which%3F&o.k=7")
-    page.wait_for_selector(".who select")
+    watched.open_advanced()
     page.click(".settings > summary")
     assert page.get_by_label("Calls").get_attribute("placeholder") == "40"
     assert page.get_by_label("Cost").count() == 0 and "no limit" not in page.content()
@@ -95,7 +95,7 @@ def test_what_cannot_work_here_is_not_to_be_chosen(watched: Watched) -> None:
         watched.page, "v1/corpora", lambda told: [one.update(retrievers=["bm25"]) for one in told["corpora"]]
     )
     page = watched.open("#/ask?q=Which%3F&method=treeqa")
-    page.wait_for_selector(".who select")
+    watched.open_advanced()
     assert page.get_by_label("Method").first.locator("option[value=treeqa]").is_enabled()
     assert "has no graph for it: under “Options and limits”" in page.locator(".about").first.inner_text()
     method = page.get_by_label("Method").first.locator("option[value=oner]")
@@ -108,7 +108,7 @@ def test_what_cannot_work_here_is_not_to_be_chosen(watched: Watched) -> None:
 
 def test_a_long_question_leaves_room_for_its_answer(watched: Watched) -> None:
     page = watched.open()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     page.fill("#question", "word " * 1000)
     assert not page.locator("#question-length").is_visible()
     box = page.locator("#question").bounding_box()
@@ -124,7 +124,7 @@ def test_a_long_question_leaves_room_for_its_answer(watched: Watched) -> None:
 
 def test_asking_nothing_is_told(watched: Watched) -> None:
     page = watched.open()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     page.click("form.ask button.main")
     assert page.locator(".hint").inner_text() == "Write a question first."
     page.fill("#question", "W")
@@ -133,7 +133,7 @@ def test_asking_nothing_is_told(watched: Watched) -> None:
 
 def test_the_box_grows_when_the_window_narrows(watched: Watched) -> None:
     page = watched.open()
-    page.wait_for_selector(".who select")
+    page.wait_for_selector(".who select", state="attached")
     page.fill("#question", FILMS)
     page.set_viewport_size({"width": 375, "height": 800})
     watched.until(

@@ -27,6 +27,7 @@ from hoptree.evaluation.report.measures import (
     mean_score,
     row_of_runs,
     run_table,
+    scores_of,
 )
 from hoptree.evaluation.report.run_tables import (
     boundary_tables,
@@ -35,8 +36,8 @@ from hoptree.evaluation.report.run_tables import (
     routes_table,
     warnings_table,
 )
-from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent
-from hoptree.evaluation.statistics import mean_of
+from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Table, TableRow, count, make_table, percent
+from hoptree.evaluation.statistics import compare_runs, mean_of
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
 _FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
@@ -133,6 +134,8 @@ def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> T
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
+_MAX_COMPARED = 12
+_SURE = 0.05
 _OVERALL = ("em", "f1", "judge")
 """The scores that TAIKC's Table 2 averages."""
 
@@ -145,7 +148,7 @@ def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
 
 def group_tables(group: DataGroup) -> list[Table]:
     """Return the tables of one data set."""
-    tables: list[Table | None] = [_results(group)]
+    tables: list[Table | None] = [_results(group), *(_differences(group, metric) for metric in _SPLIT)]
     for part in PARTS:
         members = groups_by(group, part)
         if len(members) > 1:
@@ -189,6 +192,25 @@ def _results(group: DataGroup) -> Table:
     )
     notes = (*NOTES["results"], *(NOTES["yes_no"] if YES_NO in scores else ()))
     return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
+
+
+def _differences(group: DataGroup, metric: str) -> Table | None:
+    """Return what each run has more than each other in a score, with p-values; None for one run, or very many."""
+    runs = [run for run in group.runs if run.finished and has_score([run], metric)]
+    if not 2 <= len(runs) <= _MAX_COMPARED:
+        return None
+    pairs = compare_runs({str(at): scores_of(run, metric) for at, run in enumerate(runs)}, common_only=True)
+    cells: dict[tuple[str, str], Number] = {}
+    for (a, b), pair in pairs.items():
+        p = "p < 0.001" if pair.adjusted_p < 0.001 else f"p = {pair.adjusted_p:.3f}"
+        for key, points in (((a, b), 100 * pair.difference), ((b, a), -100 * pair.difference)):
+            cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < _SURE)
+    places = [str(at) for at in range(len(runs))]
+    rows = [
+        run.row(cells.get((other, own), NO_FIGURE) for other in places) for own, run in zip(places, runs, strict=True)
+    ]
+    title = f"{group.name}: paired differences in {TITLES[metric]}"
+    return make_table(title, [f"less {run.label}" for run in runs], rows, *NOTES["differences"])
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:

@@ -225,7 +225,8 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     links += [("questions", "Questions"), ("runs", "Runs")]
     # No network, and no style or script but these two.
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; "
+        "base-uri 'none'; form-action 'none'"
     )
     names = list(dict.fromkeys(run.label for group in groups for run in group.runs))
     runs = ", ".join(names) if len(names) <= 4 else f"{len(names)} runs"
@@ -247,7 +248,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
 def make_figure_page(title: str, figures: Sequence[Figure], tables: Sequence[Table]) -> str:
     """Return a page of plots and the tables they are drawn from, without runs or a script."""
     style = _part("page.css")
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src {hash_source(style)}; base-uri 'none'; form-action 'none'"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -261,7 +262,8 @@ def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _hash(text: str) -> str:
+def hash_source(text: str) -> str:
+    """Return how a content policy names a script or style that stands in the page."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -284,12 +286,12 @@ def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunT
     for place, group in enumerate(groups):
         attempts = {number: traces[place, number].attempts for number in range(len(group.runs))}
         figures = group_figures(group, attempts, f"f{place}")
-        sections.append((group.name, _tables(group_tables(group)) + _figures(figures)))
+        sections.append((group.name, _figures(figures) + _tables(group_tables(group))))
     if overall := overall_tables(groups):
-        sections.append((overall[0].title, _tables(overall) + _figures(overall_figures(groups))))
+        sections.append((overall[0].title, _figures(overall_figures(groups)) + _tables(overall)))
     if bounds := boundary_tables(groups):
         figures, (first, *others) = boundary_figures(groups), bounds
-        sections.append((first.title, _tables([first]) + _figures(figures) + _tables(others)))
+        sections.append((first.title, _figures(figures) + _tables([first, *others])))
     return sections
 
 

@@ -8,11 +8,14 @@ import io
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
+from itertools import compress
 from typing import Any
 
 NOT_KNOWN = "n/a"
+NO_FIGURE = "–"
+"""Where there can be none, as of a run against itself."""
 NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
 """The notes of tables, which explain how to read them."""
 # Control characters, direction marks and lone surrogates, which no format can use.
@@ -90,6 +93,13 @@ class Table:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def filled(self) -> Table:
+        """The table as people read it: without columns that no run has a figure in."""
+        known = [any(row.cells[at] not in (None, "") for row in self.rows) for at in range(len(self.columns))]
+        rows = (replace(row, cells=tuple(compress(row.cells, known))) for row in self.rows)
+        return self if all(known) else replace(self, columns=tuple(compress(self.columns, known)), rows=tuple(rows))
+
     def as_dict(self) -> dict[str, Any]:
         rows = []
         for row in self.rows:
@@ -127,6 +137,7 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 
 def _markdown_table(table: Table) -> str:
+    table = table.filled
     lines = [
         f"## {_escape_markdown(table.title)}",
         "",
@@ -162,6 +173,7 @@ def as_latex(tables: Iterable[Table]) -> str:
 
 
 def _latex_table(table: Table) -> str:
+    table = table.filled
     lines = [
         *(f"% {plain(note)}" for note in table.notes),
         r"\begin{table}",
@@ -216,7 +228,12 @@ def _escape_csv(text: str) -> str:
 
 
 def as_html(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape_html(name)}</th>' for name in ("Run", *table.columns))
+    table = table.filled
+    of_text = [all(_is_text(row.cells[at]) for row in table.rows) for at in range(len(table.columns))]
+    head = '<th scope="col">Run</th>' + "".join(
+        f'<th scope="col"{" class=text" if is_text else ""}>{escape_html(name)}</th>'
+        for name, is_text in zip(table.columns, of_text, strict=True)
+    )
     body = "".join(
         f'<tr><th scope="row">{escape_html(row.name)} <small class="id">{escape_html(row.run)}</small></th>'
         f"{''.join(map(_html_cell, row.cells))}</tr>"
@@ -230,9 +247,13 @@ def as_html(table: Table) -> str:
     )
 
 
+def _is_text(cell: Cell) -> bool:
+    return isinstance(cell, str) and cell != NO_FIGURE
+
+
 def _html_cell(cell: Cell) -> str:
     if not isinstance(cell, Number):
-        kind = "absent" if cell is None else "text"
+        kind = "text" if _is_text(cell) else "absent"
         return f'<td class="{kind}">{escape_html(NOT_KNOWN if cell is None else cell)}</td>'
     value = f"<strong>{escape_html(cell.figure)}</strong>" if cell.best else escape_html(cell.figure)
     small = ", ".join(filter(None, (cell.after, cell.interval, cell.scope)))

@@ -3,6 +3,11 @@
 import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
 import { facts, passages } from "./evidence.js";
+import { tools } from "./export.js";
+import { graphView } from "./graph.js";
+import { read, write } from "./route.js";
+import { openSource } from "./source.js";
+import { t } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
 import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
@@ -10,7 +15,7 @@ import { WritingView } from "./writing.js";
 const STEPS_SHOWN = 5;
 const SILENT = 20;
 
-const FIDELITY = { prompted: "prompted where its paper trained a model" };
+const FIDELITY = { prompted: t("prompted where its paper trained a model") };
 
 export class AnswerView extends EventTarget {
   #passages = new Map();
@@ -29,9 +34,11 @@ export class AnswerView extends EventTarget {
   #told = "";
 
   /** `narrow` keeps the evidence inside the tree, as where two answers stand side by side. */
-  constructor({ question, heading = "", narrow = false, wantedNode = null, onNode = () => {} }) {
+  constructor({ question, heading = "", narrow = false, corpus = "", id = "", wantedNode = null, onNode = () => {} }) {
     super();
     this.question = question;
+    this.corpus = corpus;
+    this.id = id;
     this.result = null;
     this.problem = null;
     this.onNode = onNode;
@@ -42,19 +49,20 @@ export class AnswerView extends EventTarget {
     this.answer = make("div", { class: "answer" });
     this.status = make("p", { class: "status" });
     this.trouble = make("div");
-    this.tree = new TreeView({ label: `The sub-questions of: ${question}`, onOpen: (node, li, chosen) => this.#open(node, li, chosen) });
+    this.tree = new TreeView({ label: t("The sub-questions of: {question}", { question }), onOpen: (node, li, chosen) => this.#open(node, li, chosen) });
     this.writing = make("div");
     this.log = make("ol", { class: "steps" });
-    this.steps = make("details", { class: "log", open: true, hidden: true }, make("summary", { text: "What happens" }), this.log);
+    this.steps = make("details", { class: "log", open: true, hidden: true }, make("summary", { text: t("What happens") }), this.log);
     this.more = make("div", { class: "more" });
+    this.tools = make("div");
     this.bill = make("p", { class: "bill" });
-    this.detail = make("section", { class: "detail", "aria-label": "Evidence", hidden: true });
+    this.detail = make("section", { class: "detail", "aria-label": t("Evidence"), hidden: true });
     this.margin = make("div", { class: "margin" });
     this.aside = make("div");
     this.detail.addEventListener("keydown", (event) => { if (event.key === "Escape") this.#close(); });
     this.element = make("article", { class: narrow ? "pane narrow" : "pane" },
       make("div", { class: "column" }, heading ? make("h2", { class: "pane-head", text: heading }) : null,
-        this.answer, this.status, this.trouble, this.tree.element, this.writing, this.aside, this.more, this.steps, this.bill),
+        this.answer, this.tools, this.status, this.trouble, this.tree.element, this.writing, this.aside, this.more, this.steps, this.bill),
       this.margin);
   }
 
@@ -72,8 +80,8 @@ export class AnswerView extends EventTarget {
     try {
       for await (const { name, data } of stream("v1/ask", { ...request, stream: true }, abort.signal, () => this.#hear())) this.#take(name, data);
     } catch (error) {
-      if (abort.signal.aborted) this.#end("Stopped. What had come by then is here.");
-      else this.#fail(error instanceof Problem ? error : new Problem({ message: "This page failed while it drew the answer.", remedy: String(error.message) }));
+      if (abort.signal.aborted) this.#end(t("Stopped. What had come by then is here."));
+      else this.#fail(error instanceof Problem ? error : new Problem({ message: t("This page failed while it drew the answer."), remedy: String(error.message) }));
       if (!(error instanceof Problem) && !abort.signal.aborted) console.error(error);
     } finally {
       clearInterval(this.#clock);
@@ -100,7 +108,7 @@ export class AnswerView extends EventTarget {
     this.ended = "";
     this.trouble.replaceChildren();
     this.element.classList.add("running");
-    this.doing = "Asked";
+    this.doing = t("Asked");
     if (this.tree.has(0)) this.#old = true;
     else this.#clear();
     this.#clock = setInterval(() => this.#showStatus(), 200);
@@ -112,8 +120,8 @@ export class AnswerView extends EventTarget {
     this.#old = false;
     this.result = this.#usage = this.#writing = null;
     this.#steps = 0;
-    for (const part of [this.answer, this.more, this.writing, this.log, this.bill]) part.replaceChildren();
-    this.steps.querySelector("summary").textContent = "What happens";
+    for (const part of [this.answer, this.tools, this.more, this.writing, this.log, this.bill]) part.replaceChildren();
+    this.steps.querySelector("summary").textContent = t("What happens");
     this.steps.open = true;
     this.steps.hidden = true;
     this.tree.element.hidden = false;
@@ -125,6 +133,10 @@ export class AnswerView extends EventTarget {
   }
 
   #take(name, data) {
+    if (name === "open") {
+      this.id = data.id;
+      return;
+    }
     if (this.#old) this.#clear();
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
@@ -180,7 +192,7 @@ export class AnswerView extends EventTarget {
     this.#steps += 1;
     this.steps.hidden = false;
     const about = Number.isInteger(data.node) && data.node > 0
-      ? button(`${data.node}`, () => this.tree.open(data.node, { focus: true }), { class: "to-node", "aria-label": `To sub-question ${data.node}` }) : null;
+      ? button(`${data.node}`, () => this.tree.open(data.node, { focus: true }), { class: "to-node", "aria-label": t("To sub-question {n}", { n: data.node }) }) : null;
     const time = typeof data.t === "number" ? make("span", { class: "time", text: `${data.t.toFixed(1)} s` }) : null;
     this.log.append(make("li", {}, time, make("span", { class: "words" }, make("span", { text: data.text, dir: "auto" }), about)));
     for (const item of this.log.querySelectorAll(`li.recent:nth-last-child(n + ${STEPS_SHOWN + 1})`)) item.classList.remove("recent");
@@ -206,25 +218,26 @@ export class AnswerView extends EventTarget {
     if (result.writing) this.#write(result.writing);
     this.#hideBareTree();
     this.more.replaceChildren(...this.#notes(result));
-    this.steps.querySelector("summary").textContent = this.#steps ? `What happened, in ${count(this.#steps, "step")}` : "";
+    this.tools.replaceChildren(result.error ? "" : tools(result, this.#options(), () => this.#address()));
+    this.steps.querySelector("summary").textContent = this.#steps ? t("What happened, in {steps}", { steps: count(this.#steps, "step") }) : "";
     this.steps.open = false;
     this.bill.textContent = [result.method, result.model, FIDELITY[result.fidelity] ?? ""].filter(Boolean).join(" · ");
     this.#showStatus();
-    if (this.running) announce(result.answer ? `Answer: ${result.answer}` : noAnswer(result));
+    if (this.running) announce(result.answer ? t("Answer: {answer}", { answer: result.answer }) : noAnswer(result));
     this.#openWanted();
     if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
     else if (!this.#failed && !this.#closed && this.tree.opened === null && (this.#roomy?.matches || this.tree.nodes.length === 1)) this.tree.open(0);
   }
 
   #showAnswer(result, state) {
-    const label = result.answer && state === "stopped" ? "Best answer so far" : "Answer";
+    const label = result.answer && state === "stopped" ? t("Best answer so far") : t("Answer");
     const { level, reason } = result.confidence ?? {};
-    this.answer.replaceChildren(result.asked ? make("p", { class: "note read-as", text: `Read as: ${result.question}`, dir: "auto" }) : "",
+    this.answer.replaceChildren(result.asked ? make("p", { class: "note read-as", text: t("Read as: {question}", { question: result.question }), dir: "auto" }) : "",
       make("p", { class: "label", text: label }),
       result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
-      level ? make("p", { class: "note confidence", text: `${level[0].toUpperCase()}${level.slice(1)}: ${reason}.`, dir: "auto" }) : "",
-      result.why && result.answer ? make("p", { class: "note why", text: `Why this one: ${result.why}`, dir: "auto" }) : "");
+      level ? make("p", { class: "note confidence", text: `${capital(t(level))}: ${reason}.`, dir: "auto" }) : "",
+      result.why && result.answer ? make("p", { class: "note why", text: t("Why this one: {why}", { why: result.why }), dir: "auto" }) : "");
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
   }
 
@@ -232,16 +245,27 @@ export class AnswerView extends EventTarget {
   #cited({ sentence, evidence = [], cited = [] }) {
     return sentence.split(/(\[\d+\])/).map((part) => {
       const passage = /^\[\d+\]$/.test(part) ? [...evidence, ...cited][Number(part.slice(1, -1)) - 1] : null;
-      return passage ? button(part, () => this.tree.open(0), { class: "quiet citation", title: passage.title || passage.id }) : part;
+      const open = () => {
+        this.tree.open(0);
+        if (this.corpus) openSource(this.corpus, passage);
+      };
+      return passage ? button(part, open, { class: "quiet citation", title: passage.title || passage.id }) : part;
     });
   }
 
+  /** What leads here again: the stored answer, else where this page is. */
+  #address() {
+    return this.id ? { hash: write(["answer", this.id]), stored: true } : { hash: location.hash, stored: read().path[0] === "runs" };
+  }
+
   #notes(result) {
-    const found = (result.warnings ?? []).map((text) => make("p", { class: "note warm", text: `Note: ${text}`, dir: "auto" }));
+    const found = (result.warnings ?? []).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text }), dir: "auto" }));
     if (result.chains?.length) {
-      found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? "The chain of reasoning" : "The chains of reasoning" }),
+      found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
         result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));
     }
+    const graph = graphView(result);
+    if (graph) found.push(make("details", { class: "graph-view" }, make("summary", { text: t("Graph of facts and links") }), graph));
     return found;
   }
 
@@ -254,9 +278,9 @@ export class AnswerView extends EventTarget {
       return;
     }
     const silent = (performance.now() - this.#heard) / 1000;
-    const doing = silent > SILENT ? `Nothing heard for ${silent.toFixed(0)} s` : this.doing;
+    const doing = silent > SILENT ? t("Nothing heard for {n} s", { n: silent.toFixed(0) }) : this.doing;
     if (!this.status.querySelector("button")) {
-      this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button("Stop", () => this.stop()));
+      this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button(t("Stop"), () => this.stop()));
     }
     setText(this.status.querySelector(".doing"), doing);
     setText(this.status.querySelector(".so-far"), told);
@@ -271,7 +295,7 @@ export class AnswerView extends EventTarget {
   #fail(problem) {
     this.problem = problem;
     this.#calm();
-    const again = problem.mayPass ? [button("Ask again", () => this.dispatchEvent(new Event("again")), { class: "main" })] : [];
+    const again = problem.mayPass ? [button(t("Ask again"), () => this.dispatchEvent(new Event("again")), { class: "main" })] : [];
     this.trouble.replaceChildren(problemBox(problem, ...again));
   }
 
@@ -330,11 +354,11 @@ export class AnswerView extends EventTarget {
     const itself = node.id === 0;
     const grounds = this.#grounds(node);
     const unheld = !node.facts?.length && grounds.some((one) => one.matches(".read") || one.querySelector(".unheld"));
-    const own = !this.result?.answer ? "The question itself" : unheld ? "What was read" : "What the answer rests on";
+    const own = !this.result?.answer ? t("The question itself") : unheld ? t("What was read") : t("What the answer rests on");
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
-        make("p", { class: "label", text: itself ? own : `Sub-question ${this.tree.numberOf(node.id)}` }),
-        button("×", () => this.#close(), { class: "quiet close", "aria-label": "Close the evidence" })),
+        make("p", { class: "label", text: itself ? own : t("Sub-question {n}", { n: this.tree.numberOf(node.id) }) }),
+        button("×", () => this.#close(), { class: "quiet close", "aria-label": t("Close the evidence") })),
       itself ? "" : make("h3", { dir: "auto" }, withReferences(node.resolved || node.question)),
       ...this.#reasons(node),
       ...grounds);
@@ -343,25 +367,25 @@ export class AnswerView extends EventTarget {
   #reasons(node) {
     const lines = [];
     const line = (name, ...values) => lines.push(make("dt", { text: name }), make("dd", { dir: "auto" }, ...values));
-    if (node.id !== 0 && node.question && node.resolved && node.question !== node.resolved) line("Planned as", ...withReferences(node.question));
-    for (const old of node.struck ?? []) line("Refuted", make("del", { text: old || "?" }));
-    if (node.answer) line(node.state === "stopped" ? "So far" : "Answer", make("strong", { text: node.answer }));
-    if (node.hypothesis && node.hypothesis !== node.answer) line("Guessed first", node.hypothesis);
-    if (node.source) line("Source", origin(node, this.#options()));
-    if (node.verdict) line("Verdict", verdict(node));
-    if (node.module) line("Answered by", node.module);
-    if (node.why) line("Why", node.why);
-    if (knowing(node)) line("Knowledge", knowing(node));
+    if (node.id !== 0 && node.question && node.resolved && node.question !== node.resolved) line(t("Planned as"), ...withReferences(node.question));
+    for (const old of node.struck ?? []) line(t("Refuted"), make("del", { text: old || "?" }));
+    if (node.answer) line(node.state === "stopped" ? t("So far") : t("Answer"), make("strong", { text: node.answer }));
+    if (node.hypothesis && node.hypothesis !== node.answer) line(t("Guessed first"), node.hypothesis);
+    if (node.source) line(t("Source"), origin(node, this.#options()));
+    if (node.verdict) line(t("Verdict"), verdict(node));
+    if (node.module) line(t("Answered by"), node.module);
+    if (node.why) line(t("Why"), node.why);
+    if (knowing(node)) line(t("Knowledge"), knowing(node));
     return lines.length ? [make("dl", { class: "reasons" }, lines)] : [];
   }
 
   #grounds(node) {
     const { evidence, read } = node.id === 0 && this.result ? this.#support : { evidence: node.evidence ?? [], read: [] };
-    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]));
+    const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]), this.corpus);
     const grounds = drawn(evidence, (id) => this.#used(node, id));
     if (node.facts?.length) grounds.unshift(facts(node.facts));
     if (!grounds.length) grounds.push(make("p", { class: "note", text: this.#noGrounds(node) }));
-    if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: `Read, but no evidence: ${count(read.length, "passage")}` }), drawn(read, () => ({}))));
+    if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: t("Read, but no evidence: {passages}", { passages: count(read.length, "passage") }) }), drawn(read, () => ({}))));
     return grounds;
   }
 
@@ -387,16 +411,18 @@ export class AnswerView extends EventTarget {
   }
 
   #noGrounds(node) {
-    if (this.#failed && !node.answer && (node.id !== 0 || !this.result?.answer)) return this.#usage?.retrievals ? "It failed before an answer was found." : "It failed before anything was looked up.";
-    if (node.id === 0 && !this.result) return "The evidence of the answer comes with it.";
-    if (node.id === 0 && !node.source) return this.#usage?.retrievals ? "Of what was read, nothing is named as evidence." : "Nothing was looked up: the model answered by itself.";
-    if (!node.answer && !node.source) return "Nothing has come of it yet.";
-    if (node.source === "internal") return "Nothing was looked up: the model answered from its own knowledge.";
-    if (node.source === "fallback") return "It is a guess: nothing that was read holds it.";
-    if (node.source === "synthesis") return "It follows from the answers below it.";
-    return "It cites no passage.";
+    if (this.#failed && !node.answer && (node.id !== 0 || !this.result?.answer)) return this.#usage?.retrievals ? t("It failed before an answer was found.") : t("It failed before anything was looked up.");
+    if (node.id === 0 && !this.result) return t("The evidence of the answer comes with it.");
+    if (node.id === 0 && !node.source) return this.#usage?.retrievals ? t("Of what was read, nothing is named as evidence.") : t("Nothing was looked up: the model answered by itself.");
+    if (!node.answer && !node.source) return t("Nothing has come of it yet.");
+    if (node.source === "internal") return t("Nothing was looked up: the model answered from its own knowledge.");
+    if (node.source === "fallback") return t("It is a guess: nothing that was read holds it.");
+    if (node.source === "synthesis") return t("It follows from the answers below it.");
+    return t("It cites no passage.");
   }
 }
+
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -1,5 +1,7 @@
 // The server: requests with a key where one is wanted, events as they come, and whether it is there at all.
 
+import { t } from "./texts.js";
+
 const KEY = "hoptree.key";
 const CHECK = { first: 500, most: 5000 };
 
@@ -49,8 +51,8 @@ function unreachable() {
   watch();
   return new Problem({
     kind: "Unreachable",
-    message: "The server does not answer.",
-    remedy: "It may have been stopped: start it again with hoptree serve. This page goes on when it is back.",
+    message: t("The server does not answer."),
+    remedy: t("It may have been stopped: start it again with hoptree serve. This page goes on when it is back."),
   });
 }
 
@@ -109,9 +111,18 @@ async function refusal(answer) {
 function refusalOf(status, told, header) {
   const wait = header("Retry-After");
   const retryable = header("x-should-retry") === "false" ? false : told?.retryable;
-  const message = told?.message || (status === 401 ? "This server wants a key." : `The server refused this (${status}).`);
-  const remedy = told?.remedy || (wait ? `Try again in ${wait} s.` : status >= 500 ? "See what the server's log says." : "");
+  const message = told?.message || (status === 401 ? t("This server wants a key.") : t("The server refused this ({status}).", { status }));
+  const remedy = told?.remedy || (wait ? t("Try again in {n} s.", { n: wait }) : status >= 500 ? t("See what the server's log says.") : "");
   return new Problem({ kind: told?.class, message, remedy, status, retryable });
+}
+
+/** A file in a tab of its own: by its address, or with the key, which a tab does not send, by what was fetched. */
+export async function openFile(path) {
+  if (!hasKey()) return void window.open(address(path), "_blank", "noopener");
+  const [file, page] = path.split(/(?=#[^#]*$)/);
+  const made = URL.createObjectURL(await (await send(file, {})).blob());
+  window.open(`${made}${page ?? ""}`, "_blank", "noopener");
+  setTimeout(() => URL.revokeObjectURL(made), 60_000);
 }
 
 /** JSON of an address; null where there is none. */
@@ -120,12 +131,13 @@ export async function call(path, how = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** The events of a stream, as {name, data}; one that breaks off before `result` or `error` is a Problem. */
+/** The events of a stream, as {name, data}, with the id of its answer first; one that breaks off before `result` or `error` is a Problem. */
 export async function* stream(path, json, signal, heard = () => {}) {
   const answer = await send(path, { method: "POST", json, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let ended = false;
+  yield { name: "open", data: { id: answer.headers.get("Hoptree-Answer") ?? "" } };
   try {
     for (;;) {
       const { value, done } = await reader.read();
@@ -147,8 +159,8 @@ export async function* stream(path, json, signal, heard = () => {}) {
   await stillThere();
   throw new Problem({
     kind: "BrokenOff",
-    message: "The connection to the server broke off before the answer was there.",
-    remedy: `What had come by then is below. Ask again when the server is back${remembers ? ": what it has looked up already is remembered" : ""}.`,
+    message: t("The connection to the server broke off before the answer was there."),
+    remedy: remembers ? t("What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.") : t("What had come by then is below. Ask again when the server is back."),
   });
 }
 

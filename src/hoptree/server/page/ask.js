@@ -5,6 +5,8 @@ import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
+import { choices, forgetHistory, history, keepChoices, remember } from "./storage.js";
+import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
 const KEPT = 12;
@@ -13,7 +15,8 @@ const LONGEST = 8000;
 const COUNTED_FROM = 0.9;
 /** Questions before a follow-up that are sent with it. */
 const TURNS = 6;
-const NO_QUESTION = "Write a question first.";
+const PAST_SHOWN = 8;
+const NO_QUESTION = t("Write a question first.");
 /** Of the sample's own questions, for who comes without one. */
 export const EXAMPLES = [
   "In which city did the director of the film The Hourglass Sanatorium die?",
@@ -30,31 +33,36 @@ export class AskPage {
 
   constructor() {
     this.longest = LONGEST;
-    this.question = make("textarea", { rows: "1", placeholder: "Ask a question that takes more than one step", autocomplete: "off", spellcheck: "true", "aria-describedby": "question-length" });
+    this.question = make("textarea", { rows: "1", placeholder: t("Ask a question that takes more than one step"), autocomplete: "off", spellcheck: "true", "aria-describedby": "question-length" });
     this.question.id = "question";
     this.length = make("p", { id: "question-length", class: "note length", hidden: true });
-    this.button = make("button", { type: "submit", class: "main" }, "Ask");
+    this.button = make("button", { type: "submit", class: "main" }, t("Ask"));
     this.compare = make("input", { type: "checkbox", id: "compare" });
     this.goesOn = make("input", { type: "checkbox", id: "goes-on", checked: true });
-    this.talk = make("label", { class: "check", for: "goes-on", hidden: true }, this.goesOn, "A follow-up: read it with the questions before it");
+    this.talk = make("label", { class: "check", for: "goes-on", hidden: true }, this.goesOn, t("A follow-up: read it with the questions before it"));
     this.first = make("div", { class: "contender" });
     this.second = make("div", { class: "contender second", hidden: true });
     this.shared = make("div", { class: "contender" });
     this.abouts = make("div", { class: "abouts" });
-    this.settings = make("details", { class: "settings" }, make("summary", { text: "Options and limits" }));
-    this.form = make("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); this.#submit(); } } },
-      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button), this.length, this.talk,
+    this.settings = make("details", { class: "settings" }, make("summary", { text: t("Options and limits") }));
+    this.chosen = make("span", { class: "chosen" });
+    this.advanced = make("details", { class: "advanced", open: choices().open }, make("summary", {}, t("Advanced"), this.chosen),
       make("div", { class: "setup" }, this.first, this.second, this.shared), this.abouts,
       make("div", { class: "setup-more" },
-        make("label", { class: "check", for: "compare" }, this.compare, "Compare with a second method or model"), this.settings));
+        make("label", { class: "check", for: "compare" }, this.compare, t("Compare with a second method or model")), this.settings));
+    this.advanced.addEventListener("toggle", () => keepChoices({ open: this.advanced.open }));
+    this.advanced.addEventListener("change", () => this.#keepChoices());
+    this.form = make("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); this.#submit(); } } },
+      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: t("Question") }), this.question, this.button), this.length, this.talk, this.advanced);
     this.trouble = make("div");
     this.hint = make("p", { class: "note hint", role: "status", hidden: true });
     this.gone = make("div", { class: "gone", role: "status" });
     this.examples = make("div", { class: "examples", hidden: true });
+    this.past = make("div", { class: "past", hidden: true });
     this.verdict = make("p", { class: "agreement", role: "status", hidden: true });
     this.panes = make("div", { class: "panes" });
-    this.element = make("section", { class: "page ask-page", "aria-label": "Ask" },
-      make("h1", { class: "unseen", text: "Ask a question" }), this.form, this.trouble, this.gone, this.hint, this.examples, this.verdict, this.panes);
+    this.element = make("section", { class: "page ask-page", "aria-label": t("Ask") },
+      make("h1", { class: "unseen", text: t("Ask a question") }), this.form, this.trouble, this.gone, this.hint, this.examples, this.past, this.verdict, this.panes);
     this.question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -66,7 +74,10 @@ export class AskPage {
       if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
     });
     window.addEventListener("resize", () => this.#fit());
-    this.compare.addEventListener("change", () => this.#showSecond());
+    this.compare.addEventListener("change", () => {
+      this.#differ();
+      this.#showSecond();
+    });
     connection.addEventListener("back", () => { if (!this.#offer && this.element.isConnected) this.show(this.query); });
   }
 
@@ -103,19 +114,18 @@ export class AskPage {
       this.#offer = await call("v1/methods");
       remembering(this.#offer.remembers === true);
     } catch (problem) {
-      this.trouble.replaceChildren(problemBox(problem, button("Try again", () => this.show(this.query))));
+      this.trouble.replaceChildren(problemBox(problem, button(t("Try again"), () => this.show(this.query))));
       return false;
     }
     this.trouble.replaceChildren();
     this.question.maxLength = this.longest = this.#offer.limits?.question ?? LONGEST;
-    const before = new URLSearchParams(this.contender ? this.#query() : this.query);
+    const before = this.contender ? this.#query() : this.query;
     this.contender = new Contender(this.#offer);
     this.other = new Contender(this.#offer, "2");
     this.where = new Shared(this.#offer);
     call("v1/corpora").then(({ corpora }) => this.where.tell(corpora)).catch(() => {});
-    const another = this.#offer.methods.find((one) => one.name !== this.contender.method.value && one.available !== false);
-    if (another) this.other.method.value = another.name;
-    this.other.method.dispatchEvent(new Event("change"));
+    this.contender.method.addEventListener("change", () => this.#differ());
+    this.where.corpus.addEventListener("change", () => this.#offerExamples());
     this.first.replaceChildren(this.contender.fields);
     this.second.replaceChildren(this.other.fields);
     this.shared.replaceChildren(this.where.fields);
@@ -123,26 +133,79 @@ export class AskPage {
     this.settings.replaceChildren(this.settings.firstElementChild, this.contender.options,
       this.other.options, this.where.budget);
     this.#showSecond();
+    this.#fill(before);
+    this.#differ();
     this.#offerExamples();
-    if ([...before].length) this.#fill(before);
     return true;
   }
 
-  #offerExamples() {
-    this.examples.replaceChildren();
-    if (!this.#offer.corpora.some((one) => one === "sample" || one.name === "sample")) return;
-    const items = EXAMPLES.map((question) => make("li", {}, link(write(["ask"], { q: question, corpus: "sample" }), question)));
-    this.examples.replaceChildren(make("p", { class: "label", text: "Questions about the sample" }), make("ul", {}, items));
+  /** A method is not compared with itself unless somebody chooses that. */
+  #differ() {
+    const [mine, other] = [this.contender, this.other];
+    if (other.method.value === mine.method.value && other.model.value === mine.model.value) {
+      const another = this.#offer.methods.find((one) => one.name !== mine.method.value && one.available !== false);
+      if (another) other.method.value = another.name;
+      other.method.dispatchEvent(new Event("change"));
+    }
+    this.#tellChosen();
   }
 
-  #fill(query) {
+  #tellChosen() {
+    this.chosen.textContent = [this.contender.name, this.where.corpus.value].filter(Boolean).join(" · ");
+  }
+
+  #keepChoices() {
+    this.#tellChosen();
+    const query = new URLSearchParams();
+    this.contender.write(query);
+    this.where.write(query);
+    keepChoices({ query: query.toString() });
+  }
+
+  /** Questions about the chosen documents: the sample's own, or made of what the corpus is about. */
+  async #offerExamples() {
+    const corpus = this.where.corpus.value;
+    this.examples.replaceChildren();
+    if (!corpus) return;
+    let questions = EXAMPLES;
+    if (corpus !== "sample") {
+      const { topics } = await call(`v1/corpora/${encodeURIComponent(corpus)}/topics`).catch(() => ({ topics: [] }));
+      if (this.where.corpus.value !== corpus) return;
+      questions = topics.map(({ title, mentions }) => (mentions ? t("How is {topic} connected with {other}?", { topic: title, other: mentions }) : t("What is said about {topic}?", { topic: title })));
+    }
+    const items = questions.map((question) => make("li", { dir: "auto" }, link(write(["ask"], { q: question, corpus }), question)));
+    if (items.length) this.examples.replaceChildren(make("p", { class: "label", text: corpus === "sample" ? t("Questions about the sample") : t("Questions about {corpus}", { corpus }) }), make("ul", {}, items));
+  }
+
+  /** What was asked in this browser, the latest first. */
+  #showPast(shown) {
+    const asked = shown ? history() : [];
+    this.past.hidden = !asked.length;
+    if (!asked.length) return;
+    const date = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+    const entry = (one) => make("li", {}, link(one.hash, one.question, { dir: "auto" }),
+      make("p", { class: "note", dir: "auto" }, make("strong", { text: one.answer ?? "" }), ` · ${Number.isFinite(one.at) ? date.format(one.at) : ""}`));
+    const rest = asked.slice(PAST_SHOWN);
+    this.past.replaceChildren(make("p", { class: "label", text: t("Asked before, in this browser") }), make("ul", {}, asked.slice(0, PAST_SHOWN).map(entry)),
+      rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
+      button(t("Forget these"), () => {
+        forgetHistory();
+        this.#showPast(true);
+      }, { class: "quiet" }));
+  }
+
+  /** Fills the form as an address says; where that names no method, with what this browser remembers. */
+  #fill(address) {
+    const query = address.has("method") ? address : new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(choices().query)), ...Object.fromEntries(address) });
     this.question.value = query.get("q") ?? "";
     const gone = this.contender.read(query);
     if (query.get("vs")) gone.push(...this.other.read(query));
     if (query.has("q") || query.has("corpus")) gone.push(...this.where.read(query));
-    this.gone.replaceChildren(...gone.map(([kind, name, instead]) => make("p", { class: "warm", dir: "auto",
-      text: `This address names the ${kind} “${name}”, which this server does not have. ${instead ? `“${instead}” is chosen instead.` : "None is chosen instead."}` })));
+    const told = gone.filter(([, name]) => [...address.values()].includes(name));
+    this.gone.replaceChildren(...told.map(([kind, name, instead]) => make("p", { class: "warm", dir: "auto",
+      text: `${t("This address names the {kind} “{name}”, which this server does not have.", { kind: t(kind), name })} ${instead ? t("“{name}” is chosen instead.", { name: instead }) : t("None is chosen instead.")}` })));
     this.compare.checked = Boolean(query.get("vs"));
+    this.#tellChosen();
     this.#showSecond();
   }
 
@@ -154,13 +217,15 @@ export class AskPage {
   /** What an address says: the answers if they are still here, else the form filled, for the person to press the button. */
   #restore(asked, key, query) {
     this.#shown = key;
+    this.goesOn.checked = asked.has("turn"); // a question out of an address stands for itself
     this.#fill(asked);
     const kept = this.#answers.get(key);
     this.panes.replaceChildren(...(kept ?? []).map((view) => view.element));
     this.panes.classList.toggle("two", kept?.length === 2);
     this.examples.hidden = Boolean(kept) || Boolean(asked.get("q"));
+    this.#showPast(!this.examples.hidden);
     this.hint.hidden = Boolean(kept) || !asked.get("q");
-    this.hint.textContent = "This address holds a question. Nothing is asked until you press Ask.";
+    this.hint.textContent = t("This address holds a question. Nothing is asked until you press Ask.");
     this.wanted = query.has("node") ? Number(query.get("node")) : null;
     this.#judge(kept ?? []);
     if (!kept && asked.get("q")) this.button.focus();
@@ -199,7 +264,7 @@ export class AskPage {
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
-    this.hint.hidden = this.examples.hidden = true;
+    this.hint.hidden = this.examples.hidden = this.past.hidden = true;
     this.panes.replaceChildren(...views.map((view) => view.element));
     this.panes.classList.toggle("two", views.length === 2);
     this.#judge(views);
@@ -209,7 +274,7 @@ export class AskPage {
 
   #ask(question, request, heading, narrow) {
     const view = new AnswerView({
-      question, heading, narrow, wantedNode: this.wanted,
+      question, heading, narrow, corpus: request.corpus ?? "", wantedNode: this.wanted,
       onNode: (id) => { if (!narrow && view.element.isConnected) note("node", id); },
     });
     view.addEventListener("done", () => this.#onDone(view));
@@ -229,6 +294,11 @@ export class AskPage {
     if (view.result?.answer && view === views[0]) {
       this.#turns.push({ question: view.result.question, answer: view.result.answer });
       this.talk.hidden = false;
+      this.goesOn.checked = true;
+    }
+    if (view.result && !view.result.error && view === views[0]) {
+      const hash = view.id ? write(["answer", view.id]) : location.hash;
+      remember({ question: view.result.question, answer: view.result.answer || t("No answer."), hash, at: Date.now() });
     }
     if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
   }
@@ -238,13 +308,13 @@ export class AskPage {
     const results = views.map((view) => view.result);
     this.verdict.hidden = views.length < 2 || results.some((result) => !result);
     if (this.verdict.hidden) return;
-    const [first, second] = results.map((result) => result.answer || "no answer");
+    const [first, second] = results.map((result) => result.answer || t("no answer"));
     const same = folded(first) === folded(second);
     const calls = results.map((result) => count(result.usage?.llm_calls ?? 0, "call"));
     this.verdict.className = `agreement ${same ? "same" : "differ"}`;
     this.verdict.replaceChildren(
-      ...(same ? ["Both say ", make("strong", { text: first })] : ["They differ: ", make("strong", { text: first }), " against ", make("strong", { text: second })]),
-      ` · ${calls.join(" against ")}`);
+      ...(same ? [`${t("Both say")} `, make("strong", { text: first })] : [`${t("They differ:")} `, make("strong", { text: first }), ` ${t("against")} `, make("strong", { text: second })]),
+      ` · ${calls.join(` ${t("against")} `)}`);
     announce(this.verdict.textContent);
   }
 
@@ -267,7 +337,7 @@ export class AskPage {
     const long = this.question.value.length;
     this.length.hidden = long < this.longest * COUNTED_FROM;
     this.length.classList.toggle("warm", long >= this.longest);
-    this.length.textContent = this.length.hidden ? "" : `${long.toLocaleString("en")} of at most ${count(this.longest, "character")}.${long >= this.longest ? " Put longer material into a corpus, and ask about it." : ""}`;
+    this.length.textContent = this.length.hidden ? "" : `${t("{n} of at most {most} characters.", { n: digits(long), most: digits(this.longest) })}${long >= this.longest ? ` ${t("Put longer material into a corpus, and ask about it.")}` : ""}`;
   }
 
   focus() {

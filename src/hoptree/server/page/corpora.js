@@ -4,17 +4,18 @@ import { call, connection, upload } from "./api.js";
 import { announce, button, count, field, link, make, problemBox } from "./dom.js";
 import { passages as drawn } from "./evidence.js";
 import { write } from "./route.js";
+import { digits, t } from "./texts.js";
 
 const POLL = 400;
 const PAGE = 50;
 const FOUND = 5;
-const SEND_AGAIN = "Nothing was changed. Look at the files, and send them again.";
+const SEND_AGAIN = t("Nothing was changed. Look at the files, and send them again.");
 
 export class CorporaPage {
   constructor({ onChange }) {
     this.onChange = onChange;
     this.body = make("div");
-    this.element = make("section", { class: "page", "aria-label": "Corpora" }, this.body);
+    this.element = make("section", { class: "page", "aria-label": t("Corpora") }, this.body);
     connection.addEventListener("back", () => { if (this.element.isConnected && this.body.querySelector(":scope > .problem")) this.show(this.query, this.path); });
   }
 
@@ -22,12 +23,12 @@ export class CorporaPage {
     if (this.path !== path) this.body.replaceChildren(); // what stood here belongs to another address: nobody is to click on it
     [this.query, this.path] = [query, path];
     const [name] = path;
-    document.title = name ? `${name} – Corpora – Hoptree` : "Corpora – Hoptree";
+    document.title = name ? `${name} – ${t("Corpora")} – Hoptree` : `${t("Corpora")} – Hoptree`;
     let corpora;
     try {
-      ({ corpora, uploads: this.uploads } = await call("v1/corpora"));
+      ({ corpora, uploads: this.uploads, uploads_off: this.uploadsOff, upload_limits: this.limits } = await call("v1/corpora"));
     } catch (problem) {
-      this.body.replaceChildren(make("h1", { text: "Corpora" }), problemBox(problem, button("Try again", () => this.show(query, path))));
+      this.body.replaceChildren(make("h1", { text: t("Corpora") }), problemBox(problem, button(t("Try again"), () => this.show(query, path))));
       return;
     }
     if (this.path !== path) return;
@@ -39,8 +40,8 @@ export class CorporaPage {
     const list = make("div");
     this.#drawList(list, corpora);
     this.body.replaceChildren(
-      make("h1", { text: "Corpora" }), list,
-      this.uploads === false ? make("p", { class: "note", text: "This server takes no uploads: it was started without a folder for them (--corpora DIR)." }) : this.#newForm(() => this.#reload(list)));
+      make("h1", { text: t("Corpora") }), list,
+      this.uploads ? this.#newForm(corpora, () => this.#reload(list)) : this.#noUploads());
   }
 
   #drawList(list, corpora) {
@@ -48,7 +49,7 @@ export class CorporaPage {
       make("div", { class: "entry-head" }, link(write(["corpora", one.name]), one.name, { class: "title" }),
         make("span", { class: "note", text: sizes(one) })),
       one.job ? this.#follow(make("div", { class: "job" }), one.job, (told) => { if (!told.passed_over?.length) this.#reload(list); }) : null));
-    list.replaceChildren(corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: "There are none yet." }));
+    list.replaceChildren(corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: t("There are none yet.") }));
   }
 
   /** The list anew; what stands in the form below it, and what became of its files, stays. */
@@ -57,19 +58,30 @@ export class CorporaPage {
     if (told && list.isConnected) this.#drawList(list, told.corpora);
   }
 
-  #newForm(changed) {
-    const name = make("input", { type: "text", required: true, autocomplete: "off", placeholder: "reports-2026" });
-    const form = this.#filesForm("Make a corpus", "Make it", async (data, box) => {
-      const made = name.value.trim();
+  #noUploads() {
+    return make("p", { class: "note warm uploads-off", text: t("Files cannot be uploaded here. {why}", { why: this.uploadsOff ?? "" }) });
+  }
+
+  #newForm(corpora, changed) {
+    const name = make("input", { type: "text", autocomplete: "off", placeholder: t("Reports 2026") });
+    const taken = corpora.map((one) => one.name);
+    const hint = make("small", { class: "note", role: "status" });
+    const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
+      const made = corpusName(name.value || stem(data.get("files")?.name ?? ""), taken);
       data.append("name", made);
       await this.#send("v1/corpora", data, box, () => {
-        box.append(make("p", {}, "Done. ", link(write(["ask"], { corpus: made }), "Ask it something"), " or ",
-          link(write(["corpora", made]), "look at it"), "."));
-        announce(`${made} is ready.`);
+        taken.push(made);
+        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: made }), t("Ask it something")), ` ${t("or")} `,
+          link(write(["corpora", made]), t("look at it")), "."));
+        announce(t("{name} is ready.", { name: made }));
         changed();
       });
     });
-    form.querySelector("h2").after(field("Name", name, "Small letters, digits, - and _."));
+    name.addEventListener("input", () => {
+      const made = corpusName(name.value, taken);
+      hint.textContent = name.value && made !== name.value ? t("It will be called {name}.", { name: made }) : "";
+    });
+    form.querySelector("h2").after(field(t("Name"), name, t("Any; left empty, that of the first file.")), hint);
     return form;
   }
 
@@ -78,20 +90,30 @@ export class CorporaPage {
     const files = make("input", { type: "file", multiple: true, required: true });
     const box = make("div", { class: "job" });
     const send = make("button", { type: "submit", class: "main" }, action);
+    const size = make("p", { class: "note", role: "status" });
+    const { bytes, files: most } = this.limits;
+    const kinds = t("PDF, Word, PowerPoint, Excel, HTML, Markdown, text, e-mail, JSON, or .zip archives of them. You can drop them here too.");
     const form = make("form", { class: "files" }, make("h2", { text: title }),
-      field("Files", files, "PDF, Word, PowerPoint, Excel, HTML, Markdown, text, e-mail, JSON, or .zip archives of them. You can drop them here too."),
+      field(t("Files"), files, `${kinds} ${t("At most {size} and {n} files at once.", { size: units(bytes), n: digits(most) })}`), size,
       make("p", { class: "actions" }, send), box);
+    const tell = () => {
+      const sum = [...files.files].reduce((total, file) => total + file.size, 0);
+      size.textContent = files.files.length ? `${count(files.files.length, "file")}, ${units(sum)}${sum > bytes ? `: ${t("that is more than {size}, send fewer at once.", { size: units(bytes) })}` : ""}` : "";
+      size.classList.toggle("warm", sum > bytes);
+    };
+    files.addEventListener("change", tell);
     form.addEventListener("dragover", (event) => { event.preventDefault(); form.classList.add("over"); });
     form.addEventListener("dragleave", () => form.classList.remove("over"));
     form.addEventListener("drop", (event) => {
       event.preventDefault();
       form.classList.remove("over");
       if (event.dataTransfer.files.length) files.files = event.dataTransfer.files;
+      tell();
     });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const data = new FormData();
-      for (const file of files.files) data.append("files", file, file.name);
+      for (const file of files.files) data.append("files", file, fileName(file.name));
       send.disabled = true;
       try {
         await submit(data, box);
@@ -103,13 +125,13 @@ export class CorporaPage {
   }
 
   async #send(path, data, box, done) {
-    const bar = make("progress", { max: "1", value: "0", "aria-label": "Sent" });
-    const words = make("p", { class: "note", text: "Sending …" });
+    const bar = make("progress", { max: "1", value: "0", "aria-label": t("Sent") });
+    const words = make("p", { class: "note", text: t("Sending …") });
     box.replaceChildren(bar, words);
     try {
       const told = await upload(path, data, (sent, total) => {
         if (total) bar.value = sent / total;
-        words.textContent = total ? `Sent ${megabytes(sent)} of ${megabytes(total)}` : `Sent ${megabytes(sent)}`;
+        words.textContent = total ? t("Sent {size} of {total}", { size: units(sent), total: units(total) }) : t("Sent {size}", { size: units(sent) });
       });
       this.#follow(box, told.job, done);
     } catch (problem) {
@@ -119,8 +141,8 @@ export class CorporaPage {
 
   /** Draws how far a job is until it has ended. A server that is away is waited for. */
   #follow(box, job, done) {
-    const bar = make("progress", { "aria-label": "Indexed" });
-    const words = make("p", { class: "note", text: "Indexing …" });
+    const bar = make("progress", { "aria-label": t("Indexed") });
+    const words = make("p", { class: "note", text: t("Indexing …") });
     box.replaceChildren(bar, words);
     const id = typeof job === "object" ? job.id : job;
     const look = async () => {
@@ -139,7 +161,7 @@ export class CorporaPage {
         bar.max = told.total;
         bar.value = told.done ?? 0;
       }
-      words.textContent = [told.message || "Indexing …", told.total ? `${told.done} of ${told.total}` : told.done ? String(told.done) : ""].filter(Boolean).join(" · ");
+      words.textContent = [told.message || t("Indexing …"), told.total ? howFar(told) : ""].filter(Boolean).join(" · ");
       if (told.state === "running") setTimeout(look, POLL);
       else this.#ended(box, told, done);
     };
@@ -149,19 +171,19 @@ export class CorporaPage {
 
   #ended(box, told, done) {
     if (told.state === "done") {
-      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || "Done." }), ...passedOver(told.passed_over ?? []));
+      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || t("Done.") }), ...passedOver(told.passed_over ?? []));
       this.onChange();
       if (box.isConnected) done(told);
       return;
     }
-    const message = told.error?.message || (told.state === "stopped" ? "It was stopped before it was done." : told.message || "It failed.");
+    const message = told.error?.message || (told.state === "stopped" ? t("It was stopped before it was done.") : told.message || t("It failed."));
     box.replaceChildren(problemBox({ message, remedy: told.error?.remedy || SEND_AGAIN }));
   }
 
   async #showOne(corpus, name, offset) {
-    const head = [make("p", { class: "crumbs" }, link("#/corpora", "Corpora")), make("h1", { text: name })];
+    const head = [make("p", { class: "crumbs" }, link("#/corpora", t("Corpora"))), make("h1", { text: name })];
     if (!corpus) {
-      this.body.replaceChildren(...head, problemBox({ message: `There is no corpus “${name}”.`, remedy: "It may have been removed. The list has those there are." }));
+      this.body.replaceChildren(...head, problemBox({ message: t("There is no corpus “{name}”.", { name }), remedy: t("It may have been removed. The list has those there are.") }));
       return;
     }
     const job = make("div", { class: "job" });
@@ -174,12 +196,13 @@ export class CorporaPage {
       await this.#drawDocuments(documents, name, offset);
     };
     const parts = [...head,
-      size, make("p", {}, link(write(["ask"], { corpus: name }), "Ask it something")), job, this.#searchForm(name)];
-    if (corpus.managed) {
-      parts.push(this.#filesForm("Add documents", "Add them", (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
+      size, make("p", {}, link(write(["ask"], { corpus: name }), t("Ask it something"))), job, this.#searchForm(name)];
+    if (corpus.managed && !this.uploads) parts.push(this.#noUploads(), documents);
+    else if (corpus.managed) {
+      parts.push(this.#filesForm(t("Add documents"), t("Add them"), (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
         documents,
-        make("p", { class: "actions" }, button("Remove this corpus …", () => this.#removeCorpus(name, corpus), { class: "danger" })));
-    } else parts.push(make("p", { class: "note", text: "It was given to the server when it was started, so it is not changed from here." }));
+        make("p", { class: "actions" }, button(t("Remove this corpus …"), () => this.#removeCorpus(name, corpus), { class: "danger" })));
+    } else parts.push(make("p", { class: "note", text: t("It was given to the server when it was started, so it is not changed from here.") }));
     this.body.replaceChildren(...parts);
     if (corpus.managed) await this.#drawDocuments(documents, name, offset);
   }
@@ -190,14 +213,14 @@ export class CorporaPage {
   }
 
   #searchForm(name) {
-    const words = make("input", { type: "search", required: true, placeholder: "Words to look for" });
+    const words = make("input", { type: "search", required: true, placeholder: t("Words to look for") });
     const found = make("div", { class: "found" });
-    const form = make("form", { class: "search" }, make("div", { class: "line" }, field("Search it", words), make("button", { type: "submit" }, "Search")), found);
+    const form = make("form", { class: "search" }, make("div", { class: "line" }, field(t("Search it"), words), make("button", { type: "submit" }, t("Search"))), found);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       try {
         const { passages } = await call("v1/search", { method: "POST", json: { query: words.value, corpus: name, k: FOUND } });
-        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, {}])) : [make("p", { class: "note", text: "Nothing was found." })]));
+        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, { words: words.value }]), name) : [make("p", { class: "note", text: t("Nothing was found.") })]));
       } catch (problem) {
         found.replaceChildren(problemBox(problem));
       }
@@ -210,23 +233,23 @@ export class CorporaPage {
     try {
       told = await call(`v1/corpora/${encodeURIComponent(name)}/documents?offset=${offset}&limit=${PAGE}`);
     } catch (problem) {
-      box.replaceChildren(make("h2", { text: "Documents" }), problemBox(problem));
+      box.replaceChildren(make("h2", { text: t("Documents") }), problemBox(problem));
       return;
     }
     const rows = told.documents.map((one) => make("li", { class: "entry-head" },
-      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${megabytes(one.bytes)}` }) : null,
-        typeof one.passages === "number" ? make("span", { class: one.passages ? "note" : "note warm", text: one.passages ? ` · ${count(one.passages, "passage")}` : " · no passage: it is not searched" }) : null),
-      button("Remove …", (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": `Remove ${one.name || one.id}` })));
+      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${units(one.bytes)}` }) : null,
+        typeof one.passages === "number" ? make("span", { class: one.passages ? "note" : "note warm", text: one.passages ? ` · ${count(one.passages, "passage")}` : ` · ${t("no passage: it is not searched")}` }) : null),
+      button(t("Remove …"), (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": t("Remove {name}", { name: one.name || one.id }) })));
     const more = [];
-    if (offset) more.push(link(write(["corpora", name], { offset: Math.max(0, offset - PAGE) || "" }), "before"));
-    if (offset + PAGE < (told.total ?? 0)) more.push(link(write(["corpora", name], { offset: offset + PAGE }), "further"));
-    box.replaceChildren(make("h2", { text: "Documents" }),
-      rows.length ? make("ul", { class: "entries small" }, rows) : make("p", { class: "note", text: "It holds none." }),
+    if (offset) more.push(link(write(["corpora", name], { offset: Math.max(0, offset - PAGE) || "" }), t("before")));
+    if (offset + PAGE < (told.total ?? 0)) more.push(link(write(["corpora", name], { offset: offset + PAGE }), t("further")));
+    box.replaceChildren(make("h2", { text: t("Documents") }),
+      rows.length ? make("ul", { class: "entries small" }, rows) : make("p", { class: "note", text: t("It holds none.") }),
       more.length ? make("p", { class: "pages" }, more) : "");
   }
 
   #removeDocument(name, one, row) {
-    confirm(`Remove “${one.name || one.id}”?`, `It is taken out of ${name} and can no longer be found. Your own copy of it is not touched.`, async () => {
+    confirm(t("Remove “{name}”?", { name: one.name || one.id }), t("It is taken out of {name} and can no longer be found. Your own copy of it is not touched.", { name }), async () => {
       const told = await call(`v1/corpora/${encodeURIComponent(name)}/documents/${encodeURIComponent(one.id)}`, { method: "DELETE" });
       if (!told?.job) return this.#refresh();
       const box = make("div", { class: "job" });
@@ -236,10 +259,10 @@ export class CorporaPage {
   }
 
   #removeCorpus(name, corpus) {
-    confirm(`Remove the corpus “${name}”?`, `All of it goes: ${sizes(corpus)}. Your own copies of its files are not touched.`, async () => {
+    confirm(t("Remove the corpus “{name}”?", { name }), t("All of it goes: {size}. Your own copies of its files are not touched.", { size: sizes(corpus) }), async () => {
       await call(`v1/corpora/${encodeURIComponent(name)}`, { method: "DELETE" });
       this.onChange();
-      announce(`${name} was removed.`);
+      announce(t("{name} was removed.", { name }));
       location.hash = "#/corpora";
     });
   }
@@ -249,11 +272,11 @@ function sizes(one) {
   const parts = [];
   if (typeof one.documents === "number") parts.push(count(one.documents, "document"));
   if (typeof one.passages === "number") parts.push(count(one.passages, "passage"));
-  return parts.join(", ") || "size unknown";
+  return parts.join(", ") || t("size unknown");
 }
 
 const ways = (one) => (one.retrievers ?? []).filter((name) => name !== "auto");
-const about = (one) => [sizes(one), ways(one).length ? `searched by ${ways(one).join(", ")}` : ""].filter(Boolean).join(" · ");
+const about = (one) => [sizes(one), ways(one).length ? t("searched by {ways}", { ways: ways(one).join(", ") }) : ""].filter(Boolean).join(" · ");
 
 /** A cause without the name of the file before it, which stands there already. */
 const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);
@@ -262,15 +285,42 @@ const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(fil
 function passedOver(files) {
   if (!files.length) return [];
   const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(one.cause ?? "", one.file), one.remedy].filter(Boolean).join(" ")}`));
-  return [make("div", { class: "passed-over warm" }, make("p", { text: `${count(files.length, "file has", "files have")} a problem:` }), make("ul", {}, rows))];
+  return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
 }
 
-const megabytes = (bytes) => (bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+/** Bytes as people read them. */
+export function units(bytes) {
+  const [size, unit] = bytes < 1e3 ? [bytes, "B"] : bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
+  return `${size < 10 && unit !== "B" ? digits(Number(size.toFixed(1))) : digits(Math.round(size))} ${unit}`;
+}
+
+const howFar = ({ done, total, unit }) => (unit === "bytes" ? t("{done} of {total}", { done: units(done), total: units(total) }) : t("{done} of {total} passages", { done: digits(done), total: digits(total) }));
+
+const stem = (name) => name.replace(/\.[^.]*$/, "");
+
+/** A name that the server takes, of any that a person writes: small letters, digits, - and _. */
+export function corpusName(text, taken) {
+  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/ß/g, "ss").replace(/[^a-z0-9_]+/g, "-").replace(/^[-_]+|[-_]+$/g, "").slice(0, 50) || "corpus";
+  for (let number = 1; ; number += 1) {
+    const name = number === 1 ? plain : `${plain}-${number}`;
+    if (!taken.includes(name)) return name;
+  }
+}
+
+/** A file's name without what no server should have to store: unseen characters, dots and spaces at its ends, too much. */
+export function fileName(name) {
+  const clean = name.replace(/[\p{C}\\/]/gu, "").replace(/^[.\s]+|\s+$/g, "").trim();
+  const at = clean.lastIndexOf(".");
+  const [base, suffix] = at > 0 && clean.length - at <= 12 ? [clean.slice(0, at), clean.slice(at)] : [clean, ""];
+  let short = base;
+  while (new TextEncoder().encode(short + suffix).length > 180) short = short.slice(0, -1);
+  return short + suffix || "file";
+}
 
 /** Asks before something is lost; what fails is told in the same place. */
 function confirm(title, text, act) {
   const trouble = make("div");
-  const yes = button("Remove", async () => {
+  const yes = button(t("Remove"), async () => {
     yes.disabled = true;
     try {
       await act();
@@ -280,7 +330,7 @@ function confirm(title, text, act) {
       yes.disabled = false;
     }
   }, { class: "danger" });
-  const no = button("Keep it", () => dialog.close());
+  const no = button(t("Keep it"), () => dialog.close());
   const dialog = make("dialog", { "aria-label": title }, make("h2", { text: title, dir: "auto" }), make("p", { text }), trouble, make("p", { class: "actions" }, no, yes));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

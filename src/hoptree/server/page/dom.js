@@ -1,6 +1,8 @@
 // Elements out of plain values. Whatever comes from a corpus, a model or the server is only ever a text node: nothing
 // here parses markup, and a link leads nowhere but to another part of this page.
 
+import { digits, t } from "./texts.js";
+
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) set(element, name, value);
@@ -46,8 +48,8 @@ export function announce(text) {
   document.getElementById("said").textContent = text;
 }
 
-export const count = (number, thing, many = `${thing}s`) =>
-  `${number.toLocaleString("en")} ${number === 1 ? thing : many}`;
+/** A number of things, in the reader's language: the texts have "{n} call" and "{n} calls". */
+export const count = (number, thing, many = `${thing}s`) => t(`{n} ${number === 1 ? thing : many}`, { n: digits(number) });
 
 export const spaced = (text) => String(text ?? "").replace(/\s+/g, " ").trim();
 

@@ -1,6 +1,8 @@
 // Passages with the sentence that was used marked: the one the answer stands in.
 
-import { make, spaced } from "./dom.js";
+import { button, make, spaced } from "./dom.js";
+import { openSource } from "./source.js";
+import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
 const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
@@ -46,35 +48,53 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
 }
 
 /** Passages, each with what was used of it; those without such a sentence are folded behind those that have one. */
-export function passages(pairs) {
+export function passages(pairs, corpus = "") {
   const read = pairs.map(([one, used]) => {
     const parts = sentences(one.text ?? "");
     return { one, used, parts, place: usedSentence(parts, used) };
   });
   const some = read.some(({ place }) => place >= 0);
   return [...read.filter(({ place }) => place >= 0), ...read.filter(({ place }) => place < 0)]
-    .map((each) => passage(each, some && each.place < 0));
+    .map((each) => passage(each, some && each.place < 0, corpus));
 }
 
-function passage({ one, used, parts, place }, folded) {
+function passage({ one, used, parts, place }, folded, corpus) {
   const name = [make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
+  const source = corpus ? button(t("In its source"), () => openSource(corpus, one), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[0]))
-    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name));
+    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
   if (one.text === undefined) {
-    box.append(make("p", { class: "note", text: "Its text comes with the answer." }));
+    box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
   }
   const body = make("p", { class: "quoted", dir: "auto" });
-  for (const [at, part] of parts.entries()) {
+  if (used.words) body.append(...withWords(one.text, used.words));
+  else for (const [at, part] of parts.entries()) {
     if (at !== place) body.append(part);
     else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
   }
   box.append(body);
+  if (folded && source) box.append(source);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
-    box.append(make("p", { class: "note unheld", text: "The answer does not stand in it word for word." }));
+    box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
   }
   return box;
 }
+
+/** A text with the words of a search marked, also where they stand in another form of them: bee, bees. */
+function withWords(text, query) {
+  const stems = new Set(wordsOf(query).filter((word) => word.length > 2 || /[^a-z]/.test(word)).map(stem));
+  const found = [];
+  let at = 0;
+  for (const match of text.matchAll(LETTERS)) {
+    if (!stems.has(stem(match[0].toLowerCase()))) continue;
+    found.push(text.slice(at, match.index), make("mark", { text: match[0] }));
+    at = match.index + match[0].length;
+  }
+  return [...found, text.slice(at)];
+}
+
+const stem = (word) => (word.length > 4 ? word.replace(/(?:ies|es|s|ed|ing|en|er|e)$/, "") : word.length > 3 ? word.replace(/s$/, "") : word);
 
 function marked(sentence, answers) {
   const mark = make("mark");

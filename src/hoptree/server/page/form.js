@@ -1,10 +1,11 @@
 // Who answers, and how: a form made of what the server says there is.
 
 import { choice, field, make } from "./dom.js";
+import { digits, t } from "./texts.js";
 
-const NO_GRAPH = "This server has no graph for it: under “Options and limits”, set evidence to text.";
-const FIXED = "Fixed by who runs this server.";
-const BUDGET = [["calls", "Calls", 1], ["tokens", "Tokens", 1], ["seconds", "Seconds", "any"], ["cost", "Cost", "any"]];
+const NO_GRAPH = t("This server has no graph for it: under “Options and limits”, set evidence to text.");
+const FIXED = t("Fixed by who runs this server.");
+const BUDGET = [["calls", t("Calls"), 1], ["tokens", t("Tokens"), 1], ["seconds", t("Seconds"), "any"], ["cost", t("Cost"), "any"]];
 
 /** The method, the model and the method's options: one who answers. `place` is "" for the first, "2" for the second. */
 export class Contender {
@@ -16,7 +17,7 @@ export class Contender {
     this.model = choice(offer.models.map((name) => [name, name]), offer.default?.model ?? offer.models[0]);
     this.about = make("p", { class: "note about" });
     this.options = make("div", { class: "options" });
-    this.fields = make("div", { class: "who" }, field("Method", this.method), field("Model", this.model));
+    this.fields = make("div", { class: "who" }, field(t("Method"), this.method), field(t("Model"), this.model));
     this.method.addEventListener("change", () => this.#drawOptions());
     this.#drawOptions();
   }
@@ -36,8 +37,8 @@ export class Contender {
     if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : method.why ?? "" }));
     this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
     const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), [option.about, option.fixed ? FIXED : ""].filter(Boolean).join(" ")));
-    this.options.replaceChildren(make("p", { class: "label", text: `Options of ${method?.name ?? ""}` }),
-      fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: "It has none." }));
+    this.options.replaceChildren(make("p", { class: "label", text: t("Options of {method}", { method: method?.name ?? "" }) }),
+      fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: t("It has none.") }));
   }
 
   /** What was set other than it is by itself. */
@@ -89,7 +90,7 @@ const works = (method) => method.available !== false || method.options?.some((on
 function bar(option, why) {
   option.disabled = true;
   option.title = why ?? "";
-  option.textContent = `${option.value} – ${why || "not to be had here"}`;
+  option.textContent = `${option.value} – ${why || t("not to be had here")}`;
 }
 
 function choose(select, value) {
@@ -109,10 +110,10 @@ function enabled(option, value) {
   const plain = option.default === null || option.default === undefined ? "" : String(option.default);
   if (isSwitch(option)) {
     const on = value === undefined ? option.default === true : value === "true" || value === "on";
-    return choice([["true", "on"], ["false", "off"]], String(on));
+    return choice([["true", t("on")], ["false", t("off")]], String(on));
   }
-  if (choices(option).length) return choice(choices(option).map((one) => [one, one === plain ? `${one} (default)` : one]), value ?? plain);
-  return make("input", { type: "number", step: option.type.startsWith("int") ? "1" : "any", value: value ?? "", placeholder: plain || "not set" });
+  if (choices(option).length) return choice(choices(option).map((one) => [one, one === plain ? `${one} (${t("default")})` : one]), value ?? plain);
+  return make("input", { type: "number", step: option.type.startsWith("int") ? "1" : "any", value: value ?? "", placeholder: plain || t("not set") });
 }
 
 function read(option, element) {
@@ -129,19 +130,19 @@ export class Shared {
     this.offer = offer;
     const names = (list) => (list ?? []).map((one) => (typeof one === "string" ? one : one.name));
     const select = (list, chosen, none) => choice([...(none ? [["", none]] : []), ...names(list).map((name) => [name, name])], chosen ?? "");
-    this.corpus = select(offer.corpora, offer.default?.corpus ?? names(offer.corpora)[0], names(offer.corpora).length ? "" : "none");
-    this.graph = select(offer.graphs, "", "none");
-    this.retriever = select(offer.retrievers, "", offer.default?.retriever ? `${offer.default.retriever} (default)` : "default");
-    this.rerank = select(offer.rerankers, "", "none");
-    const fields = [field("Documents", this.corpus)];
-    if (names(offer.graphs).length) fields.push(field("Graph", this.graph));
-    if (names(offer.retrievers).length) fields.push(field("Retriever", this.retriever));
-    if (names(offer.rerankers).length) fields.push(field("Reranker", this.rerank));
+    this.corpus = select(offer.corpora, offer.default?.corpus ?? names(offer.corpora)[0], names(offer.corpora).length ? "" : t("none"));
+    this.graph = select(offer.graphs, "", t("none"));
+    this.retriever = select(offer.retrievers, "", offer.default?.retriever ? `${offer.default.retriever} (${t("default")})` : t("default"));
+    this.rerank = select(offer.rerankers, "", t("none"));
+    const fields = [field(t("Documents"), this.corpus)];
+    if (names(offer.graphs).length) fields.push(field(t("Graph"), this.graph));
+    if (names(offer.retrievers).length) fields.push(field(t("Retriever"), this.retriever));
+    if (names(offer.rerankers).length) fields.push(field(t("Reranker"), this.rerank));
     this.fields = make("div", { class: "who" }, fields);
     const budget = BUDGET.filter(([name]) => name !== "cost" || offer.prices === undefined || Boolean(offer.prices));
     this.limits = new Map(budget.map(([name, , step]) => [name, make("input", { type: "number", min: "0", step, placeholder: limit(offer.limits?.[name]) })]));
-    this.budget = make("div", { class: "options" }, make("p", { class: "label", text: "At most" }),
-      make("p", { class: "note", text: "Left empty, the server’s own limits hold." }),
+    this.budget = make("div", { class: "options" }, make("p", { class: "label", text: t("At most") }),
+      make("p", { class: "note", text: t("Left empty, the server’s own limits hold.") }),
       make("div", { class: "grid" }, budget.map(([name, label]) => field(label, this.limits.get(name)))));
     this.corpus.addEventListener("change", () => this.#barRetrievers());
   }
@@ -158,7 +159,7 @@ export class Shared {
       option.disabled = false;
       option.title = "";
       option.textContent = option.value;
-      if (able?.length && !able.includes(option.value)) bar(option, `${this.corpus.value} is not indexed for it`);
+      if (able?.length && !able.includes(option.value)) bar(option, t("{corpus} is not indexed for it", { corpus: this.corpus.value }));
     }
   }
 
@@ -192,4 +193,4 @@ export class Shared {
 }
 
 /** What holds where nothing is written. */
-const limit = (most) => (typeof most === "number" ? most.toLocaleString("en") : "not set");
+const limit = (most) => (typeof most === "number" ? digits(most) : t("not set"));

@@ -6,6 +6,8 @@ import { CorporaPage } from "./corpora.js";
 import { button, fresh, make } from "./dom.js";
 import { read } from "./route.js";
 import { RunsPage } from "./runs.js";
+import { StoredPage } from "./stored.js";
+import { language, t } from "./texts.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("connection");
@@ -14,7 +16,12 @@ const pages = {
   ask,
   corpora: new CorporaPage({ onChange: () => ask.forget() }),
   runs: new RunsPage(),
+  answer: new StoredPage(),
 };
+
+// The texts that stand in the page itself.
+document.documentElement.lang = language;
+for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.textContent);
 
 function show() {
   if (location.hash === "#main") return;
@@ -46,13 +53,13 @@ document.addEventListener("keydown", (event) => {
 
 connection.addEventListener("lost", () => {
   banner.className = "banner lost";
-  banner.textContent = "The server does not answer. This page looks for it again and again.";
+  banner.textContent = t("The server does not answer. This page looks for it again and again.");
   banner.hidden = false;
 });
 
 connection.addEventListener("back", () => {
   banner.className = "banner back";
-  banner.textContent = "The server is back.";
+  banner.textContent = t("The server is back.");
   setTimeout(() => { if (banner.classList.contains("back")) banner.hidden = true; }, 6000);
 });
 
@@ -67,12 +74,12 @@ forget.addEventListener("click", () => {
 onKeyWanted((refused) => new Promise((done) => {
   const input = make("input", { type: "password", autocomplete: "off", required: true, id: fresh("key") });
   const form = make("form", { method: "dialog" },
-    make("h2", { text: "This server wants a key" }),
-    refused ? make("p", { class: "problem", role: "alert", text: "It refused the key it was given." }) : null,
-    make("p", { class: "note", text: "Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only." }),
-    make("label", { for: input.id, text: "Key" }), input,
-    make("p", { class: "actions" }, make("button", { type: "submit", class: "main", value: "ok" }, "Use it"),
-      button("Not now", () => dialog.close(""))));
+    make("h2", { text: t("This server wants a key") }),
+    refused ? make("p", { class: "problem", role: "alert", text: t("It refused the key it was given.") }) : null,
+    make("p", { class: "note", text: t("Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only.") }),
+    make("label", { for: input.id, text: t("Key") }), input,
+    make("p", { class: "actions" }, make("button", { type: "submit", class: "main", value: "ok" }, t("Use it")),
+      button(t("Not now"), () => dialog.close(""))));
   const dialog = make("dialog", { class: "key" }, form);
   dialog.addEventListener("close", () => {
     const given = dialog.returnValue === "ok" ? input.value.trim() : "";

@@ -5,10 +5,13 @@ import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
 import { button, choice, count, field, link, make, problemBox } from "./dom.js";
 import { note, write } from "./route.js";
+import { digits, language, t } from "./texts.js";
 
 const PAGE = 50;
-const VERDICTS = [["", "all"], ["right", "right"], ["wrong", "wrong"], ["failed", "failed"]];
+const VERDICTS = [["", t("all")], ["right", t("right")], ["wrong", t("wrong")], ["failed", t("failed")]];
 const percent = (value) => (typeof value === "number" ? (100 * value).toFixed(1) : "–");
+const few = (value) => (typeof value === "number" ? digits(Number(value.toPrecision(3))) : "–");
+const day = (text) => (text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text)) : "");
 const nameOf = (run) => run.name || run.folder || run.id;
 
 export class RunsPage {
@@ -17,14 +20,14 @@ export class RunsPage {
 
   constructor() {
     this.body = make("div");
-    this.element = make("section", { class: "page", "aria-label": "Runs" }, this.body);
+    this.element = make("section", { class: "page", "aria-label": t("Runs") }, this.body);
     connection.addEventListener("back", () => { if (this.element.isConnected && this.body.querySelector(":scope > .problem")) this.show(this.query, this.path); });
   }
 
   async show(query, path) {
     [this.query, this.path] = [query, path];
     const turn = ++this.#turn;
-    document.title = "Runs – Hoptree";
+    document.title = `${t("Runs")} – Hoptree`;
     const [first, , third] = path;
     try {
       const parts = first === "compare" ? (query.has("id") ? await this.#both(query) : await this.#compared(query))
@@ -35,7 +38,7 @@ export class RunsPage {
       this.body.replaceChildren(...parts.filter(Boolean));
     } catch (problem) {
       if (!problem.message) throw problem;
-      if (turn === this.#turn) this.body.replaceChildren(crumbs(), make("h1", { text: "Runs" }), problemBox(problem, button("Try again", () => this.show(query, path))));
+      if (turn === this.#turn) this.body.replaceChildren(crumbs(), make("h1", { text: t("Runs") }), problemBox(problem, button(t("Try again"), () => this.show(query, path))));
     }
   }
 
@@ -44,15 +47,15 @@ export class RunsPage {
   async #all() {
     const { runs } = await call("v1/runs");
     if (!runs.length) {
-      return [make("h1", { text: "Runs" }), make("p", { class: "note", text: "There are none. Make one with hoptree run, and start the server with --runs and the folder it is in." })];
+      return [make("h1", { text: t("Runs") }), make("p", { class: "note", text: t("There are none. Make one with hoptree run, and start the server with --runs and the folder it is in.") })];
     }
     const chosen = new Set();
-    const go = button("Compare the two", () => {
+    const go = button(t("Compare the two"), () => {
       const [a, b] = chosen;
       location.hash = write(["runs", "compare"], { a, b });
     }, { class: "main", disabled: true });
     const pick = (run) => {
-      const box = make("input", { type: "checkbox", "aria-label": `Compare ${nameOf(run)}` });
+      const box = make("input", { type: "checkbox", "aria-label": t("Compare {name}", { name: nameOf(run) }) });
       box.addEventListener("change", () => {
         if (box.checked) chosen.add(run.id);
         else chosen.delete(run.id);
@@ -61,11 +64,11 @@ export class RunsPage {
       return box;
     };
     const rows = runs.map((run) => (run.error
-      ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", ""]
-      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", run.questions ?? "", percent(run.f1), percent(run.em)]));
-    return [make("h1", { text: "Runs" }),
-      make("p", { class: "note", text: "Choose two to hold them against each other, question by question." }),
-      table("Evaluation runs", ["", "Run", "Method", "Model", "Questions of", "Questions", "F1", "EM"], rows, 4), make("p", { class: "actions" }, go)];
+      ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", "", "", "", ""]
+      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", day(run.at), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
+    return [make("h1", { text: t("Runs") }),
+      make("p", { class: "note", text: t("Choose two to hold them against each other, question by question.") }),
+      table(t("Evaluation runs"), ["", t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
   }
 
   // One run
@@ -76,17 +79,17 @@ export class RunsPage {
     for (const name of ["type", "verdict"]) if (filter[name]) asked.set(name, filter[name]);
     const at = `v1/runs/${encodeURIComponent(id)}`;
     const [run, page] = await Promise.all([call(at), call(`${at}/questions?${asked}`)]);
-    document.title = `${nameOf(run)} – Runs – Hoptree`;
+    document.title = `${nameOf(run)} – ${t("Runs")} – Hoptree`;
     const types = Object.entries(run.by_type ?? {}).map(([name, one]) => ({ type: name, questions: one.questions, ...means(one.metrics) }));
     Object.assign(run, means(run.metrics));
     const go = (more) => { location.hash = write(["runs", id], { type: filter.type, verdict: filter.verdict, ...more }); };
-    const type = choice([["", "all"], ...types.map((one) => [one.type, one.type || "none given"])], filter.type);
+    const type = choice([["", t("all")], ...types.map((one) => [one.type, one.type || t("none given")])], filter.type);
     const verdict = choice(VERDICTS, filter.verdict);
     type.addEventListener("change", () => go({ type: type.value, offset: "" }));
     verdict.addEventListener("change", () => go({ verdict: verdict.value, offset: "" }));
     return [crumbs(), make("h1", { text: nameOf(run) }), make("p", { class: "note", text: about(run) }),
-      types.length ? table("By type of question", ["Type", "Questions", "F1", "EM"], types.map((one) => [one.type || "none given", one.questions, percent(one.f1), percent(one.em)]), 0) : null,
-      make("div", { class: "filters" }, field("Type", type), field("Answer", verdict),
+      types.length ? table(t("By type of question"), [t("Type"), t("Questions"), "F1", "EM"], types.map((one) => [one.type || t("none given"), one.questions, percent(one.f1), percent(one.em)]), 0) : null,
+      make("div", { class: "filters" }, field(t("Type"), type), field(t("Answer"), verdict),
         make("p", { class: "note", role: "status", text: count(page.total ?? page.questions.length, "question") })),
       make("ul", { class: "entries" }, page.questions.map((row) => questionEntry(row, write(["runs", id, "questions", row.id])))),
       pages(filter.offset, page.total, (offset) => write(["runs", id], { type: filter.type, verdict: filter.verdict, offset }))];
@@ -112,16 +115,16 @@ export class RunsPage {
     const rows = told.differ.slice(offset, offset + PAGE).map((row) => make("li", { class: "entry" },
       link(write(["runs", "compare"], { a, b, id: row.id }), row.question, { class: "title", dir: "auto" }),
       make("dl", { class: "sides" },
-        make("dt", { text: "A" }), make("dd", { dir: "auto" }, sign(row.a), row.a?.answer || "no answer"),
-        make("dt", { text: "B" }), make("dd", { dir: "auto" }, sign(row.b), row.b?.answer || "no answer"),
-        make("dt", { text: "Accepted" }), make("dd", { text: gold(row), dir: "auto" }))));
+        make("dt", { text: "A" }), make("dd", { dir: "auto" }, sign(row.a), row.a?.answer || t("no answer")),
+        make("dt", { text: "B" }), make("dd", { dir: "auto" }, sign(row.b), row.b?.answer || t("no answer")),
+        make("dt", { text: t("Accepted") }), make("dd", { text: gold(row), dir: "auto" }))));
     const side = (letter, run, mean) => [letter, link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", f1.questions ?? "", percent(f1[mean]), percent(em[mean])];
-    return [crumbs(), make("h1", { text: "Two runs" }),
-      table("The questions that both have", ["", "Run", "Method", "Model", "Questions", "F1", "EM"], [side("A", told.a, "mean_a"), side("B", told.b, "mean_b")], 3),
+    return [crumbs(), make("h1", { text: t("Two runs") }),
+      table(t("The questions that both have"), ["", t("Run"), t("Method"), t("Model"), t("Questions"), "F1", "EM"], [side("A", told.a, "mean_a"), side("B", told.b, "mean_b")], 3),
       make("p", { class: "verdict-line", text: inWords(f1) }),
       f1.power_note ? make("p", { class: "note", text: f1.power_note }) : null,
-      make("h2", { text: `Where they differ: ${count(told.differ.length, "question")}` }),
-      rows.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: "Nowhere." }),
+      make("h2", { text: t("Where they differ: {questions}", { questions: count(told.differ.length, "question") }) }),
+      rows.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: t("Nowhere.") }),
       pages(offset, told.differ.length, (at) => write(["runs", "compare"], { a, b, offset: at }))];
   }
 
@@ -132,7 +135,7 @@ export class RunsPage {
     const [first, second, ...runs] = await Promise.all([...[a, b].map((run) => call(`${at(run)}/questions/${encodeURIComponent(id)}`)), ...[a, b].map((run) => call(at(run)))]);
     document.title = `${first.question} – Hoptree`;
     const pane = (told, run) => make("div", { class: "pane-box" }, make("h2", { class: "pane-head", text: nameOf(run) }), scores(told), shown(told, { narrow: true }));
-    return [crumbs([write(["runs", "compare"], { a, b }), "Two runs"]), make("h1", { class: "as-question", text: first.question, dir: "auto" }),
+    return [crumbs([write(["runs", "compare"], { a, b }), t("Two runs")]), make("h1", { class: "as-question", text: first.question, dir: "auto" }),
       make("div", { class: "panes two" }, pane(first, runs[0]), pane(second, runs[1]))];
   }
 }
@@ -141,7 +144,7 @@ export class RunsPage {
 const made = [];
 
 function shown(told, how) {
-  if (!told.result) return [make("p", { class: "note", text: "The run has no trace of this question, so its tree cannot be drawn." })];
+  if (!told.result) return [make("p", { class: "note", text: t("The run has no trace of this question, so its tree cannot be drawn.") })];
   const view = new AnswerView({ question: told.question, ...how });
   view.show(told.result);
   made.push(view);
@@ -149,7 +152,7 @@ function shown(told, how) {
 }
 
 function crumbs(...more) {
-  return make("p", { class: "crumbs" }, link("#/runs", "Runs"), more.flatMap(([hash, text]) => [" › ", link(hash, text)]));
+  return make("p", { class: "crumbs" }, link("#/runs", t("Runs")), more.flatMap(([hash, text]) => [" › ", link(hash, text)]));
 }
 
 const means = (metrics) => ({ f1: metrics?.f1?.mean, em: metrics?.em?.mean });
@@ -159,22 +162,22 @@ const GOLDS = 3;
 /** The answers that count as right, the first few of them; none where the right thing is to give no answer. */
 function gold(row) {
   const all = (Array.isArray(row.gold) ? row.gold : [row.gold]).filter(Boolean);
-  return all.slice(0, GOLDS).join(" or ") + (all.length > GOLDS ? " …" : "") || "no answer";
+  return all.slice(0, GOLDS).join(` ${t("or")} `) + (all.length > GOLDS ? " …" : "") || t("no answer");
 }
 
 function sign(row) {
   const words = row.verdict ?? (row.error ? "failed" : row.em === 1 ? "right" : "wrong");
-  return make("span", { class: `sign ${words}`, text: words });
+  return make("span", { class: `sign ${words}`, text: t(words) });
 }
 
 function questionEntry(row, hash) {
   return make("li", { class: "entry" }, link(hash, row.question, { class: "title", dir: "auto" }),
-    make("p", { class: "outcome-line", dir: "auto" }, sign(row), make("strong", { text: row.answer || (row.error ? row.error : "no answer") }),
-      make("span", { class: "note", text: `accepted: ${gold(row)} · F1 ${percent(row.f1)}${row.type ? ` · ${row.type}` : ""}` })));
+    make("p", { class: "outcome-line", dir: "auto" }, sign(row), make("strong", { text: row.answer || (row.error ? row.error : t("no answer")) }),
+      make("span", { class: "note", text: `${t("accepted: {answers}", { answers: gold(row) })} · F1 ${percent(row.f1)}${row.type ? ` · ${row.type}` : ""}` })));
 }
 
 function scores(told) {
-  return make("p", { class: "outcome-line", dir: "auto" }, sign(told), make("span", { class: "note", text: `accepted: ${gold(told)} · F1 ${percent(told.f1)}${told.type ? ` · ${told.type}` : ""}` }));
+  return make("p", { class: "outcome-line", dir: "auto" }, sign(told), make("span", { class: "note", text: `${t("accepted: {answers}", { answers: gold(told) })} · F1 ${percent(told.f1)}${told.type ? ` · ${told.type}` : ""}` }));
 }
 
 function about(run) {
@@ -185,11 +188,11 @@ function about(run) {
 export function inWords(difference) {
   if (typeof difference.difference !== "number") return "";
   const points = 100 * difference.difference;
-  const size = points === 0 ? "A and B are level in F1" : `${points > 0 ? "B" : "A"} is ${Math.abs(points).toFixed(1)} points of F1 better`;
+  const size = points === 0 ? t("A and B are level in F1") : t("{run} is {n} points of F1 better", { run: points > 0 ? "B" : "A", n: Math.abs(points).toFixed(1) });
   const { low, high, level } = difference.interval ?? {};
-  const interval = typeof low === "number" ? ` (B − A between ${signed(100 * low)} and ${signed(100 * high)}, ${Math.round(100 * (level ?? 0.95))} %)` : "";
+  const interval = typeof low === "number" ? ` (${t("B − A between {low} and {high}, {level} %", { low: signed(100 * low), high: signed(100 * high), level: Math.round(100 * (level ?? 0.95)) })})` : "";
   const p = difference.p_value;
-  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`}, ${p < 0.05 ? "hardly luck" : "may be luck"}` : "";
+  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`}, ${p < 0.05 ? t("hardly luck") : t("may be luck")}` : "";
   return `${size}${interval}${luck}.`;
 }
 
@@ -198,13 +201,13 @@ const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs
 function table(caption, heads, rows, texts) {
   const kind = (place) => (place > texts ? "number" : "");
   return make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, make("caption", { text: caption }),
-    make("thead", {}, make("tr", {}, heads.map((head, place) => make("th", { scope: "col", class: kind(place) }, head || make("span", { class: "unseen", text: "Choose" }))))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", { class: kind(place) }, typeof cell === "number" ? cell.toLocaleString("en") : cell)))))));
+    make("thead", {}, make("tr", {}, heads.map((head, place) => make("th", { scope: "col", class: kind(place) }, head || make("span", { class: "unseen", text: t("Choose") }))))),
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", { class: kind(place) }, typeof cell === "number" ? digits(cell) : cell)))))));
 }
 
 function pages(offset, total, address) {
   const links = [];
-  if (offset) links.push(link(address(Math.max(0, offset - PAGE) || ""), "before"));
-  if (offset + PAGE < (total ?? 0)) links.push(link(address(offset + PAGE), "further"));
+  if (offset) links.push(link(address(Math.max(0, offset - PAGE) || ""), t("before")));
+  if (offset + PAGE < (total ?? 0)) links.push(link(address(offset + PAGE), t("further")));
   return links.length ? make("p", { class: "pages" }, links) : null;
 }

@@ -2,6 +2,7 @@
 // tree of hundreds of nodes can grow under the reader's eyes without losing place, focus or what was folded.
 
 import { fresh, make } from "./dom.js";
+import { digits, t } from "./texts.js";
 import { origin, shade, stateOf, verdict } from "./words.js";
 
 const FOLD_FROM = 40;
@@ -24,8 +25,8 @@ export class TreeView {
     this.onOpen = onOpen;
     this.list = make("ul", { role: "tree", class: "tree", "aria-label": label });
     this.tools = make("div", { class: "tools", hidden: true },
-      make("button", { type: "button", class: "quiet", on: { click: () => this.foldAll(false) } }, "Unfold all"),
-      make("button", { type: "button", class: "quiet", on: { click: () => this.foldAll(true) } }, "Fold all"),
+      make("button", { type: "button", class: "quiet", on: { click: () => this.foldAll(false) } }, t("Unfold all")),
+      make("button", { type: "button", class: "quiet", on: { click: () => this.foldAll(true) } }, t("Fold all")),
       make("span", { class: "size" }));
     this.element = make("div", { class: "tree-box" }, this.tools, this.list);
     this.list.addEventListener("keydown", (event) => this.#onKey(event));
@@ -63,7 +64,7 @@ export class TreeView {
     if (focused && document.activeElement !== focused) (focused.isConnected ? focused : this.#current?.row)?.focus();
     if (!this.#current) this.#select(this.#items.get(0));
     this.tools.hidden = this.#total < 8;
-    this.tools.querySelector(".size").textContent = `${(this.#total - 1).toLocaleString("en")} sub-questions`;
+    this.tools.querySelector(".size").textContent = t("{n} sub-questions", { n: digits(this.#total - 1) });
     if (this.#opened) this.onOpen(this.#opened.node, this.#opened.li, false);
   }
 
@@ -114,7 +115,7 @@ export class TreeView {
       make("span", { class: "words" },
         make("span", { class: "asked", dir: "auto" }, withReferences(node.resolved || node.question)), " ",
         make("span", { class: "outcome", dir: "auto" }, outcome.flatMap((part) => [part, " "]),
-          below ? make("span", { class: "below", text: `${below} below` }) : null)));
+          below ? make("span", { class: "below", text: t("{n} below", { n: digits(below) }) }) : null)));
   }
 
   /** The number that is shown: 101 and 102 are what was rebuilt below 1, and so 1.1 and 1.2. */
@@ -262,7 +263,7 @@ const size = (node) => 1 + (node.children ?? []).reduce((sum, child) => sum + si
 /** "#query2" as what it is: the answer of another node, not there yet. */
 export function withReferences(text) {
   return String(text).split(REFERENCE).map((part) =>
-    (REFERENCE.test(part) ? make("span", { class: "reference", text: `answer ${part.slice(6)}` }) : part));
+    (REFERENCE.test(part) ? make("span", { class: "reference", text: t("answer {n}", { n: part.slice(6) }) }) : part));
 }
 
 /** What became of a node: what was struck out, the answer that stands, and where it comes from. */
@@ -270,7 +271,7 @@ export function outcomeOf(node, options) {
   const state = stateOf(node);
   if (state === "stopped") {
     const from = node.source ? badge(node, options) : null;
-    return [...struck(node), make("strong", { text: node.answer ? `so far: ${node.answer}` : "not answered" }), from].filter(Boolean);
+    return [...struck(node), make("strong", { text: node.answer ? t("so far: {answer}", { answer: node.answer }) : t("not answered") }), from].filter(Boolean);
   }
   if (state === "answered" || state === "unanswered" || node.isRoot) {
     if (!node.answer && !node.source && !node.verdict) return [];
@@ -279,7 +280,7 @@ export function outcomeOf(node, options) {
     return [...struck(node), make("strong", { text: node.answer || "?" }), sign, node.isRoot && !node.source ? null : from].filter(Boolean);
   }
   const guess = node.hypothesis
-    ? [...struck(node), make("span", { class: "guess", text: node.hypothesis }), make("span", { class: "verdict unknown", text: "a guess, not checked" })]
+    ? [...struck(node), make("span", { class: "guess", text: node.hypothesis }), make("span", { class: "verdict unknown", text: t("a guess, not checked") })]
     : struck(node);
   return state === "asking" ? [pulse(), ...guess] : guess;
 }
@@ -293,4 +294,4 @@ const badge = (node, options) => {
   return make("span", { class: `source ${shade(node.source ? node : { ...node, source: "external" })}`, text: words });
 };
 
-const pulse = () => make("span", { class: "pulse" }, make("span", { class: "unseen", text: "under way" }));
+const pulse = () => make("span", { class: "pulse" }, make("span", { class: "unseen", text: t("under way") }));

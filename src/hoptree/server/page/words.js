@@ -1,6 +1,7 @@
 // The words for what became of a node, the same as in the terminal.
 
 import { count } from "./dom.js";
+import { digits, t } from "./texts.js";
 
 const SOURCES = {
   internal: "from the model’s own knowledge",
@@ -19,9 +20,9 @@ const VERDICTS = {
 
 /** Where an answer comes from: what it cites tells, else what it says of itself and where was looked. */
 export function origin(node, options = {}) {
-  if (node.source !== "external") return SOURCES[node.source] ?? node.source ?? "";
-  if (node.facts?.length) return node.evidence?.length ? "from documents and the graph" : "from the graph";
-  return node.evidence?.length ? SOURCES.external : LOOKED_IN[options.evidence] ?? SOURCES.external;
+  if (node.source !== "external") return t(SOURCES[node.source] ?? node.source ?? "");
+  if (node.facts?.length) return node.evidence?.length ? t("from documents and the graph") : t("from the graph");
+  return t(node.evidence?.length ? SOURCES.external : LOOKED_IN[options.evidence] ?? SOURCES.external);
 }
 
 /** The colour of an origin: graph where only facts are cited. */
@@ -31,15 +32,15 @@ export function shade(node) {
 }
 
 export function verdict(node) {
-  if (node.verdict === "refuted" && !node.struck?.length) return "refuted";
-  if (node.verdict === "refuted" && node.source === "internal") return VERDICTS.replaced;
-  return VERDICTS[node.verdict] ?? node.verdict;
+  if (node.verdict === "refuted" && !node.struck?.length) return t("refuted");
+  if (node.verdict === "refuted" && node.source === "internal") return t(VERDICTS.replaced);
+  return t(VERDICTS[node.verdict] ?? node.verdict ?? "");
 }
 
 /** What the model said of its own knowledge, unless the answer comes from there. */
 export function knowing(node) {
   if (node.know === undefined || node.know === null || node.source === "internal") return "";
-  return node.know ? "The model says that it knows." : "The model says that it does not know.";
+  return node.know ? t("The model says that it knows.") : t("The model says that it does not know.");
 }
 
 /** Whether a node is waiting, under way, done or ended; told by the server, else by what there is. */
@@ -49,22 +50,22 @@ export function stateOf(node) {
 
 export function cost(usage, seconds = usage?.seconds ?? 0) {
   if (!usage) return "";
-  const cached = usage.cached_calls ? ` (${usage.cached_calls.toLocaleString("en")} from the cache)` : "";
+  const cached = usage.cached_calls ? ` (${t("{n} from the cache", { n: digits(usage.cached_calls) })})` : "";
   const parts = [
     `${count(usage.llm_calls ?? 0, "call")}${cached}`,
-    `${(usage.prompt_tokens ?? 0).toLocaleString("en")} tokens read, ${(usage.completion_tokens ?? 0).toLocaleString("en")} written`,
+    t("{read} tokens read, {written} written", { read: digits(usage.prompt_tokens ?? 0), written: digits(usage.completion_tokens ?? 0) }),
     count(usage.retrievals ?? 0, "search", "searches"),
     `${seconds.toFixed(1)} s`,
   ];
-  if (usage.cost) parts.push(`cost ${Number(usage.cost.toPrecision(4))}`);
+  if (usage.cost) parts.push(t("cost {n}", { n: digits(Number(usage.cost.toPrecision(4))) }));
   return parts.join(" · ");
 }
 
 /** The answer of a result in words, where there is none. */
 export function noAnswer(result) {
-  if (result.error) return "None: the run failed.";
-  if (result.stopped_by) return `None yet: the run was stopped (${result.stopped_by}).`;
-  return result.sentence || "None: no answer was found.";
+  if (result.error) return t("None: the run failed.");
+  if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: result.stopped_by });
+  return result.sentence || t("None: no answer was found.");
 }
 
 /** Two answers are the same whatever their capitals, articles and marks. */

@@ -1,0 +1,118 @@
+// An answer taken elsewhere: copied, saved as Markdown, JSON or a drawing, or sent to others as an address.
+
+import { announce, button, link, make } from "./dom.js";
+import { t } from "./texts.js";
+import { origin } from "./words.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const ROW = 26;
+const INDENT = 26;
+const WIDTH = 960;
+const LETTER = 7.2;
+
+/** The buttons below an answer; `address` gives what is shared, and whether it holds the answer itself. */
+export function tools(result, options, address) {
+  const name = fileName(result.question);
+  const told = make("p", { class: "note shared", role: "status", hidden: true });
+  const say = (...parts) => { told.replaceChildren(...parts); told.hidden = false; };
+  const copy = async (text, words, ...more) => {
+    await toClipboard(text);
+    say(words, ...more);
+    announce(words);
+  };
+  const share = () => {
+    const { hash, stored } = address();
+    const url = new URL(hash, location.href).href;
+    copy(url, stored ? t("The address of this answer was copied:") : t("The address was copied. It holds the question only: this server stores no answers."), " ", link(hash, url));
+  };
+  return make("div", { class: "export" },
+    make("p", { class: "actions" }, button(t("Copy"), () => copy(plain(result), t("The answer was copied.")), { class: "quiet" }),
+      location.protocol === "file:" ? null : button(t("Share link"), share, { class: "quiet" }),
+      button("Markdown", () => save(`${name}.md`, "text/markdown", markdown(result, options)), { class: "quiet", title: t("Save the answer as Markdown") }),
+      button("JSON", () => save(`${name}.json`, "application/json", JSON.stringify(result, null, 2)), { class: "quiet", title: t("Save the answer as JSON") }),
+      button("SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(result, options)), { class: "quiet", title: t("Save the tree as a drawing") })), told);
+}
+
+const fileName = (question) => question.normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60).toLowerCase() || "answer";
+
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // where the address is no secure one, or it is not allowed
+    const box = make("textarea", { value: text, class: "unseen", readonly: true });
+    document.body.append(box);
+    box.select();
+    document.execCommand("copy");
+    box.remove();
+  }
+}
+
+function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const anchor = document.createElement("a");
+  [anchor.href, anchor.download] = [address, name];
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+const sources = ({ evidence = [], cited = [] }) => [...evidence, ...cited];
+
+/** The answer as text: the sentence, and what its numbers stand for. */
+export function plain(result) {
+  const named = sources(result).map((one, at) => `[${at + 1}] ${one.title || one.id} (${one.id})`);
+  return [result.question, result.sentence || result.answer || t("No answer."), ...named].join("\n");
+}
+
+/** Marks that mean something in Markdown or HTML stand for themselves. */
+const escaped = (text) => String(text ?? "").replace(/[\\`*_{}[\]()#+!|<>&~]/g, "\\$&").replace(/\s+/g, " ").trim();
+
+export function markdown(result, options = {}) {
+  const lines = [`# ${escaped(result.question)}`, "", `**${escaped(result.answer || t("No answer."))}**`, ""];
+  if (result.answer && result.sentence) lines.push(escaped(result.sentence), "");
+  if (result.confidence) lines.push(`*${escaped(result.confidence.level)}: ${escaped(result.confidence.reason)}*`, "");
+  if (result.tree?.length) lines.push(`## ${t("Sub-questions")}`, "", ...result.tree.flatMap((node) => listed(node, 0, options)), "");
+  if (sources(result).length) {
+    lines.push(`## ${t("Evidence")}`, "");
+    for (const [at, one] of sources(result).entries()) lines.push(`${at + 1}. **${escaped(one.title || one.id)}** (${escaped(one.id)})`, `   > ${escaped(one.text)}`, "");
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function listed(node, depth, options) {
+  const outcome = node.answer ? ` → **${escaped(node.answer)}** (${escaped(origin(node, options))})` : "";
+  return [`${"  ".repeat(depth)}- ${escaped(node.resolved || node.question)}${outcome}`, ...(node.children ?? []).flatMap((child) => listed(child, depth + 1, options))];
+}
+
+export function shape(tag, attributes, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+/** A text cut to what fits into a width. */
+export const fitted = (text, width, letter = LETTER) => (text.length * letter <= width ? text : `${text.slice(0, Math.max(1, Math.floor(width / letter) - 1))}…`);
+
+/** The tree as a drawing that stands for itself: a line for each question, its answer below it. */
+function drawing(result, options) {
+  const image = shape("svg", { xmlns: SVG, "font-family": "Georgia, serif", "font-size": "14" });
+  const root = { question: result.question, answer: result.answer, id: 0, children: result.tree?.[0]?.id === 0 ? [...(result.tree[0].children ?? []), ...result.tree.slice(1)] : result.tree ?? [] };
+  let y = ROW;
+  const draw = (node, depth, parentY) => {
+    const x = 16 + depth * INDENT;
+    const room = WIDTH - x - 24;
+    if (depth) image.append(shape("path", { d: `M${x - INDENT + 6} ${parentY + 8}V${y - 5}H${x - 4}`, fill: "none", stroke: "#8b8474" }));
+    const own = y;
+    image.append(shape("text", { x, y, fill: "#211f1b", "font-weight": depth ? "400" : "600" }, fitted(node.resolved || node.question, room)));
+    y += 20;
+    if (node.answer) {
+      image.append(shape("text", { x: x + 12, y, fill: "#1c6239" }, fitted(`→ ${node.answer}${node.source ? `  (${origin(node, options)})` : ""}`, room - 12)));
+      y += ROW;
+    }
+    for (const child of node.children ?? []) draw(child, depth + 1, own);
+  };
+  draw(root, 0, 0);
+  image.prepend(shape("rect", { width: WIDTH, height: y, fill: "#fbfaf6" }));
+  for (const [name, value] of [["width", WIDTH], ["height", y], ["viewBox", `0 0 ${WIDTH} ${y}`]]) image.setAttribute(name, value);
+  return new XMLSerializer().serializeToString(image);
+}

@@ -1,0 +1,108 @@
+// Facts and links around an answer, drawn as a graph: names are nodes, facts and mentions are edges.
+
+import { make } from "./dom.js";
+import { fitted, shape } from "./export.js";
+import { t } from "./texts.js";
+import { folded } from "./words.js";
+
+const MOST = 28;
+const [ACROSS, DOWN] = [240, 62];
+const LABEL = 190;
+
+/** What a result says of names: {nodes: [{label, kind}], edges: [{from, to, label, kind}]}, at most so many nodes. */
+export function graphOf(result) {
+  const nodes = new Map();
+  const edges = new Map();
+  const place = (label, kind) => {
+    const key = folded(label);
+    if (!key) return null;
+    const known = nodes.get(key);
+    if (known) {
+      if (kind === "answer" || known.kind === "name") known.kind = kind;
+      return key;
+    }
+    if (nodes.size >= MOST) return null;
+    nodes.set(key, { label: String(label), kind });
+    return key;
+  };
+  const join = (from, to, label, kind) => {
+    if (from === null || to === null || from === to) return;
+    const key = [from, to].sort().join("\n");
+    if (!edges.has(key)) edges.set(key, { from, to, label, kind });
+  };
+  const all = [];
+  const walk = (node) => { all.push(node); (node.children ?? []).forEach(walk); };
+  (result.tree ?? []).forEach(walk);
+  const answer = result.answer ? place(result.answer, "answer") : null;
+  const triples = [...all.flatMap((node) => node.facts ?? []), ...learnt(result.writing)];
+  for (const [subject, relation, object] of triples) join(place(subject, "name"), place(object, "name"), relation, "fact");
+  const passages = [...(result.evidence ?? []), ...(result.cited ?? [])];
+  const titles = new Map(passages.map((one) => [one.id, one.title || one.id]));
+  for (const title of titles.values()) place(title, "passage");
+  for (const node of all) {
+    if (!node.answer) continue;
+    const own = place(node.answer, "name");
+    for (const id of node.evidence ?? []) if (titles.has(id)) join(place(titles.get(id), "passage"), own, node.resolved || node.question, "holds");
+  }
+  for (const one of passages) {
+    for (const other of passages) {
+      if (one !== other && other.title && (one.text ?? "").includes(other.title)) join(place(titles.get(one.id), "passage"), place(other.title, "passage"), t("mentions"), "link");
+    }
+    if (answer !== null && result.answer.length > 2 && (one.text ?? "").includes(result.answer)) join(place(titles.get(one.id), "passage"), answer, "", "holds");
+  }
+  return { nodes, edges: [...edges.values()] };
+}
+
+/** The facts that a text written with doubts learnt from passages. */
+function learnt(writing) {
+  const read = (writing?.parts ?? []).flatMap((part) => part.facts ?? []).filter((one) => one.outcome === "added" || one.outcome === "surer");
+  return [...(writing?.facts ?? []), ...read].map((one) => one.fact);
+}
+
+/** Places for all nodes: each group that hangs together below the other, in columns by the steps from its middle. */
+function laidOut(nodes, edges) {
+  const near = new Map([...nodes.keys()].map((key) => [key, []]));
+  for (const { from, to } of edges) {
+    near.get(from).push(to);
+    near.get(to).push(from);
+  }
+  const points = new Map();
+  const order = [...nodes.keys()].sort((one, other) => (nodes.get(other).kind === "answer") - (nodes.get(one).kind === "answer") || near.get(other).length - near.get(one).length);
+  let top = 0;
+  for (const start of order) {
+    if (points.has(start) || !near.get(start).length) continue;
+    const columns = [[start]];
+    const seen = new Set([start]);
+    while (columns.at(-1).length) columns.push(columns.at(-1).flatMap((key) => near.get(key)).filter((key) => !seen.has(key) && seen.add(key)));
+    const tallest = Math.max(...columns.map((column) => column.length));
+    for (const [at, column] of columns.entries()) {
+      for (const [row, key] of column.entries()) points.set(key, { x: at * ACROSS, y: top + ((row + 0.5) * tallest * DOWN) / column.length });
+    }
+    top += tallest * DOWN;
+  }
+  return points;
+}
+
+/** The drawing; null where there is nothing to draw a line between. */
+export function graphView(result) {
+  const { nodes, edges } = graphOf(result);
+  if (!edges.length) return null;
+  const points = laidOut(nodes, edges);
+  const [across, down] = ["x", "y"].map((axis) => [...points.values()].map((point) => point[axis]));
+  const [left, top] = [Math.min(...across) - LABEL / 2, Math.min(...down) - 20];
+  const [width, height] = [Math.max(...across) + LABEL / 2 - left, Math.max(...down) + 30 - top];
+  const image = shape("svg", { viewBox: `${left} ${top} ${width} ${height}`, width, height, class: "graph", role: "img", "aria-label": t("Names, facts and links around the answer") });
+  for (const { from, to, label, kind } of edges) {
+    const [one, other] = [points.get(from), points.get(to)];
+    image.append(shape("line", { x1: one.x, y1: one.y, x2: other.x, y2: other.y, class: `edge ${kind}` }));
+    if (label) image.append(shape("text", { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 - 3, class: "relation" }, fitted(label, LABEL, 5.6)));
+  }
+  for (const [key, { x, y }] of points) {
+    const { label, kind } = nodes.get(key);
+    const group = shape("g", { class: `node ${kind}` });
+    group.append(shape("title", {}, label), shape("circle", { cx: x, cy: y, r: kind === "answer" ? 8 : 5 }), shape("text", { x, y: y + 19 }, fitted(label, LABEL)));
+    image.append(group);
+  }
+  const key = [["answer", t("the answer")], ["passage", t("a passage")], ["name", t("a name or value")]].filter(([kind]) => [...nodes.values()].some((node) => node.kind === kind));
+  return make("div", { class: "graph-box" }, image, make("p", { class: "note legend" }, key.map(([kind, words]) => make("span", { class: kind, text: words }))));
+}

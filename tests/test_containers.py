@@ -1,0 +1,106 @@
+"""Dockerfile and compose.yaml without Docker: what they name is there, and their steps are those of `make demo`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.held import PATIENCE
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+START = ROOT / "docker" / "start.sh"
+IMAGES = {"hoptree", "ollama/ollama"}
+KEYS = {"build", "image", "ports", "volumes", "profiles", "command", "depends_on", "restart", "healthcheck"}
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_image_is_small_pinned_and_nobody_is_root_in_it() -> None:
+    steps = instructions()
+    assert steps[0] == ("FROM", "python:3.12-slim")
+    assert {name for name, _ in steps} <= {
+        *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT")
+    }
+    users = [rest for name, rest in steps if name == "USER"]
+    assert users == ["hoptree"] and max(at for at, step in enumerate(steps) if step[0] == "RUN") < steps.index(
+        ("USER", "hoptree")
+    )
+    assert all("--no-cache-dir" in part for _, rest in steps for part in rest.split("&&") if "pip install" in part)
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name, rest in steps:
+        for source in rest.split()[:-1] if name == "COPY" else ():
+            assert (ROOT / source).exists() and f"!{source.partition('/')[0]}" in ignored, source
+
+
+def test_it_installs_and_fetches_what_make_demo_does() -> None:
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("$(VENV)/demo-ready:")[2].partition("\n\n")[0]
+    made = re.search(r"install --quiet --editable (\S+) --editable (\S+)", recipe)
+    fetched = re.search(r"hoptree (models pull \S+)", recipe)
+    assert made and fetched
+    run = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
+    first, server = run.split(" && ")
+    assert first == f"pip install --quiet --no-cache-dir ./{made[1]} {made[2]}"
+    assert server.endswith("'.[server]'")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {"local", "server"} <= extras.keys()
+    assert f"hoptree {fetched[1]}" in START.read_text(encoding="utf-8")
+
+
+def test_services_have_a_volume_and_are_reached_from_this_machine_alone() -> None:
+    services = compose()["services"]
+    assert set(services) == {"hoptree", "hoptree-ollama", "ollama", "ollama-model"}
+    for name, service in services.items():
+        assert service.keys() <= KEYS | {"environment", "entrypoint"} and service["image"] in IMAGES
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+        for volume in service.get("volumes", ()):
+            assert volume.partition(":")[0] in compose()["volumes"]
+        for other in service.get("depends_on", ()):
+            assert other in services and services[other].get("profiles") == service.get("profiles"), name
+    assert services["hoptree"]["volumes"] == ["data:/data"] and "profiles" not in services["hoptree"]
+    assert ("VOLUME", "/data") in instructions()
+    model = services["hoptree-ollama"]["command"][1].partition("openai/")[2]
+    assert services["ollama-model"]["entrypoint"][-1] == model
+
+
+@pytest.mark.parametrize("service", ["hoptree", "hoptree-ollama"])
+def test_what_a_container_starts_is_a_command_that_there_is(tmp_path: Path, service: str) -> None:
+    told = tmp_path / "told"
+    fake = tmp_path / "hoptree"
+    fake.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(told))}\n')
+    fake.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOPTREE_VOLUME": str(tmp_path)}
+    command = compose()["services"][service].get("command", [])
+    for _ in range(2):  # a second start keeps the key
+        told.unlink(missing_ok=True)
+        subprocess.run(["sh", str(START), *command], env=environment, check=True, timeout=PATIENCE, capture_output=True)
+    words = told.read_text(encoding="utf-8").splitlines()
+    pulled = words[: words.index("serve")]
+    assert pulled == ([] if command else ["models", "pull", "qwen"])
+    keys = tmp_path / "keys.toml"
+    [key] = tomllib.loads(keys.read_text(encoding="utf-8"))["key"]
+    assert len(key["secret"]) >= 16 and key["corpora"] is True and stat.S_IMODE(keys.stat().st_mode) == 0o600
+    # The last word is no option: every other one is known, or it would be told of first.
+    done = CliRunner().invoke(app, [*words[len(pulled) :], "--nosuch"])
+    assert done.exit_code == 2 and "--nosuch" in done.output
+    done = CliRunner().invoke(app, [*words[len(pulled) :], "--corpus", "nowhere.idx"])
+    assert "nowhere.idx" in str(done.exception)
