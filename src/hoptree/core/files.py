@@ -278,13 +278,14 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-_SEAL = ', "sum": "{:08x}"}}'
-_SEAL_CHARS = len(_SEAL.format(0))
+_SEAL = b', "sum": "%08x"}'
+_SEAL_CHARS = len(_SEAL % 0)
 
 
-def sealed(text: str) -> str:
+def sealed(text: str) -> bytes:
     """Return the text of a JSON object with the CRC-32 of its other fields as a last field, `sum`."""
-    return text[:-1] + _SEAL.format(zlib.crc32(text[:-1].encode())) if len(text) > 2 else text
+    line = text.encode()
+    return line[:-1] + _SEAL % zlib.crc32(line[:-1]) if len(line) > 2 else line
 
 
 def unsealed(line: bytes) -> bytes:
@@ -293,7 +294,7 @@ def unsealed(line: bytes) -> bytes:
     body, seal = line[:-_SEAL_CHARS], line[-_SEAL_CHARS:]
     if not seal.startswith(b', "sum": "'):
         return line
-    if seal != _SEAL.format(zlib.crc32(body)).encode():
+    if seal != _SEAL % zlib.crc32(body):
         raise ValueError("it is not what was written")
     return body + b"}"
 
@@ -313,7 +314,7 @@ class JsonlLog:
         assert self._file is not None
         try:
             text = json.dumps(value)
-            left = memoryview(((sealed(text) if isinstance(value, dict) else text) + "\n").encode())
+            left = memoryview((sealed(text) if isinstance(value, dict) else text.encode()) + b"\n")
             while left:  # a disk that is almost full takes a part
                 left = left[os.write(self._file, left) :]
             self._written += 1

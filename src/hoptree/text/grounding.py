@@ -229,7 +229,9 @@ def _fold(word: str) -> str:
     return "".join(char for char in plain if not unicodedata.combining(char))
 
 
-_ASCII_WORDS = bytes(ord(chr(byte).lower() if chr(byte).isalnum() else " ") if byte < 128 else byte for byte in range(256))
+_ASCII_WORDS = bytes(
+    ord(chr(byte).lower() if chr(byte).isalnum() else " ") if byte < 128 else byte for byte in range(256)
+)
 """A table for `bytes.translate`: ASCII letters in lower case, a space for all else of ASCII but digits."""
 
 _MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8
@@ -249,7 +251,9 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     wanted = [_fold(word) for word in words]
     texts = [f"{passage.title}. {passage.text}" for passage in passages]
     folded = [f" {_folded(text)} " for text in (question, *texts)]
-    unheld = [place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)]
+    unheld = [
+        place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)
+    ]
     if len(unheld) != 1 or len(wanted[unheld[0]]) < _MIN_MISSPELT_CHARS or not words[unheld[0]][0].isupper():
         return answer
     spellings: dict[str, str] = {}
