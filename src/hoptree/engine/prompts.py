@@ -240,6 +240,7 @@ _LOOKALIKES = str.maketrans(
     "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖıİ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZiI"
 )
 """Cyrillic, Greek and Turkish letters that look like Latin ones, with which an order may be disguised."""
+_LOOKALIKE = lazy_re(f"[{''.join(map(chr, _LOOKALIKES))}]")
 _SAYING = ("answer", "output", "respond", "reply", "print", "say", "write")
 _ORDER_WORDS = (
     *("required", "ignore", "disregard", "forget", "system prompt", "you must ", "you are to ", "you will "),
@@ -337,7 +338,9 @@ def _as_read(text: str) -> str:
     """Return the text as a model reads it: no invisible characters, plain letters for wide or styled ones."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKC", text).translate(_LOOKALIKES)
+    plain = unicodedata.normalize("NFKC", text)
+    if _LOOKALIKE.search(plain):  # most have none, and are not translated character by character
+        plain = plain.translate(_LOOKALIKES)
     if plain.isprintable():
         return plain
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

@@ -15,7 +15,7 @@ from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
-from hoptree.text.tokens import UNSPACED, overlaps
+from hoptree.text.tokens import UNSPACED, join_words, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
@@ -51,11 +51,10 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     spelling = ""
     support = []
     for passage in passages:
-        text = f"{passage.title}. {passage.text}"
-        held = f" {_folded(text)} "
+        held = _held(passage.title, passage.text)
         if names and not any(name.stands_in(held) for name in names):
             continue
-        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text, held):
+        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, passage, held):
             support.append(passage.id)
             spelling = spelling or spelled
     if not support:
@@ -70,7 +69,7 @@ def has_names(question: str) -> bool:
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Whether the passages together hold every name in the question; without any passage nothing is covered."""
-    texts = (_folded(f"{passage.title}. {passage.text}") for passage in passages)
+    texts = (_held(passage.title, passage.text).strip() for passage in passages)
     held = f" {' '.join(filter(None, texts))} "
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
@@ -91,13 +90,15 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Whether passages hold an answer or all its names; yes and no need no passage."""
-    texts = [f"{passage.title}. {plain_numbers(passage.text)}" for passage in passages]
-    folded = [f" {_folded(text)} " for text in texts]
+    texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
+    folded = [_held(*text) for text in texts]
 
     def holds(words: str) -> bool:
         words = plain_numbers(words)
         wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
-        return any(way in text for text in folded for way in wanted) or any(_dates_within(words, texts))
+        if any(way in text for text in folded for way in wanted):
+            return True
+        return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
 
     if read_yes_no(answer) is not None or holds(answer):
         return True
@@ -117,7 +118,7 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
     }
 
 
-def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
+def _dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield how texts write the date that an answer is, or one within it: a year alone does not tell the day."""
     # A date within a bare year is written with that year, so its words are the answer's already.
     date = None if answer.isdigit() else read_date(answer)
@@ -130,6 +131,7 @@ def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
                 yield written
 
 
+@lru_cache(maxsize=256)
 def parts_of(text: str) -> tuple[str, ...]:
     """Return the names and dates in an answer."""
     return tuple(part for _, part in typed_parts(text))
@@ -165,15 +167,17 @@ class _Name:
         return f" {self.full} " in held or all(f" {side} " in held for side in self.sides)
 
 
-def _names(question: str) -> list[_Name]:
+@lru_cache(maxsize=256)
+def _names(question: str) -> tuple[_Name, ...]:
     """The names in a question, without a possessive at their end; its first word is a capital without being one."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
-    return [_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names]
+    return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
-def _ways(answer: str) -> list[tuple[str, ...]]:
+@lru_cache(maxsize=256)
+def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
 
     Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
@@ -185,14 +189,15 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
     texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
     kept = [text.split() for text in texts if " " in text or _OF_KIND.match(phrase)]
     telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
-    return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
+    return tuple(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
-    """Return the words as the text, `held` in folded form, spells them, in the first of these ways; or ""."""
+def _spelled(ways: Sequence[tuple[str, ...]], passage: Passage, held: str) -> str:
+    """Return the words as a passage, `held` in folded form, spells them, in the first of these ways; or ""."""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
+    text = f"{passage.title}. {passage.text}"
     words = list(_WORD.finditer(text))
     folded = _spaced(_fold(word[0]) for word in words)
     for part in ways:
@@ -208,18 +213,18 @@ def _spaced(words: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
+def _held(title: str, text: str) -> str:
+    """Return the words of a passage, folded, each between spaces; cached, since a question asks for it often."""
+    return f" {_folded(f'{title}. {text}')} "
+
+
 def _folded(text: str) -> str:
-    """Return the words of a text, folded, with a space between them; cached, since a question asks for it often."""
-    # Bytes are translated ten times as fast as characters: this settles all but the few words that are not ASCII.
-    plain = text.encode("utf-8", "surrogatepass").translate(_ASCII_WORDS).decode("utf-8", "surrogatepass")
-    words = plain.split()
-    if plain.isascii():
-        return " ".join(words)
-    return " ".join(part for word in words for part in ((word,) if word.isascii() else _folded_parts(word)))
+    """Return the words of a text, folded, with a space between them."""
+    return join_words(text, _folded_parts)
 
 
-def _folded_parts(word: str) -> list[str]:
-    return [_fold(part.lower()) for part in _WORD.findall(word)]
+def _folded_parts(text: str) -> list[str]:
+    return [_fold(part.lower()) for part in _WORD.findall(text)]
 
 
 def _fold(word: str) -> str:
@@ -228,11 +233,6 @@ def _fold(word: str) -> str:
     plain = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS))
     return "".join(char for char in plain if not unicodedata.combining(char))
 
-
-_ASCII_WORDS = bytes(
-    ord(chr(byte).lower() if chr(byte).isalnum() else " ") if byte < 128 else byte for byte in range(256)
-)
-"""A table for `bytes.translate`: ASCII letters in lower case, a space for all else of ASCII but digits."""
 
 _MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8
 """Shorter words that differ by one letter are often other words: Anna and Ana, Iran and Iraq, Francis and Frances."""
@@ -249,16 +249,15 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
         return answer
     wanted = [_fold(word) for word in words]
-    texts = [f"{passage.title}. {passage.text}" for passage in passages]
-    folded = [f" {_folded(text)} " for text in (question, *texts)]
+    folded = [f" {_folded(question)} ", *(_held(passage.title, passage.text) for passage in passages)]
     unheld = [
         place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)
     ]
     if len(unheld) != 1 or len(wanted[unheld[0]]) < _MIN_MISSPELT_CHARS or not words[unheld[0]][0].isupper():
         return answer
     spellings: dict[str, str] = {}
-    for text in texts:
-        for near, spelling in _spelled_nearly(wanted, unheld[0], text):
+    for passage in passages:
+        for near, spelling in _spelled_nearly(wanted, unheld[0], f"{passage.title}. {passage.text}"):
             spellings.setdefault(near, spelling)
     return next(iter(spellings.values())) if len(spellings) == 1 else answer
 
