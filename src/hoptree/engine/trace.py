@@ -153,7 +153,7 @@ class Retried(Event):
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are written out at once.
-_FREQUENT = (ModelCalled, Retrieved, Decision, ReplyParsed)
+_FREQUENT = (WorldCall, Decision, ReplyParsed)
 _FLUSH_INTERVAL_S = 1.0
 """Seconds after which these are written out as well."""
 _BUFFER_BYTES = 1 << 16
