@@ -181,9 +181,13 @@ class Texts:
             for segment in range(self._searcher.num_segments):
                 self._passage(tantivy.DocAddress(segment, 0), 0.0)
 
-    def _sound(self) -> TantivyErrors:
+    def refuse_damage(self) -> None:
+        """Raise the error of damage that was found meanwhile."""
         if self._damage:
             raise self._damage[0]
+
+    def _sound(self) -> TantivyErrors:
+        self.refuse_damage()
         return _DAMAGED
 
     def terms(self, text: str) -> tuple[str, ...]:
@@ -215,13 +219,11 @@ class Texts:
     def _fitting(self, words: Collection[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
         """Return at least the k best of those that fit a filter.
 
-        In folders of older versions titles are no tags: the words of one narrow the search, unless all are stop words,
-        and `fits` decides.
+        In folders of older versions titles are no tags: their words narrow the search, and `fits` decides.
         """
         by_words = TITLE in where and not self._titles_tagged()
-        needed = [
-            (tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE or not by_words
-        ]
+        tags = (pair for pair in where.items() if pair[0] != TITLE or not by_words)
+        needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in tags]
         if by_words:
             needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where[TITLE])]
         narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
@@ -237,11 +239,9 @@ class Texts:
     def _titles_tagged(self) -> bool:
         """Whether the title of every passage is among its tags; looked up once."""
         if self._tagged is None:
-            untagged = [
-                (tantivy.Occur.Must, tantivy.Query.all_query()),
-                (tantivy.Occur.MustNot, self._only("tags", tag_of(TITLE, ""))),
-            ]
-            self._tagged = not self._searcher.search(tantivy.Query.boolean_query(untagged), 1, count=False).hits
+            tagged = self._only("tags", tag_of(TITLE, ""))
+            parts = [(tantivy.Occur.Must, tantivy.Query.all_query()), (tantivy.Occur.MustNot, tagged)]
+            self._tagged = not self._searcher.search(tantivy.Query.boolean_query(parts), 1, count=False).hits
         return self._tagged
 
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
