@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.lazy import lazy_re
@@ -24,12 +25,29 @@ if TYPE_CHECKING:
     import filelock
     from _typeshed import DataclassInstance
 
+PACKAGE = Path(__file__).resolve().parent.parent
+"""The folder of the package: importlib.resources, which also reads archives, is slow to import."""
+
 
 def cache_dir() -> Path:
     """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
-    from platformdirs import user_cache_path
+    return _user_folder("cache")
 
-    return user_cache_path("hoptree", appauthor=False)
+
+def config_dir() -> Path:
+    """Return the user's folder of settings: $XDG_CONFIG_HOME/hoptree, or ~/.config/hoptree on Linux."""
+    chosen = os.environ.get("XDG_CONFIG_HOME")
+    return Path(chosen) / "hoptree" if chosen else _user_folder("config")
+
+
+def _user_folder(kind: Literal["cache", "config"]) -> Path:
+    if sys.platform == "linux":  # as platformdirs has it, whose import would be a twentieth of the start of a command
+        chosen = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
+        return (Path(chosen) if chosen.strip() else Path.home() / f".{kind}") / "hoptree"
+    import platformdirs
+
+    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_config_path
+    return folder("hoptree", appauthor=False if kind == "cache" else None)
 
 
 def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None:
