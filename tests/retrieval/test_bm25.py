@@ -11,6 +11,7 @@ from unicodedata import normalize
 import pytest
 from tests.retrieval.bm25_passages import PASSAGES, found
 
+from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index import text_index as texts
 from hoptree.retrieval.index.folder import Index, Settings
@@ -315,3 +316,15 @@ def test_filters_do_not_see_how_accents_are_written(
 def test_what_is_written_in_parts_is_found_by_what_is_written_as_one(tmp_path: Path) -> None:
     index_passages([Passage("a", "", "がくせい"), Passage("b", "", "other")], tmp_path / "i")
     assert found(BM25(Index(tmp_path / "i")), "か\u3099くせい") == ["a"]
+
+
+def test_a_search_is_remembered_until_damage_is_found(tmp_path: Path) -> None:
+    index_passages(PASSAGES, tmp_path / "i")
+    index = Index(tmp_path / "i")
+    retriever = BM25(index)
+    first = asyncio.run(retriever.search("film", k=2))
+    assert asyncio.run(retriever.search("film", k=2)) is first
+    assert asyncio.run(retriever.search("film", k=1)) == first[:1]
+    index._damage.append(CorpusError("It is damaged.", "Build it again."))
+    with pytest.raises(CorpusError):
+        asyncio.run(retriever.search("film", k=2))
