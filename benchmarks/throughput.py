@@ -7,9 +7,11 @@ words of its passages.
 
 Capacity used is the service time of all requests over slots times the time from the first request to the last reply;
 since a run's end empties the slots whatever one does, the time after all slots were busy for the last time is left out.
-Processor time is that of our process alone. Figures come last, one a line with its goal; the exit code is 1 where one
-is missed. The line above them says whether the machine was too busy to tell. --quick asks 60 questions and judges
-nothing.
+Processor time is that of our process and its workers. What a request costs is the slope between two runs, of a fifth
+of the questions and of all: reading the data, opening the index and the summary's first lines are paid once a run,
+however long it is. The line says what that start takes, and what a request costs with its share of it. The goal is
+about a request. Figures come last, one a line with its goal; the exit code is 1 where one is missed. The line above
+them says whether the machine was too busy to tell. --quick asks 60 questions and judges nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -66,11 +69,17 @@ class Measured:
     done: Figures
     cpu: float
     waited: float
+    start: float = 0.0
 
     @property
     def cpu_ms(self) -> float:
-        """Milliseconds of our processor time a request."""
-        return 1000 * self.cpu / self.done.requests
+        """Milliseconds of our processor time a request, without the start of the run."""
+        return 1000 * (self.cpu - self.start) / self.done.requests
+
+    def after(self, small: Measured) -> Measured:
+        """Return the figures with the start of the run, by the slope from a run of fewer questions."""
+        slope = (self.cpu - small.cpu) / max(1, self.done.requests - small.done.requests)
+        return replace(self, start=self.cpu - slope * self.done.requests)
 
     @property
     def used(self) -> float:
@@ -89,7 +98,8 @@ class Measured:
         verdict = ("pass" if self.met else "FAIL") if judged else "not judged"
         return (
             f"{self.method:<12} {self.retriever:<7} {self.done.requests / self.questions:5.1f} requests a question   "
-            f"{self.cpu_ms:5.2f} ms a request (goal {CPU_MS})   "
+            f"{self.cpu_ms:5.2f} ms a request (goal {CPU_MS}; {1000 * self.cpu / self.done.requests:.2f} "
+            f"with the start of {1000 * self.start:.0f} ms)   {self.done.requests / self.seconds:4.0f} a second   "
             f"{self.used:6.1%} of the slots (goal {goal:.0%})   {verdict}"
         )
 
@@ -125,6 +135,12 @@ def _waited() -> float:
         return 0.0
 
 
+def _processor_seconds() -> float:
+    """Return the processor time of our process and of its workers that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
 def generated(folder: Path) -> tuple[Path, Path]:
     """Return a generated corpus's index and questions."""
     corpus = Corpus(PASSAGES)
@@ -145,10 +161,10 @@ def measure(url: str, folder: Path, experiment: Experiment, workers: int = 1) ->
     """Run one method over the questions and return its figures."""
     out = folder / f"{experiment.method}-{experiment.retriever}"
     figures(url)
-    began, cpu, wait = time.perf_counter(), time.process_time(), _waited()
+    began, cpu, wait = time.perf_counter(), _processor_seconds(), _waited()
     model = OpenAIModel("slots", base_url=experiment.base_url, api_key="none", slots=SLOTS)
     summary = asyncio.run(_run(experiment, out, model, workers))
-    wall, cpu, wait = time.perf_counter() - began, time.process_time() - cpu, _waited() - wait
+    wall, cpu, wait = time.perf_counter() - began, _processor_seconds() - cpu, _waited() - wait
     if summary["errors"]:
         raise SystemExit(f"{experiment.method} went wrong: {summary['errors']}")
     return Measured(experiment.method, experiment.retriever, summary["finished"], figures(url), cpu, wait / wall)
@@ -172,7 +188,9 @@ def compare(url: str, folder: Path, chosen: argparse.Namespace, index: Path, dat
             common |= {"model": "openai/slots"}
             experiment = Experiment(data, method, options=options, limit=chosen.questions, **common)
             measure(url, folder / "warm", replace(experiment, limit=1))
-            measured.append(measure(url, folder, experiment, chosen.workers))
+            fewer = replace(experiment, limit=max(1, chosen.questions // 5))
+            small = measure(url, folder / "small", fewer, chosen.workers)
+            measured.append(measure(url, folder, experiment, chosen.workers).after(small))
             print(measured[-1].line(judged=False), flush=True)
     return measured
 
@@ -192,7 +210,7 @@ def main() -> int:
     parser.add_argument("--methods", type=_names([*METHODS]), default=[*METHODS], help="names with commas (all)")
     parser.add_argument("--retrievers", type=_names([*CAPACITY]), default=[*CAPACITY], help="names with commas (both)")
     parser.add_argument("--questions", type=int, default=500, help="how many questions a method (default 500)")
-    parser.add_argument("--workers", type=int, default=1, help="processes that answer; their time is not counted")
+    parser.add_argument("--workers", type=int, default=1, help="processes that answer (default 1)")
     parser.add_argument("--corpus", type=Path, help="an index to search instead of a generated one; with --data")
     parser.add_argument("--data", type=Path, help="a file of questions about it")
     parser.add_argument("--quick", action="store_true", help="60 questions; nothing is judged")
@@ -204,7 +222,8 @@ def main() -> int:
     os.environ |= {"NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
     with endpoint(SLOTS) as url, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / "warm").mkdir()
+        for name in ("warm", "small"):
+            (folder / name).mkdir()
         index, data = (chosen.corpus, chosen.data) if chosen.corpus else generated(folder)
         measured = compare(url, folder, chosen, index, data)
     waited = max(figure.waited for figure in measured)

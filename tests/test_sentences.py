@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.text.names import sentence_spans, sentences
+from hoptree.text.parse import question_key
+from hoptree.text.tokens import join_words
 
 CASES = [
     "Paris is in France.| Lyon is too.",
@@ -133,3 +137,13 @@ def test_sentences_cover_the_text_in_order_without_overlap(text: str) -> None:
 def test_a_long_text_takes_no_more_than_its_share(piece: str) -> None:
     with patience(5):
         sentence_spans("A" + piece * (60_000 // len(piece)) + "A")
+
+
+@given(st.text())
+def test_words_are_those_that_a_pattern_finds(text: str) -> None:
+    found = " ".join(re.findall(r"[^\W_]+", text.casefold()))
+    assert join_words(text, lambda part: re.findall(r"[^\W_]+", part.casefold())) == found
+
+
+def test_the_key_of_a_question_has_its_words_alone() -> None:
+    assert question_key("Who's_who in ŁÓDŹ – and 東京?") == "who s_who in łódź and 東 京"

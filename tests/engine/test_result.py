@@ -12,7 +12,7 @@ from tests.traced import as_dicts, changed, event
 
 from hoptree.core.errors import TraceError
 from hoptree.core.values import Passage, Usage
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, Started, Warned
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import Trace, TraceFile, read_events, read_traces
 
@@ -300,3 +300,17 @@ def test_listeners_hear_every_event_in_order() -> None:
     assert heard == trace.events
     assert [(one["event"], one["run"]) for one in as_dicts(heard)] == [("start", "r9"), ("final", "r9")]
     assert 0 <= heard[0].as_dict()["t"] <= heard[1].as_dict()["t"]
+
+
+def test_lines_of_unwanted_events_are_passed_over_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.jsonl"
+    listener = TraceFile(path)
+    for run in ("a", "b"):
+        trace = Trace(run, (listener,))
+        trace.emit(Started(question="Who?", method="oner"))
+        trace.emit(Warned(kind="odd", message="Oh."))
+    listener.close()
+    read: list[bytes] = []
+    monkeypatch.setattr("hoptree.engine.trace._read_event", lambda line: read.append(line) or Warned(kind="read"))
+    assert len(list(read_events(path, lambda kind, run: (kind, run) == ("warning", "b")))) == len(read) == 1
+    assert len(list(read_events(path))) == 4

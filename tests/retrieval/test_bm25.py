@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
@@ -10,10 +11,11 @@ from unicodedata import normalize
 import pytest
 from tests.retrieval.bm25_passages import PASSAGES, found
 
+from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index import text_index as texts
 from hoptree.retrieval.index.folder import Index, Settings
-from hoptree.retrieval.indexing import index_passages, remove_from_index
+from hoptree.retrieval.indexing import add_to_index, compact_index, index_passages, remove_from_index
 from hoptree.retrieval.linked import BM25
 from hoptree.retrieval.retriever import open_retriever
 
@@ -189,10 +191,40 @@ def test_filters_look_at_metadata_documents_and_titles(tmp_path: Path) -> None:
     assert kept(title="Two", document="c", x="2") == ["c#2"]
 
 
-def test_a_title_stands_for_its_sections_too(tmp_path: Path) -> None:
+@pytest.fixture(params=["now", "before"])
+def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Passage], Path], None]:
+    """Index passages as now, or as older versions did, whose passages have no titles among their tags."""
+
+    def index(passages: list[Passage], folder: Path) -> None:
+        with monkeypatch.context() as older:
+            if request.param == "before":
+                older.setattr(texts, "TITLE", "not kept")
+            index_passages(passages, folder)
+        assert Index(folder).texts._titles_tagged() == (request.param == "now")
+
+    return index
+
+
+def test_titles_are_tags_once_a_folder_of_an_older_version_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, folder = tmp_path / "rows.jsonl", tmp_path / "i"
+    rows.write_text('{"id": "new", "title": "Paris", "text": "a city"}\n', encoding="utf-8")
+    with monkeypatch.context() as older:
+        older.setattr(texts, "TITLE", "not kept")
+        index_passages([Passage("old", "Paris", "a city"), Passage("town", "Town", "a city")], folder)
+    add_to_index([rows], folder)  # which leaves the others as they are
+    for tagged in (False, True):
+        index = Index(folder)
+        assert sorted(hit.id for hit in BM25(index).search_now("city", 3, {"title": "Paris"})) == ["new", "old"]
+        assert index.texts._titles_tagged() == tagged
+        compact_index(folder)
+
+
+def test_a_title_stands_for_its_sections_too(tmp_path: Path, version: Callable[[list[Passage], Path], None]) -> None:
     titles = ["Ilse Korven", "Ilse Korven › Family", "Ilse Korven › Family › Youth", "Ilse Korvens › Family"]
     passages = [Passage(str(place), title, "film") for place, title in enumerate(titles)]
-    index_passages(passages, tmp_path / "idx")
+    version(passages, tmp_path / "idx")
     index = BM25(Index(tmp_path / "idx"))
     found = {title: sorted(p.id for p in index.search_now("film", 9, {"title": title})) for title in titles}
     assert found == {titles[0]: ["0", "1", "2"], titles[1]: ["1", "2"], titles[2]: ["2"], titles[3]: ["3"]}
@@ -239,11 +271,11 @@ def test_names_that_look_like_question_words_are_looked_for(tmp_path: Path, quer
 
 
 def test_a_title_is_found_however_many_others_fit_the_words_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: Callable[[list[Passage], Path], None]
 ) -> None:
     monkeypatch.setattr(texts, "_TITLE_CANDIDATES", (5, 40, 320))
     towns = [Passage(f"t{n}", f"Town {n}", "city city city") for n in range(30)]
-    index_passages([*towns, Passage("paris", "Paris", "a city " + "of many words " * 30)], tmp_path / "i")
+    version([*towns, Passage("paris", "Paris", "a city " + "of many words " * 30)], tmp_path / "i")
     index = BM25(Index(tmp_path / "i"))
     assert [hit.id for hit in index.search_now("city", 3, {"title": "Paris"})] == ["paris"]
 
@@ -251,13 +283,13 @@ def test_a_title_is_found_however_many_others_fit_the_words_better(
 @pytest.mark.parametrize("title", ["Born American", "It"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_title_is_found_though_many_others_have_its_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, k: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: Callable[[list[Passage], Path], None], title: str, k: int
 ) -> None:
     """Or though all its words are stop words, and narrow nothing."""
     monkeypatch.setattr(texts, "_TITLE_CANDIDATES", (5, 40, 320))
     others = [Passage(f"t{n:03}", f"Town {n}", "An American was born, and it has a city city.") for n in range(200)]
     wanted = [Passage(f"w{n}", title, "Words of a city " + "with many words " * 30) for n in range(2)]
-    index_passages([*others, *wanted], tmp_path / "i")
+    version([*others, *wanted], tmp_path / "i")
     found_now = BM25(Index(tmp_path / "i")).search_now("city", k, {"title": title})
     assert [hit.id for hit in found_now] == ["w0", "w1"][:k]
 
@@ -284,3 +316,15 @@ def test_filters_do_not_see_how_accents_are_written(
 def test_what_is_written_in_parts_is_found_by_what_is_written_as_one(tmp_path: Path) -> None:
     index_passages([Passage("a", "", "がくせい"), Passage("b", "", "other")], tmp_path / "i")
     assert found(BM25(Index(tmp_path / "i")), "か\u3099くせい") == ["a"]
+
+
+def test_a_search_is_remembered_until_damage_is_found(tmp_path: Path) -> None:
+    index_passages(PASSAGES, tmp_path / "i")
+    index = Index(tmp_path / "i")
+    retriever = BM25(index)
+    first = asyncio.run(retriever.search("film", k=2))
+    assert asyncio.run(retriever.search("film", k=2)) is first
+    assert asyncio.run(retriever.search("film", k=1)) == first[:1]
+    index._damage.append(CorpusError("It is damaged.", "Build it again."))
+    with pytest.raises(CorpusError):
+        asyncio.run(retriever.search("film", k=2))

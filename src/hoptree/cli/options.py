@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 
 from hoptree.cli.console import counted, warn
 from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.files import config_dir
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Prices
@@ -198,7 +199,7 @@ def load_config(
     of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
     """
     global _config
-    folder, user = folder or Path(), user or _user_folder()
+    folder, user = folder or Path(), user or config_dir()
     origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
     options: dict[str, dict[str, Any]] = {}
     config_files: list[str] = []
@@ -222,14 +223,6 @@ def load_config(
         _withhold_key(environ, origins)
     _config = Config(origins, options, tuple(config_files))
     return _config
-
-
-def _user_folder() -> Path:
-    if chosen := os.environ.get("XDG_CONFIG_HOME"):
-        return Path(chosen) / "hoptree"
-    from platformdirs import user_config_path
-
-    return user_config_path("hoptree")
 
 
 def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.lazy import lazy_re
@@ -24,12 +25,29 @@ if TYPE_CHECKING:
     import filelock
     from _typeshed import DataclassInstance
 
+PACKAGE = Path(__file__).resolve().parent.parent
+"""The folder of the package: importlib.resources, which also reads archives, is slow to import."""
+
 
 def cache_dir() -> Path:
     """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
-    from platformdirs import user_cache_path
+    return _user_folder("cache")
 
-    return user_cache_path("hoptree", appauthor=False)
+
+def config_dir() -> Path:
+    """Return the user's folder of settings: $XDG_CONFIG_HOME/hoptree, or ~/.config/hoptree on Linux."""
+    chosen = os.environ.get("XDG_CONFIG_HOME")
+    return Path(chosen) / "hoptree" if chosen else _user_folder("config")
+
+
+def _user_folder(kind: Literal["cache", "config"]) -> Path:
+    if sys.platform == "linux":  # as platformdirs has it, whose import would be a twentieth of the start of a command
+        chosen = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
+        return (Path(chosen) if chosen.strip() else Path.home() / f".{kind}") / "hoptree"
+    import platformdirs
+
+    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_config_path
+    return folder("hoptree", appauthor=False if kind == "cache" else None)
 
 
 def data_dir() -> Path:
@@ -285,13 +303,14 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-_SEAL = ', "sum": "{:08x}"}}'
-_SEAL_CHARS = len(_SEAL.format(0))
+_SEAL = b', "sum": "%08x"}'
+_SEAL_CHARS = len(_SEAL % 0)
 
 
-def sealed(text: str) -> str:
+def sealed(text: str) -> bytes:
     """Return the text of a JSON object with the CRC-32 of its other fields as a last field, `sum`."""
-    return text[:-1] + _SEAL.format(zlib.crc32(text[:-1].encode())) if len(text) > 2 else text
+    line = text.encode()
+    return line[:-1] + _SEAL % zlib.crc32(line[:-1]) if len(line) > 2 else line
 
 
 def unsealed(line: bytes) -> bytes:
@@ -300,7 +319,7 @@ def unsealed(line: bytes) -> bytes:
     body, seal = line[:-_SEAL_CHARS], line[-_SEAL_CHARS:]
     if not seal.startswith(b', "sum": "'):
         return line
-    if seal != _SEAL.format(zlib.crc32(body)).encode():
+    if seal != _SEAL % zlib.crc32(body):
         raise ValueError("it is not what was written")
     return body + b"}"
 
@@ -320,7 +339,7 @@ class JsonlLog:
         assert self._file is not None
         try:
             text = json.dumps(value)
-            left = memoryview(((sealed(text) if isinstance(value, dict) else text) + "\n").encode())
+            left = memoryview((sealed(text) if isinstance(value, dict) else text.encode()) + b"\n")
             while left:  # a disk that is almost full takes a part
                 left = left[os.write(self._file, left) :]
             self._written += 1

@@ -15,7 +15,7 @@ import sys
 import time
 import zlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -28,6 +28,7 @@ _MAX_IDLE_S = 5.0
 """How long an idle connection is used again: one that a firewall forgot would swallow the request."""
 _MAX_HEADERS = 200
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
 Response = tuple[int, Mapping[str, str], bytes]
@@ -108,7 +109,7 @@ class HttpClient:
         """Send a request with `body` as JSON, or `content` as it is; return the response of any status."""
         sent = {**self._headers, **(headers or {})}
         if body is not None:
-            content = json.dumps(body, separators=(",", ":")).encode()
+            content = _encode(body).encode()
             sent["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(self._timeout):
@@ -173,12 +174,12 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._idle: list[tuple[_Connection, float]] = []
-        self._proxy_for = cache(_proxy_for)
+        self._proxy_for = lru_cache(maxsize=64)(_proxy_for)
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str], max_body: int) -> Response:
         """Exchange one request and response; failures are the exceptions of this module."""
         parts = urlsplit(url)
-        proxy = self._proxy_for(parts._replace(path="", query=""))
+        proxy = self._proxy_for(parts)
         message = _request_head(method, parts, headers, len(body), proxy) + body
         connection = self._take_idle() or await _connect(parts, proxy)
         finished = False

@@ -54,7 +54,7 @@ class Store(Protocol):
 
 def to_text(form: Form[T], value: T, seconds: float) -> str:
     """A remembered value as it stands in the file, with a checksum."""
-    return sealed(json.dumps({**form.dump(value), "seconds": round(seconds, 4)}))
+    return sealed(json.dumps({**form.dump(value), "seconds": round(seconds, 4)})).decode()
 
 
 def from_text(form: Form[T], text: str) -> tuple[T, float] | None:

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
+from hoptree.core.files import PACKAGE
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.events import PassageTruncated, TextQuarantined
@@ -33,7 +33,8 @@ _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
 _SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
 SECTIONS_HINT = "Write --- system, --- user and --- assistant on lines of their own; the last one is --- user."
 # What chat templates use to tell turns apart; in a text from outside it must not look like a turn.
-_CONTROL = lazy_re(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|\[(?=/?INST\])", re.IGNORECASE)
+# Every branch begins with a letter of its own, which lets `re` skip the text between them.
+_CONTROL = lazy_re(r"<(?=\||/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|>(?<=\|>)|\[(?=/?INST\])", re.IGNORECASE)
 
 
 Shot = tuple[Mapping[str, str], str]
@@ -177,20 +178,20 @@ def prompt_text(name: str) -> str | None:
 @cache
 def packaged_text(name: str) -> str | None:
     """Return the text of a file of the package; None where there is no such file."""
-    path = files("hoptree") / "prompts" / name
+    path = PACKAGE / "prompts" / name
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 @cache
 def packaged_names() -> tuple[str, ...]:
     """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
-    folders = (folder for folder in (files("hoptree") / "prompts").iterdir() if folder.is_dir())
+    folders = (folder for folder in (PACKAGE / "prompts").iterdir() if folder.is_dir())
     return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
 
 def prompts_digest(method: str) -> str:
     """Return a digest of a method's own prompt files and the shared ones."""
-    folder = files("hoptree") / "prompts"
+    folder = PACKAGE / "prompts"
     digest = hashlib.sha256()
     for part in (method, "shared"):
         if (folder / part).is_dir():
@@ -239,6 +240,7 @@ _LOOKALIKES = str.maketrans(
     "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖıİ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZiI"
 )
 """Cyrillic, Greek and Turkish letters that look like Latin ones, with which an order may be disguised."""
+_LOOKALIKE = lazy_re(f"[{''.join(map(chr, _LOOKALIKES))}]")
 _SAYING = ("answer", "output", "respond", "reply", "print", "say", "write")
 _ORDER_WORDS = (
     *("required", "ignore", "disregard", "forget", "system prompt", "you must ", "you are to ", "you will "),
@@ -263,17 +265,15 @@ def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool
     """
     shown = []
     for passage in passages:
-        text, text_orders = _without_orders(passage.text)
+        body, words, text_orders = _body(passage.text)
         title, title_orders = _without_orders(passage.title)
         if (orders := [*text_orders, *title_orders]) and ctx:
             ctx.emit(TextQuarantined(passage=passage.id, sentences=orders))
             message = f"{_name(passage)} holds text that gives orders to the model; those sentences were not read."
             ctx.warn("quarantine", message)
-        words = text.split()
-        if len(words) > MAX_WORDS and ctx:
-            ctx.emit(PassageTruncated(passage=passage.id, words=len(words), kept=MAX_WORDS))
+        if words > MAX_WORDS and ctx:
+            ctx.emit(PassageTruncated(passage=passage.id, words=words, kept=MAX_WORDS))
             ctx.warn("truncated", f"{_name(passage)} is long; only its first {MAX_WORDS} words were read.")
-        body = " ".join(words[:MAX_WORDS])
         shown.append(f"{title}: {body}" if titles and title else body)
     return shown
 
@@ -304,10 +304,19 @@ def is_readable_id(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
+    """Return the words of a passage that are shown, how many it has, and its sentences that address a model."""
+    text, orders = _without_orders(text)
+    words = text.split()
+    return " ".join(words[:MAX_WORDS]), len(words), orders
+
+
+@lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text without its sentences that address a model, and those; cached, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
-    if not _order_finder().find_matches_as_indexes(" ".join(_as_read(text).lower().split())):
+    plain = text.lower() if text.isascii() else " ".join(_as_read(text).lower().split())
+    if not _order_finder().find_matches_as_indexes(plain):
         return text, ()
     sentences = _SENTENCE.split(text)
     orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
@@ -329,7 +338,9 @@ def _as_read(text: str) -> str:
     """Return the text as a model reads it: no invisible characters, plain letters for wide or styled ones."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKC", text).translate(_LOOKALIKES)
+    plain = unicodedata.normalize("NFKC", text)
+    if _LOOKALIKE.search(plain):  # most have none, and are not translated character by character
+        plain = plain.translate(_LOOKALIKES)
     if plain.isprintable():
         return plain
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from hoptree.core.errors import TraceError
 from hoptree.core.files import sealed, unsealed
@@ -152,22 +153,21 @@ class Retried(Event):
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are written out at once.
-_FREQUENT = (ModelCalled, Retrieved, Decision, ReplyParsed)
+_FREQUENT = (WorldCall, Decision, ReplyParsed)
 _FLUSH_INTERVAL_S = 1.0
 """Seconds after which these are written out as well."""
+_BUFFER_BYTES = 1 << 16
 _clock = time.monotonic
 
 Listener = Callable[[Event], None]
 
 
-def _line(event: Event) -> str:
+def _line(event: Event) -> bytes:
     data = event.as_dict()
-    text = _encode(data)
     try:
-        text.encode()
+        return sealed(_encode(data)) + b"\n"
     except UnicodeEncodeError:  # half a character, as models write them
-        text = json.dumps(data)
-    return sealed(text) + "\n"
+        return sealed(json.dumps(data)) + b"\n"
 
 
 class LiveListener:
@@ -233,7 +233,7 @@ class TraceFile:
         self._flushed = _clock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO | None = path.open("a", encoding="utf-8")
+            self._file: BinaryIO | None = path.open("ab", buffering=_BUFFER_BYTES)
         except OSError as error:
             raise TraceError(
                 f"The trace cannot be written to {path}: {error.strerror}.", "Choose another --trace file."
@@ -262,10 +262,11 @@ class TraceFile:
                 file.close()
 
 
-def read_events(path: Path) -> Iterator[Event]:
+def read_events(path: Path, wanted: Callable[[str, str], bool] | None = None) -> Iterator[Event]:
     """Yield the events of a trace file, one at a time and in their order.
 
-    A last line cut off by a kill is passed over; any other line that is no event is an error.
+    A last line cut off by a kill is passed over; any other line that is no event is an error. With `wanted`, which is
+    asked with kind and run, whole lines that hold other events are passed over unread: most of the work is to read.
     """
     has_events = False
     try:
@@ -274,7 +275,12 @@ def read_events(path: Path) -> Iterator[Event]:
                 if not line.strip():
                     continue
                 try:
-                    event = _read_event(unsealed(line))
+                    text = unsealed(line)
+                    head = re.match(_HEAD, text) if wanted and line.endswith(b"}\n") else None
+                    if wanted and head and not wanted(head[1].decode(), head[2].decode()):
+                        has_events = True
+                        continue
+                    event = _read_event(text)
                 except ValueError as error:
                     raise TraceError(
                         f"Line {number} of {path} is not what was written.", "Take the line out, or ask again."
@@ -296,6 +302,9 @@ def read_events(path: Path) -> Iterator[Event]:
         ) from error
     if not has_events:
         raise TraceError(f"The trace {path} is empty.", "Write one with: hoptree ask … --trace FILE")
+
+
+_HEAD = rb'\{"event": "(\w+)", "run": "([^"\\]*)"'
 
 
 def _read_event(line: bytes) -> Event | None:

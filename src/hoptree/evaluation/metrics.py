@@ -8,6 +8,7 @@ import string
 from collections import Counter, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from hoptree.core.errors import InputError
 from hoptree.engine.events import Event
@@ -27,6 +28,7 @@ class Overlap:
     recall: float = 0.0
 
 
+@lru_cache(maxsize=512)
 def normalise(text: str) -> str:
     """Return SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
 

@@ -406,8 +406,12 @@ def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[st
     """Return the cost of interrupted or repeated questions, and the warnings of the others."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
+
+    def wanted(kind: str, run: str) -> bool:
+        return kind == ("warning" if run in finished else "llm")
+
     with suppress(TraceError):
-        for event in read_events(folder / TRACES):
+        for event in read_events(folder / TRACES, wanted):
             if isinstance(event, ModelCalled) and not event.cached and event.run not in finished:
                 spent["calls"] += 1
                 for name in ("prompt_tokens", "completion_tokens", "cost"):

@@ -19,7 +19,7 @@ from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.prompts import using_prompts
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import rare_collections, together
 from hoptree.engine.trace import TraceFile
 from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.experiment import (
@@ -143,7 +143,8 @@ async def run_experiment(
             run = folder.begin(describe_run(experiment, data, engine, answer_filter) | repeated, anyway=ways.anyway)
             on_begin(run)
             writer = TraceFile(out / TRACES)
-            await _ask_missing(experiment, data, engine, folder, ways, on_event, on_progress)
+            with rare_collections():
+                await _ask_missing(experiment, data, engine, folder, ways, on_event, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
             warnings += [*data.notes, *_cautions(summary, ways)]

@@ -24,6 +24,7 @@ from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeE
 from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, parse_event
+from hoptree.engine.schedule import rare_collections
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import (
     Asked,
@@ -411,7 +412,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that holds the run ends its workers
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    asyncio.run(_serve_questions(out))
+    with rare_collections():
+        asyncio.run(_serve_questions(out))
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ _COUNT_TOLERANCE = 4
 """Counts of mentions include removed passages; up to so many times the limit the true number is looked up."""
 _TIE_BREAK = 0.001
 """Share of a link's worth that counts beyond its cap: of two capped passages the better linked is first."""
-_TERMS_KEPT, _NAMES_KEPT = 200, 10_000
-"""Cache sizes: passages with their terms, and titles with their names."""
+_TERMS_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 200, 10_000, 256
+"""Cache sizes: passages with their terms, titles with their names, and searches."""
 _WORD = re.compile(r"\w+")
 
 
@@ -56,11 +56,21 @@ class BM25:
         self._texts = index.texts
         self._passages = index.manifest.passages
         self.identity = f"{self.kind}:{index.identity}"
+        self._found: dict[tuple[object, ...], tuple[Passage, ...]] = {}
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        if self._passages < _WORTH_A_THREAD:
-            return self.search_now(query, k, where)
-        return await asyncio.to_thread(self.search_now, query, k, where)
+        """Return the best k; the last searches are remembered, since the parts of a question repeat them."""
+        self._texts.refuse_damage()
+        asked = (query, k, *sorted((where or {}).items()))
+        if (found := self._found.get(asked)) is None:
+            if self._passages < _WORTH_A_THREAD:
+                found = self.search_now(query, k, where)
+            else:
+                found = await asyncio.to_thread(self.search_now, query, k, where)
+            if len(self._found) >= _SEARCHES_KEPT:
+                self._found.clear()
+            self._found[asked] = found
+        return found
 
     async def aclose(self) -> None:
         return None

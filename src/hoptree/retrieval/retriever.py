@@ -100,6 +100,8 @@ class PassageStore(Protocol):
 
 DOCUMENT, TITLE = "document", "title"
 """Names in a filter for fields of a passage, not for its metadata."""
+SECTION = " › "
+"""What stands between a page's title and that of a section."""
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
@@ -113,7 +115,7 @@ def _has(passage: Passage, name: str, value: str) -> bool:
         return value == _composed(passage.document or passage.id)
     if name == TITLE:
         title = _composed(passage.title)
-        return title == value or title.startswith(f"{value} › ")  # a section of it
+        return title == value or title.startswith(value + SECTION)  # a section of it
     return any((name, value) == (_composed(field), _composed(held)) for field, held in passage.metadata)
 
 

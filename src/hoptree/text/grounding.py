@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from hoptree.core.lazy import lazy_re
@@ -14,7 +15,7 @@ from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
-from hoptree.text.tokens import UNSPACED, overlaps
+from hoptree.text.tokens import UNSPACED, join_words, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
@@ -50,10 +51,10 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     spelling = ""
     support = []
     for passage in passages:
-        text = f"{passage.title}. {passage.text}"
-        if names and not any(name.stands_in(held) for held in (_folded(text),) for name in names):
+        held = _held(passage.title, passage.text)
+        if names and not any(name.stands_in(held) for name in names):
             continue
-        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
+        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, passage, held):
             support.append(passage.id)
             spelling = spelling or spelled
     if not support:
@@ -68,13 +69,14 @@ def has_names(question: str) -> bool:
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Whether the passages together hold every name in the question; without any passage nothing is covered."""
-    held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
+    texts = (_held(passage.title, passage.text).strip() for passage in passages)
+    held = f" {' '.join(filter(None, texts))} "
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
     """Return the share of a question's names that stand in a text; 1 where it has none beside `without`."""
-    held, left_out = _folded(text), _folded(without)
+    held, left_out = f" {_folded(text)} ", _folded(without)
     names = [name for name in _names(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
 
@@ -88,13 +90,15 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Whether passages hold an answer or all its names; yes and no need no passage."""
-    texts = [f"{passage.title}. {plain_numbers(passage.text)}" for passage in passages]
-    folded = [f" {_folded(text)} " for text in texts]
+    texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
+    folded = [_held(*text) for text in texts]
 
     def holds(words: str) -> bool:
         words = plain_numbers(words)
         wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
-        return any(way in text for text in folded for way in wanted) or any(_dates_within(words, texts))
+        if any(way in text for text in folded for way in wanted):
+            return True
+        return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
 
     if read_yes_no(answer) is not None or holds(answer):
         return True
@@ -114,7 +118,7 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
     }
 
 
-def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
+def _dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield how texts write the date that an answer is, or one within it: a year alone does not tell the day."""
     # A date within a bare year is written with that year, so its words are the answer's already.
     date = None if answer.isdigit() else read_date(answer)
@@ -127,6 +131,7 @@ def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
                 yield written
 
 
+@lru_cache(maxsize=256)
 def parts_of(text: str) -> tuple[str, ...]:
     """Return the names and dates in an answer."""
     return tuple(part for _, part in typed_parts(text))
@@ -158,19 +163,21 @@ class _Name:
     sides: tuple[str, ...]
 
     def stands_in(self, held: str) -> bool:
-        """Whether a folded text has the name, or all its sides."""
-        return f" {self.full} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+        """Whether a folded text with a space on both ends has the name, or all its sides."""
+        return f" {self.full} " in held or all(f" {side} " in held for side in self.sides)
 
 
-def _names(question: str) -> list[_Name]:
+@lru_cache(maxsize=256)
+def _names(question: str) -> tuple[_Name, ...]:
     """The names in a question, without a possessive at their end; its first word is a capital without being one."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
-    return [_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names]
+    return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
-def _ways(answer: str) -> list[tuple[str, ...]]:
+@lru_cache(maxsize=256)
+def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
 
     Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
@@ -182,15 +189,15 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
     texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
     kept = [text.split() for text in texts if " " in text or _OF_KIND.match(phrase)]
     telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
-    return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
+    return tuple(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
-    """Return the words as the text spells them, in the first of these ways; or ""."""
-    held = f" {_folded(text)} "
+def _spelled(ways: Sequence[tuple[str, ...]], passage: Passage, held: str) -> str:
+    """Return the words as a passage, `held` in folded form, spells them, in the first of these ways; or ""."""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
+    text = f"{passage.title}. {passage.text}"
     words = list(_WORD.finditer(text))
     folded = _spaced(_fold(word[0]) for word in words)
     for part in ways:
@@ -205,9 +212,19 @@ def _spaced(words: Iterable[str]) -> str:
     return f" {' '.join(word.replace(' ', '') for word in words)} "
 
 
+@lru_cache(maxsize=1024)
+def _held(title: str, text: str) -> str:
+    """Return the words of a passage, folded, each between spaces; cached, since a question asks for it often."""
+    return f" {_folded(f'{title}. {text}')} "
+
+
 def _folded(text: str) -> str:
-    words = " ".join(_WORD.findall(text)).lower()
-    return words if words.isascii() else _BEYOND_ASCII.sub(lambda word: _fold(word[0]), words)
+    """Return the words of a text, folded, with a space between them."""
+    return join_words(text, _folded_parts)
+
+
+def _folded_parts(text: str) -> list[str]:
+    return [_fold(part.lower()) for part in _WORD.findall(text)]
 
 
 def _fold(word: str) -> str:
@@ -216,8 +233,6 @@ def _fold(word: str) -> str:
     plain = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS))
     return "".join(char for char in plain if not unicodedata.combining(char))
 
-
-_BEYOND_ASCII = lazy_re(r"\S*[^\x00-\x7f]\S*")
 
 _MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8
 """Shorter words that differ by one letter are often other words: Anna and Ana, Iran and Iraq, Francis and Frances."""
@@ -234,21 +249,31 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
         return answer
     wanted = [_fold(word) for word in words]
-    texts = [f"{passage.title}. {passage.text}" for passage in passages]
-    held = {word for text in (question, *texts) for word in _folded(text).split()}
+    folded = [f" {_folded(question)} ", *(_held(passage.title, passage.text) for passage in passages)]
+    unheld = [
+        place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)
+    ]
+    if len(unheld) != 1 or len(wanted[unheld[0]]) < _MIN_MISSPELT_CHARS or not words[unheld[0]][0].isupper():
+        return answer
     spellings: dict[str, str] = {}
-    for text in texts:
-        matches = list(_WORD.finditer(text))
-        folded = [_fold(word[0]) for word in matches]
-        for start in range(len(matches) - len(words) + 1):
-            near = folded[start : start + len(words)]
-            wrong = [place for place, word in enumerate(wanted) if near[place] != word]
-            if len(wrong) != 1 or wanted[wrong[0]] in held or not _is_misspelt(wanted[wrong[0]], near[wrong[0]]):
-                continue
-            last = matches[start + len(words) - 1]
-            if words[wrong[0]][0].isupper() and matches[start + wrong[0]][0][0].isupper():
-                spellings.setdefault(" ".join(near), " ".join(text[matches[start].start() : last.end()].split()))
+    for passage in passages:
+        for near, spelling in _spelled_nearly(wanted, unheld[0], f"{passage.title}. {passage.text}"):
+            spellings.setdefault(near, spelling)
     return next(iter(spellings.values())) if len(spellings) == 1 else answer
+
+
+def _spelled_nearly(wanted: Sequence[str], wrong: int, text: str) -> Iterator[tuple[str, str]]:
+    """Yield where a text has the words with the `wrong` one spelt otherwise, folded and as it stands there."""
+    matches = list(_WORD.finditer(text))
+    folded = [_fold(word[0]) for word in matches]
+    before, after = list(wanted[:wrong]), list(wanted[wrong + 1 :])
+    for place in range(wrong, len(matches) - len(after)):
+        if not _is_misspelt(wanted[wrong], folded[place]) or not matches[place][0][0].isupper():
+            continue
+        first, end = place - wrong, place + 1 + len(after)
+        if folded[first:place] == before and folded[place + 1 : end] == after:
+            spelling = text[matches[first].start() : matches[end - 1].end()]
+            yield " ".join(folded[first:end]), " ".join(spelling.split())
 
 
 def _is_misspelt(word: str, right: str) -> bool:

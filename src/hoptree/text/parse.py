@@ -9,7 +9,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 from hoptree.text.names import sentence_spans
-from hoptree.text.tokens import UNSPACED, Span
+from hoptree.text.tokens import UNSPACED, Span, join_words
 
 # "The Answer Is You" is a title: the verb is in small letters, or all is in capitals.
 _LEAD = lazy_re(r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))[\s:*]*")
@@ -350,7 +350,7 @@ _KEY_WORD = lazy_re(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 
 def question_key(question: str) -> str:
     """Return the words of a question without case and punctuation, to compare spellings."""
-    return " ".join(_KEY_WORD.findall(question.casefold()))
+    return join_words(question, lambda part: _KEY_WORD.findall(part.casefold()), underscores=True)
 
 
 # "the answer is not clear", "… is Unknown."; but "The answer is Not Fade Away".

@@ -141,7 +141,7 @@ def _spelt_value(words: str) -> float:
     return total + part
 
 
-_THOUSANDS = lazy_re(r"(?<=\d),(?=\d{3}\b)")
+_THOUSANDS = lazy_re(r",(?<=\d,)(?=\d{3}\b)")
 
 
 def plain_numbers(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -20,6 +20,29 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
     """Whether a span shares a character with one of the others, which are in the order of the text."""
     at = bisect_left(others, (span[1], 0))
     return at > 0 and others[at - 1][1] > span[0]
+
+
+def _ascii_words(also: str = "") -> bytes:
+    kept = (byte if byte > 127 or chr(byte).isalnum() or chr(byte) in also else ord(" ") for byte in range(256))
+    return bytes(range(256)).lower().translate(bytes(kept))
+
+
+_LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")
+"""Tables for `bytes.translate`: these in lower case, a space for the rest of ASCII."""
+
+
+def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores: bool = False) -> str:
+    """Return the words of a text in lower case with a space between them.
+
+    A pattern finds words in ten times the time that it takes to translate bytes: `split` takes only those apart that
+    are not ASCII.
+    """
+    table = _WORD_CHARACTERS if underscores else _LETTERS_AND_DIGITS
+    plain = text.encode("utf-8", "surrogatepass").translate(table).decode("utf-8", "surrogatepass")
+    words = plain.split()
+    if plain.isascii():
+        return " ".join(words)
+    return " ".join([part for word in words for part in ((word,) if word.isascii() else split(word))])
 
 
 _REPLACEMENT = "\ufffd"

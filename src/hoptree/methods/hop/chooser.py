@@ -12,8 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -187,7 +186,7 @@ class Weights:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is cached needs a place
 class Chooser:
     """Weights for models with and without log-probabilities; `made_from` tells where the numbers come from."""
 
@@ -198,13 +197,13 @@ class Chooser:
     def weights(self, *, logprobs: bool) -> Weights:
         return self.with_logprobs if logprobs else self.without_logprobs
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The digest of its numbers."""
         numbers = {name: value for name, value in self.as_dict().items() if name != "made_from"}
         return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
-    @property
+    @cached_property
     def calibrated_on(self) -> str:
         """The name of the questions that its probabilities were fitted to."""
         runs = self.made_from.get("runs", ())
@@ -224,7 +223,7 @@ class Chooser:
 @cache
 def frozen_chooser() -> Chooser:
     """Return the chooser that comes with the package."""
-    return read_chooser((files("hoptree.methods.hop") / "frozen.json").read_text(encoding="utf-8"), "frozen.json")
+    return read_chooser(Path(__file__).with_name("frozen.json").read_text(encoding="utf-8"), "frozen.json")
 
 
 def effort_figures() -> list[str]:

@@ -19,6 +19,7 @@ from hoptree.engine.schedule import together
 from hoptree.models.model import Reply
 from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node
+from hoptree.text.tokens import join_words
 
 
 def note_reply(ctx: Context, step: str, error: str = "", repairs: Sequence[str] = ()) -> None:
@@ -253,10 +254,10 @@ def _mean_probability_of(reply: Reply) -> float | None:
 def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return the passages that hold the answer's words; all of them where none does, since any may have led to it."""
     words = _words(answer)
-    holding = [p.id for p in passages if words and f" {words} " in f" {_words(p.title + ' ' + p.text)} "]
+    holding = [p.id for p in passages if words and f" {words} " in f" {_words(p.title, p.text)} "]
     return tuple(holding or (p.id for p in passages))
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def _words(*texts: str) -> str:
+    return join_words(" ".join(texts), lambda part: re.findall(r"\w+", part.casefold()), underscores=True)

@@ -7,13 +7,12 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from importlib.resources import as_file, files
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
+from hoptree.core.files import PACKAGE, Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
 from hoptree.retrieval.index.tantivy_files import (
     ALLOW,
@@ -257,21 +256,20 @@ def holds_documents(corpus: Path) -> bool:
 
 def sample_index() -> Path:
     """Return the folder of the packaged sample's index; the first call builds it."""
-    corpus = files("hoptree.sample") / "corpus.jsonl"
+    corpus = PACKAGE / "sample" / "corpus.jsonl"
     digest = hashlib.sha256(corpus.read_bytes()).hexdigest()[:12]
     folder = cache_dir() / f"sample-{digest}-{FORMAT}"
     deadline = time.monotonic() + _MAX_WAIT_S
-    with as_file(corpus) as path:
-        while not (folder / MANIFEST).exists():
-            from hoptree.retrieval.indexing import build_index  # slow to import, and seldom needed
+    while not (folder / MANIFEST).exists():
+        from hoptree.retrieval.indexing import build_index  # slow to import, and seldom needed
 
-            try:
-                build_index(path, folder)
-            except CorpusError as error:
-                if is_busy(error):  # another process builds it, which takes a second or two
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(_POLL_S)
-                elif not (folder / MANIFEST).exists():  # else another process was quicker
-                    raise type(error)(error.cause, "Set XDG_CACHE_HOME to a folder that can be written.") from error
+        try:
+            build_index(corpus, folder)
+        except CorpusError as error:
+            if is_busy(error):  # another process builds it, which takes a second or two
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_S)
+            elif not (folder / MANIFEST).exists():  # else another process was quicker
+                raise type(error)(error.cause, "Set XDG_CACHE_HOME to a folder that can be written.") from error
     return folder

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -127,6 +126,8 @@ def readable(folder: Path) -> Iterator[Path]:
     if not folder.is_dir() or _may_write(folder):
         yield folder
         return
+    from tempfile import TemporaryDirectory  # most indexes can be read where they are
+
     with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
         for path in folder.iterdir():
             if path.suffix != ".lock":  # one that somebody left there could not be opened; tantivy makes its own

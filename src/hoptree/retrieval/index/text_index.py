@@ -31,7 +31,7 @@ from hoptree.retrieval.index.tantivy_files import (
     readable,
     without_asking,
 )
-from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
+from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
 from hoptree.text.tokens import FUNCTION_WORDS, LANGUAGES, language_of
 
 _ANALYZER = "hoptree"
@@ -94,6 +94,8 @@ class TextWriter(KeyedWriter):
             document.add_text("tags", tag_of(*tag))
         if not is_plain(passage):
             document.add_text("tags", tag_of(DOCUMENT, passage.document))
+        for page in ("", *accumulate(title.split(SECTION), f"{{}}{SECTION}{{}}".format)):
+            document.add_text("tags", tag_of(TITLE, page))  # "" says that the others are there
         if not text.isascii() or not title.isascii():
             document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
         language = next((value for name, value in passage.metadata if name == LANGUAGE), self._language)
@@ -148,6 +150,7 @@ class Texts:
         self.digest, self._damage = digest, damage
         self._analyzer = analyzer_for(language)
         self._language = language
+        self._tagged: bool | None = None
         with TantivyErrors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -178,9 +181,13 @@ class Texts:
             for segment in range(self._searcher.num_segments):
                 self._passage(tantivy.DocAddress(segment, 0), 0.0)
 
-    def _sound(self) -> TantivyErrors:
+    def refuse_damage(self) -> None:
+        """Raise the error of damage that was found meanwhile."""
         if self._damage:
             raise self._damage[0]
+
+    def _sound(self) -> TantivyErrors:
+        self.refuse_damage()
         return _DAMAGED
 
     def terms(self, text: str) -> tuple[str, ...]:
@@ -212,19 +219,30 @@ class Texts:
     def _fitting(self, words: Collection[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
         """Return at least the k best of those that fit a filter.
 
-        No field holds whole titles: the words of one narrow the search, unless all are stop words, and `fits` decides.
+        In folders of older versions titles are no tags: their words narrow the search, and `fits` decides.
         """
-        needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
-        needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where.get(TITLE, ""))]
+        by_words = TITLE in where and not self._titles_tagged()
+        tags = (pair for pair in where.items() if pair[0] != TITLE or not by_words)
+        needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in tags]
+        if by_words:
+            needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where[TITLE])]
         narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
         fitting: list[tuple[int, float, Passage]] = []
-        for wanted in _TITLE_CANDIDATES if TITLE in where else (k,):
+        for wanted in _TITLE_CANDIDATES if by_words else (k,):
             hits = _first(self._best(narrowed, max(k, wanted)), max(k, wanted))
             hits.sort(key=lambda hit: (hit[1].segment_ord, hit[1].doc))  # quicker to read in the order they are stored
             fitting = [hit for hit in self._read(hits) if fits(hit[2], where)]
             if len(fitting) >= k or len(hits) < wanted:
                 break
         return fitting
+
+    def _titles_tagged(self) -> bool:
+        """Whether the title of every passage is among its tags; looked up once."""
+        if self._tagged is None:
+            tagged = self._only("tags", tag_of(TITLE, ""))
+            parts = [(tantivy.Occur.Must, tantivy.Query.all_query()), (tantivy.Occur.MustNot, tagged)]
+            self._tagged = not self._searcher.search(tantivy.Query.boolean_query(parts), 1, count=False).hits
+        return self._tagged
 
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
         keys = self._searcher.fast_field_values("key", [address for _, address in hits])
