@@ -218,9 +218,10 @@ class IndexChange(Job):
     def read(self, folder: Path) -> Parts:
         check_all(Index(folder / "idx"))
         manifest = read_manifest(folder / "idx")
-        kept = [path.name for path in (folder / "idx").iterdir() if path.is_dir()]
         links = sorted(graph(folder / "idx"))
-        compact_index(folder / "idx")  # what was removed counts in the scores until then
+        # What was removed counts in the scores until then, and a killed change may leave its old folder until the next.
+        compact_index(folder / "idx")
+        kept = [path.name for path in (folder / "idx").iterdir() if path.is_dir()]
         index = Index(folder / "idx")
         texts = [(f"passage {passage.id}", passage.text) for _, _, passage in index.texts.scan()]
         hits = [

@@ -32,7 +32,7 @@ from hoptree.corpus.document import (
     table_lines,
 )
 from hoptree.corpus.files import read_all, stem
-from hoptree.corpus.markup import decode_html, html_document
+from hoptree.corpus.html_pages import decode_html, html_document
 
 _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000

@@ -38,6 +38,7 @@ from hoptree.corpus.files import (
     stem,
     suffix_of,
 )
+from hoptree.corpus.html_pages import read_html
 from hoptree.corpus.json_rows import (
     Row,
     holds_other_json,
@@ -48,7 +49,7 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markup import read_html, read_markdown, read_notebook, read_rst
+from hoptree.corpus.markup import read_markdown, read_notebook, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of

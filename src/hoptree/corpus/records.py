@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
 from hoptree.corpus.files import read_all, stem
+from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.json_rows import Row
-from hoptree.corpus.markup import html_document
 
 _DUMP_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
 _SECTION = "Section::::"
