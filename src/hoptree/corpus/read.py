@@ -62,7 +62,7 @@ _FORM_CHARS, _CAPITALS_CHARS = 20, 8
 _MAX_NUMBER_CHARS = 20
 """Of a chapter, before its heading."""
 _PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
-_LEADERS = re.compile(r"(?:\s*\.){4,}\s*")
+_LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
 _FULL_LINE = 0.75
 """Of the width of a page: a line that is shorter may end a paragraph."""
