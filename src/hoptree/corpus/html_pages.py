@@ -134,9 +134,9 @@ def _is_too_deep(text: str) -> bool:
     """Tell whether parsing these tags without attributes takes time or memory that grows with their square."""
     open_tags: list[str] = []
     formatting = copies = 0
-    for slash, name in _BARE_TAG.findall(text):
-        tag = name.lower()
-        if slash:
+    for match in _BARE_TAG.finditer(text):
+        tag = match[2].lower()
+        if match[1]:
             for at in reversed(range(len(open_tags))):
                 if open_tags[at] == tag:
                     formatting -= sum(map(_FORMATTING.__contains__, open_tags[at:]))
