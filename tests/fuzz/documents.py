@@ -53,9 +53,9 @@ _LAUGHS += "]>"
 _STOLEN = '<!DOCTYPE x [<!ENTITY j SYSTEM "file:///etc/passwd">]>'
 
 
-def _word(body: str, doctype: str = "", **more: bytes) -> bytes:
+def _word(body: str, doctype: str = "", macros: bytes = b"") -> bytes:
     document = f'{doctype}<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
-    return packed({"word/document.xml": document, **{f"word/{name}": content for name, content in more.items()}})
+    return packed({"word/document.xml": document, "word/vbaProject.bin": macros})
 
 
 def _shared(doctype: str) -> bytes:
@@ -84,7 +84,7 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "a stolen file in a Word file": ("a.docx", lambda _: _word(p("&j;"), _STOLEN)),
     "a stolen file in an Excel file": ("a.xlsx", lambda _: _shared(_STOLEN)),
     "a stolen file in an e-book": ("a.epub", lambda _: epub(a=f"{_STOLEN}<html><body><p>&j;</p></body></html>")),
-    "macros in a Word file": ("a.docx", lambda _: _word(p(_WORDS), **{"vbaProject.bin": b"\xd0\xcf\x11\xe0" * 99})),
+    "macros in a Word file": ("a.docx", lambda _: _word(p(_WORDS), macros=b"\xd0\xcf\x11\xe0" * 99)),
     "path names in an e-book": ("a.epub", lambda _: epub(**{"../../../../etc/passwd": "", "/etc/passwd": ""})),
     "a line without end": ("a.txt", lambda size: b"a " * (size // 2)),
     "a word without end": ("a.txt", lambda size: b"a" * size),
