@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,12 +47,19 @@ def file_of(end: Connection, mode: str) -> IO[bytes]:
 class Command:
     """`hoptree` with these arguments: as much of `subprocess.Popen` as its tests use.
 
-    What an interpreter does at its end is not done; tests of that begin a new one.
+    What an interpreter does at its end is not done; tests of that begin a new one. `before` is called in the process,
+    just before the command begins.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path = Path()) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path = Path(),
+        before: Callable[[], None] | None = None,
+    ) -> None:
         (out, its_out), (err, its_err) = (PROCESSES.Pipe(duplex=False) for _ in range(2))
-        given = list(arguments), dict(environment), folder.absolute(), its_out, its_err
+        given = list(arguments), dict(environment), folder.absolute(), its_out, its_err, before
         self._process = PROCESSES.Process(target=_run, args=given)
         self._process.start()
         its_out.close()
@@ -87,7 +94,14 @@ class Command:
         return out, err
 
 
-def _run(arguments: list[str], environment: dict[str, str], folder: Path, out: Connection, err: Connection) -> None:
+def _run(
+    arguments: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    out: Connection,
+    err: Connection,
+    before: Callable[[], None] | None,
+) -> None:
     from hoptree.__main__ import main
 
     os.chdir(folder)
@@ -98,4 +112,6 @@ def _run(arguments: list[str], environment: dict[str, str], folder: Path, out: C
     err.close()
     sys.stdout, sys.stderr = os.fdopen(1, "w", encoding="utf-8"), os.fdopen(2, "w", buffering=1, encoding="utf-8")
     sys.argv = ["hoptree", *arguments]
+    if before is not None:
+        before()
     main()

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
+from hoptree.corpus import html_pages
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.markup import html_document
+from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.read import read_passages
 
 PAGE = """<!DOCTYPE html><html><head><title>Red Kite &amp; more</title><style>p { x: "<p>" }</style>
@@ -134,3 +135,58 @@ def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
 def test_long_pages_are_read_in_time(piece: str) -> None:
     with patience():
         html_document(piece * (100_000 // len(piece)), "a.html")
+
+
+def depth_and_size(page: str) -> tuple[int, int]:
+    """How deep the tree of a page is, and how many elements it has."""
+    deepest = count = 0
+    level = [html_pages._parse(page)]
+    while level := [child for node in level if node is not None for child in node.iter()]:
+        deepest, count = deepest + 1, count + len(level)
+    return deepest, count
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<div>",
+        "<ul><li>",
+        "<pre>\n",
+        "<table><td>",
+        "<a><div>",
+        "<span>",
+        "<div></span>",
+        "<div><table><td></div></table>",
+        "<div><select></div></select>",
+        "<div><title></div></title>",
+        "<div><iframe></div></iframe>",
+        "<div><textarea></div></textarea>",
+        "<div a='</div>'>",
+        "<div a=</div>",
+        "<div><![CDATA[</div>]]>",
+        "<div><?x </div>?>",
+        "<div><!--</div>-->",
+        "<div><svg></div></svg>",
+    ],
+)
+def test_a_page_that_is_nested_without_end_is_read_as_a_flat_one(unit: str) -> None:
+    """The parser's time grows with the square of the depth: 16 MB of <div> would take it hours."""
+    page = f"<h1>Bees</h1><p>Ada keeps bees.</p>{unit * 4_000}"
+    deepest, count = depth_and_size(page)
+    assert deepest < 1_000 and count < 20_000
+    document = html_document(page, "a.html")
+    assert document.text.startswith("Ada keeps bees.") and document.title == "Bees"
+
+
+def test_open_formatting_is_not_copied_into_every_paragraph() -> None:
+    """400 open elements in 4,000 paragraphs would be 1.6 million."""
+    bold = "".join(f"<b id={number}>" for number in range(400))
+    page = f"<p>Ada keeps bees.{bold}" + "<p>and ants" * 4_000
+    assert depth_and_size(page)[1] < 20_000
+    assert html_document(page, "a.html").text.startswith("Ada keeps bees.\n\nand ants")
+
+
+def test_a_large_page_that_is_closed_properly_keeps_its_tables() -> None:
+    table = "<table><tr><th>Keeper</th><th>Kept</th></tr><tr><td>Ada</td><td>bees</td></tr></table>"
+    text = html_document(f"<div>{table}</div>" * 300, "a.html").text
+    assert text.count("Keeper: Ada") == 300

@@ -6,6 +6,7 @@ import gzip
 import json
 import mailbox
 from email.message import EmailMessage
+from email.policy import EmailPolicy
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,21 @@ def test_a_message_is_named_by_its_subject_and_attachments_are_named(tmp_path: P
     ]
     assert read(path, message("", html=True).as_bytes())[0][2] == f"{head}\n\nGrüße\n\nAttachment: kite.png"
     assert next(read_passages(path)).metadata[0] == ("from", "Ådne <a@b.c>")
+
+
+def test_of_a_header_without_end_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's time grows with the square of a header's length."""
+    parsed: list[int] = []
+    parse = EmailPolicy.header_fetch_parse
+
+    def counting(self: EmailPolicy, name: str, value: str) -> object:
+        parsed.append(len(value))
+        return parse(self, name, value)
+
+    monkeypatch.setattr(EmailPolicy, "header_fetch_parse", counting)
+    (row,) = read(tmp_path / "a.eml", "From: a\nSubject: Bees" + "\n =?utf-8?q?a?=" * 50_000 + "\n\nAda keeps bees.")
+    assert row[1].startswith("Bees") and row[2].endswith("Ada keeps bees.")
+    assert max(parsed) == 10_000
 
 
 def test_a_mailbox_holds_a_document_for_each_message(tmp_path: Path) -> None:

@@ -196,6 +196,10 @@ class Endpoint:
         rules.append(Rule(given[-1], step, contains, times, seconds))
         self._rules[:0] = rules
 
+    def is_idle(self) -> bool:
+        """Whether nobody is connected."""
+        return not self._open
+
     def steps(self) -> list[str]:
         return [seen.step for seen in self.requests]
 

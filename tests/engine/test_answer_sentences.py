@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.patience import patience
 from tests.traced import event
 
 from hoptree.core.values import Passage
+from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.explain import cite_answer, cut_around, state_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
@@ -234,3 +236,22 @@ def test_passages_hold_answers_in_scripts_without_spaces(answer: str, text: str)
     quote = find_quote(answer, "", [passage])
     assert quote is not None and quote.text == text
     assert not supports_answer("苏轼", [passage])
+
+
+@pytest.mark.parametrize("unit", ["A, or ", "A, ", ", or B", "? A, or "])
+def test_the_longest_question_is_put_into_a_sentence_in_no_time(unit: str) -> None:
+    """A pattern that tried every comma with every "or" held the loop of a server for a minute."""
+    with patience():
+        state_answer(f"Who is older {unit * (MAX_QUESTION // len(unit))}", "Rome")
+
+
+@pytest.mark.parametrize(
+    ("question", "stated"),
+    [
+        ("Who was born in Rome, Ann or Bob?", "Ann was born in Rome"),
+        ("Was it Rome? Who was born there, Ann, Bob or Cid? ", "The answer is Ann"),
+        ("Who was born in Rome, Italy?", "Ann was born in Rome, Italy"),
+    ],
+)
+def test_who_is_to_be_chosen_from_is_not_part_of_the_sentence(question: str, stated: str) -> None:
+    assert state_answer(question, "Ann") == stated

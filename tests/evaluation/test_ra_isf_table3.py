@@ -44,7 +44,7 @@ def test_a_tiny_t5_plays_the_three_parts(tmp_path: Path) -> None:
     script.write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
     plan: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     plan["data"] = {"Birthplaces": {"questions": "dev.jsonl", "corpus": "corpus.jsonl"}}
-    plan["every"]["budget"] = "calls=5"
+    plan["every"] |= {"budget": "calls=5", "retriever": "bm25", "index": {"chunk": "words:100:0"}}
     for settings in plan["runs"].values():
         roles = settings.get("roles", {})
         roles |= {role: t5 if "t5" in spec else f"scripted/{script}" for role, spec in roles.items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -112,3 +114,11 @@ def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoi
     ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_event": lambda _: None}
     with pytest.raises(ConfigError, match="several times"):
         asyncio.run(in_processes(2, embedded, engine, **ways).__aenter__())
+
+
+def test_a_worker_whose_run_was_killed_ends_without_a_word() -> None:
+    told = "import os; from hoptree.evaluation.workers import _Pipe; ends = os.pipe(); os.close(ends[0]); "
+    script = told + "_Pipe(os.fdopen(ends[1], 'wb')).tell(id=1)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(hoptree.__file__).parent.parent)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"")

@@ -43,7 +43,7 @@ def test_the_retriever_is_what_dspy_retrieve_asks(hoptree: Hoptree) -> None:
 def test_the_tool_answers(hoptree: Hoptree) -> None:
     tool = hoptree_tool(hoptree)
     assert set(tool.args) == {"question"}
-    assert tool(question=QUESTION).startswith("Answer: 1948")
+    assert "\nAnswer: 1948" in tool(question=QUESTION)
 
 
 def test_an_agent_uses_the_tool(hoptree: Hoptree) -> None:
@@ -56,4 +56,4 @@ def test_an_agent_uses_the_tool(hoptree: Hoptree) -> None:
     with dspy.context(lm=dspy.utils.DummyLM(thoughts)):
         said = agent(question=QUESTION)
     assert said.answer == "1948"
-    assert said.trajectory["observation_0"].startswith("Answer: 1948")
+    assert "\nAnswer: 1948" in said.trajectory["observation_0"]

@@ -202,7 +202,7 @@ def test_weights_for_which_there_is_no_memory(own: Path, monkeypatch: pytest.Mon
 def test_a_run_outlives_a_moment_without_memory(
     own: Path, tmp_path: Path, prepared: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.core.retry.random.uniform", lambda low, high: 0.05)  # waits are short
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.05)  # waits are short
     data = questions(tmp_path, ["Who wrote it?", "Where is the town?", "Which hill?"])
     passes = 0
 

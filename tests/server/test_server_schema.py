@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
     from schemathesis.specs.openapi import checks
 
     tried: list[tuple[str, int]] = []
+    needless: list[str] = []
+    """Refusals of what the document could have said that it is refused."""
     wanted = settings(
         tmp_path, corpora_folder=tmp_path / "own", runs=tmp_path / "runs", limits=limits(calls=3, corpora=3)
     )
@@ -73,6 +76,8 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
                 reply = case.call(base_url=server.url)
                 tried.append((f"{case.method} {case.path}", reply.status_code))
                 assert reply.status_code < 500, reply.text
+                if re.search(r"The question is empty|needs prices|The file name '[^']*' holds [^t]", reply.text):
+                    needless.append(f"{case.method} {case.path}: {case.body}: {reply.text}")
                 case.validate_response(
                     reply,
                     checks=[
@@ -84,6 +89,7 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
 
             try_it()
         assert server.ask().status_code == 200
+    assert not needless
     assert len({path for path, _ in tried}) == 25
     answered = {path for path, status in tried if status < 300}
     assert {"POST /v1/ask", "POST /v1/chat/completions", "POST /v1/responses", "POST /v1/search"} <= answered

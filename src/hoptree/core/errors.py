@@ -162,9 +162,9 @@ ASK_OPERATOR = "Tell whoever runs the server; its log says more."
 _LATER = "Ask again later, or tell whoever runs the server."
 _MAX_CHARS = 2_000
 _PATH = lazy_re(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
-_ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()<>]+", re.IGNORECASE)
+_ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\",;()<>]+", re.IGNORECASE)
 _SOCKET = lazy_re(
-    r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]*:\d{2,5}\b", re.IGNORECASE
+    r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]{0,99}:\d{2,5}\b", re.IGNORECASE
 )
 _KEY = lazy_re(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
 """Keys of providers are long and have digits; names of files and people may begin like them."""

@@ -32,7 +32,7 @@ from hoptree.corpus.document import (
     table_lines,
 )
 from hoptree.corpus.files import read_all, stem
-from hoptree.corpus.markup import decode_html, html_document
+from hoptree.corpus.html_pages import decode_html, html_document
 
 _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000
@@ -309,6 +309,7 @@ def _read_slide(archive: _Archive, part: str, text: TextBuilder, *, notes: bool 
 _EPOCH, _MAC_EPOCH = datetime(1899, 12, 30), datetime(1904, 1, 1)
 _FALSE_LEAP_DAY = 60  # Excel counts the 29th of February 1900, which was none
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
+_MAX_FORMAT_CHARS = 255  # as in Excel
 _NOT_A_DATE = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 _COLUMN = re.compile("[A-Z]{1,3}")
 
@@ -352,7 +353,7 @@ class _Workbook:
         inside = False
         for item in self._archive.elements(part):
             if item.starts("numFmt"):
-                code = _NOT_A_DATE.sub("", item.of("formatCode")).lower()
+                code = _NOT_A_DATE.sub("", item.of("formatCode")[:_MAX_FORMAT_CHARS]).lower()
                 formats[_number(item.of("numFmtId"))] = any(letter in code for letter in "ymdhs") and code != "general"
             elif item.tag == "cellXfs":
                 inside = item.kind == "start"

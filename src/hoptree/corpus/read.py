@@ -38,6 +38,7 @@ from hoptree.corpus.files import (
     stem,
     suffix_of,
 )
+from hoptree.corpus.html_pages import read_html
 from hoptree.corpus.json_rows import (
     Row,
     holds_other_json,
@@ -48,7 +49,7 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markup import read_html, read_markdown, read_notebook, read_rst
+from hoptree.corpus.markup import read_markdown, read_notebook, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of
@@ -61,7 +62,7 @@ _FORM_CHARS, _CAPITALS_CHARS = 20, 8
 _MAX_NUMBER_CHARS = 20
 """Of a chapter, before its heading."""
 _PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
-_LEADERS = re.compile(r"(?:\s*\.){4,}\s*")
+_LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
 _FULL_LINE = 0.75
 """Of the width of a page: a line that is shorter may end a paragraph."""

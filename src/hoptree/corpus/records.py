@@ -19,13 +19,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from email.message import EmailMessage
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
 from hoptree.corpus.files import read_all, stem
+from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.json_rows import Row
-from hoptree.corpus.markup import html_document
 
 _DUMP_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
 _SECTION = "Section::::"
@@ -265,6 +266,17 @@ def _pairs(field: str, value: object) -> list[tuple[str, str]]:
     return [(field, str(value))] if isinstance(value, str | int | float) else []
 
 
+_MAX_HEADER_CHARS = 10_000
+
+
+class _MailPolicy(email.policy.EmailPolicy):
+    """Reads the beginning of a header only: the library's time grows with the square of its length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        return super().header_fetch_parse(name, value[:_MAX_HEADER_CHARS])
+
+
+_MAIL_POLICY = _MailPolicy()
 _MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 
 
@@ -291,7 +303,7 @@ class _NoMessage(Exception):
 
 
 def _mail_document(content: bytes, key: str, name: str) -> Document:
-    message = email.message_from_bytes(content, policy=email.policy.default)
+    message = cast(EmailMessage, email.message_from_bytes(content, policy=_MAIL_POLICY))
     headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
     headers = [(field, value) for field, value in headers if value]
     if not headers and not message["Subject"]:

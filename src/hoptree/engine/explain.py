@@ -190,7 +190,8 @@ _PARTICIPLES = (
     "|crowned|elected|opened|completed|directed|married|awarded"
 )
 _COMPARED = r"(?:more|less|closer|further|older|younger|[a-z]+ier|larger|longer|shorter|taller|higher|lower|bigger)"
-_RIVALS = lazy_re(r",\s[^?]+\bor\s[^?]+(?=\?\s*\Z)")
+_COMMA = lazy_re(r",\s")
+_RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
     r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
 )
@@ -218,7 +219,7 @@ def state_answer(question: str, answer: str) -> str:
 
     Only forms that code turns round safely; else "The answer is …", or the bare answer to what is not in English.
     """
-    asked, answer = " ".join(_RIVALS.sub("", question).split()).rstrip(" ?"), " ".join(answer.split())
+    asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
     if len(answer.split()) > _MAX_SPAN_WORDS or not _ENGLISH.search(asked):
         return answer.rstrip(".")
     answer = answer.rstrip(".") if not re.search(r"\b\w\.\Z", answer) else answer
@@ -226,6 +227,15 @@ def state_answer(question: str, answer: str) -> str:
         return answer.capitalize()
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
+
+
+def _without_rivals(question: str) -> str:
+    """Remove ", A or B?" from the end of a question."""
+    begin = question.rstrip().rstrip("?").rfind("?") + 1
+    comma = _COMMA.search(question, begin)
+    if not question.rstrip().endswith("?") or comma is None or not _RIVAL.search(question, comma.end() + 1):
+        return question
+    return question[: comma.start()]
 
 
 def _state_place(asked: str, answer: str) -> str:

@@ -343,8 +343,12 @@ class _Pipe:
         self._numbers = 0
 
     def tell(self, **message: Any) -> None:
-        self._out.write(json.dumps(message).encode() + b"\n")
-        self._out.flush()
+        """Send a message; once the process that holds the run is gone, end without a word."""
+        try:
+            self._out.write(json.dumps(message).encode() + b"\n")
+            self._out.flush()
+        except BrokenPipeError:
+            os._exit(1)
 
     def heard(self, message: Message) -> None:
         """Hand out what the cache has said."""

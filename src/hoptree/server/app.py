@@ -184,7 +184,7 @@ def create_app(settings: Settings) -> FastAPI:
     ):
         app.router.routes += router.routes
     _add_page(app)
-    complete_document(app, keys=bool(settings.keys))
+    complete_document(app, keys=bool(settings.keys), prices=settings.prices is not None)
     _handle_errors(app)
     if settings.origins:
         app.add_middleware(

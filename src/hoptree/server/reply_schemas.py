@@ -287,13 +287,18 @@ def _phrase(status: int) -> str:
     return "Misdirected Request" if status == 421 else HTTPStatus(status).phrase
 
 
-def complete_document(app: FastAPI, *, keys: bool) -> None:
-    """Add bearer keys, which are needed where there are `keys`, and reply schemas to an application's document."""
+def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
+    """Add bearer keys, which are needed where there are `keys`, and reply schemas to an application's document.
+
+    Without `prices` no budget of money is taken.
+    """
     make_document = app.openapi
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(make_document(), keys=keys)
+            _complete(made := make_document(), keys=keys)
+            if not prices:
+                made["components"]["schemas"]["BudgetBody"]["properties"]["cost"] = {"type": "null"}
         return make_document()
 
     app.openapi = document  # type: ignore[method-assign]

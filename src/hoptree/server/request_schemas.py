@@ -143,6 +143,10 @@ class Choices(_Strict):
         )
 
 
+_Question = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_QUESTION, "pattern": r"\S"})]
+"""An empty or longer one is refused in a sentence of its own."""
+
+
 class TurnBody(_Strict):
     """A question of the conversation before this one, and what it was answered."""
 
@@ -153,8 +157,7 @@ class TurnBody(_Strict):
 class AskBody(Choices):
     """A question, and with what to answer it; every name is one that the server lists."""
 
-    # A longer one is refused in a sentence of its own.
-    question: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": MAX_QUESTION})]
+    question: Annotated[_Question, Field(min_length=1)]
     method: _Name | None = None
     model: _Name | None = None
     history: Annotated[list[TurnBody], Field(max_length=_MAX_TURNS)] = Field(default_factory=list)
@@ -179,7 +182,15 @@ class ChatPart(BaseModel):
     text: str = ""
 
 
+_USERS_HAVE_TEXT: dict[str, Any] = {
+    "if": {"properties": {"role": {"const": "user"}}},
+    "then": {"required": ["content"], "properties": {"content": {"not": {"enum": [None, "", []]}}}},
+}
+
+
 class ChatMessage(BaseModel):
+    model_config = ConfigDict(json_schema_extra=_USERS_HAVE_TEXT)
+
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ChatPart] | None = None
 
@@ -190,7 +201,7 @@ class ResponsesBody(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: _Name
-    input: str | Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
+    input: _Question | Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
     instructions: str | None = None
     stream: bool | None = False
     tools: list[Any] | None = None

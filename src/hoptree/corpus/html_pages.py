@@ -1,0 +1,275 @@
+"""Read HTML pages: the visible text, with headings as sections."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
+from hoptree.corpus.files import GUESSES, decode, read_all, stem
+
+_CHARSET = re.compile(
+    rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
+)
+_LATIN = frozenset(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"))
+_MAX_BYTES = 16 * 2**20
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_UNCLOSED_SHOWN = ("template", "noscript", "svg", "nav", "iframe", "object", "select", "button")
+_UNSEEN = frozenset((*_UNCLOSED_SHOWN, "script", "style"))
+_PARAGRAPHS = frozenset(
+    re.findall(
+        r"\w+",
+        "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr "
+        "main ol p pre section table ul",
+    )
+)
+_LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
+_CELLS = frozenset(("td", "th"))
+
+_UNSEEN_TAG = re.compile(rf"<(/?)({'|'.join(_UNCLOSED_SHOWN)})(?=[\s/>])[^<>]*?(/?)>", re.IGNORECASE)
+_END_MARK = "hoptree-end"
+_CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
+_UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
+_BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)/?>")
+_MAX_DEPTH = 512  # as in browsers
+_MAX_COPIES = 1_000_000
+_FORMATTING = frozenset(re.findall(r"\w+", "a b big code em font i nobr s small strike strong tt u"))
+"""Left open at the end of a paragraph, they are opened anew in the next one."""
+_NOT_NESTED = frozenset(
+    re.findall(
+        r"\S+", "area base br col embed hr img input link meta param source track wbr p li dt dd option tr td th tbody"
+    )
+)
+_CLOSE_ALONE = frozenset(
+    re.findall(
+        r"\S+",
+        "table td th caption select template object button marquee applet title textarea style script iframe "
+        "svg math desc foreignobject mi mo mn ms mtext annotation-xml",
+    )
+)
+"""No tag inside one of these closes an element outside of it."""
+_HIDDEN_TAG = re.compile(
+    r"""<!\[|<\?|=\s*"[^"<]*<|=\s*'[^'<]*<|<[A-Za-z][^<>]*<|<(?:textarea|xmp|plaintext|noembed|noframes)\b""",
+    re.IGNORECASE,
+)
+"""Where a parser may take a tag for text, or text for a tag."""
+_SWALLOWING = re.compile(r"<(?:frameset|noembed|noframes|plaintext|textarea|xmp)>", re.IGNORECASE)
+
+
+def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    content = read_all(stream, name, problems)
+    if content is None:
+        return
+    if len(content) > _MAX_BYTES:
+        limit = f"{_MAX_BYTES // 2**20} MiB"
+        problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for a page.")
+    elif text := decode_html(content):
+        yield html_document(text, name)
+    elif content:
+        problems.add("files that are no text", f"{name} is no text: it is binary.")
+
+
+def decode_html(content: bytes) -> str:
+    """Decode by the byte order mark, as UTF-8, in the encoding the page names, or as Latin-1, as browsers do."""
+    text, encoding = decode(content)
+    match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
+    named = match[1].decode().lower() if match else ""
+    if named and named not in _LATIN and not named.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
+        with suppress(LookupError, ValueError):
+            return content.decode(named, "replace")
+    return text
+
+
+def html_document(text: str, name: str) -> Document:
+    """Make a document whose title is that of the page, its first heading, or the file's name."""
+    page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")))
+    path = HeadingPath(page.title)
+    sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
+    title = page.title or (page.headings[0][2] if page.headings else "") or stem(name)
+    return Document(name, title, page.text, sections=sections)
+
+
+def _parse(text: str) -> LexborNode | None:
+    """Parse a page; one whose end its broken markup would hide is repaired first."""
+    text = _without_unclosed(text)
+    if text.count("<") > _MAX_DEPTH:
+        repaired = _repair(text)
+        if _is_too_deep(repaired):
+            return LexborHTMLParser(_BARE_TAG.sub(_flat, repaired)).root
+        text = repaired if _HIDDEN_TAG.search(text) else text
+    tree = LexborHTMLParser(f"{text}<{_END_MARK}>")
+    if tree.css_first(_END_MARK) is None:
+        tree = LexborHTMLParser(_repair(text))
+    return tree.root
+
+
+def _without_unclosed(text: str) -> str:
+    """Remove tags of unseen elements that close themselves or are never closed: better too much than nothing."""
+    depth = dict.fromkeys(_UNCLOSED_SHOWN, 0)
+    for slash, tag, closed in _UNSEEN_TAG.findall(text):
+        if not closed:
+            depth[tag.lower()] = max(depth[tag.lower()] + (-1 if slash else 1), 0)
+    return _UNSEEN_TAG.sub(lambda tag: "" if tag[3] or depth[tag[2].lower()] else tag[0], text)
+
+
+def _repair(text: str) -> str:
+    """Make text of what an HTML parser would drop to the end of the page: an unclosed tag, quote, comment or title."""
+    end = text.rfind("-->") + 3 if "-->" in text else 0
+    text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
+    text = _ANY_TAG.sub(lambda tag: f"<{tag[1]}{tag[2]}>" if tag[1] else "&lt;", text)  # no attribute, no open quote
+    lower = text.lower()
+    if "</title" not in lower[lower.rfind("<title") :]:
+        text = _UNCLOSED_TITLE.sub(r"<title>\1</title>", text)
+    return _SWALLOWING.sub("", text)
+
+
+def _is_too_deep(text: str) -> bool:
+    """Tell whether parsing these tags without attributes takes time or memory that grows with their square."""
+    open_tags: list[str] = []
+    formatting = copies = 0
+    for match in _BARE_TAG.finditer(text):
+        tag = match[2].lower()
+        if match[1]:
+            for at in reversed(range(len(open_tags))):
+                if open_tags[at] == tag:
+                    formatting -= sum(map(_FORMATTING.__contains__, open_tags[at:]))
+                    del open_tags[at:]
+                    break
+                if open_tags[at] in _CLOSE_ALONE:
+                    break
+            continue
+        copies += formatting
+        formatting += tag in _FORMATTING
+        if tag not in _NOT_NESTED:
+            open_tags.append(tag)
+        if len(open_tags) > _MAX_DEPTH or copies > _MAX_COPIES:
+            return True
+    return False
+
+
+def _flat(tag: re.Match[str]) -> str:
+    """Replace a tag by one that holds no other."""
+    name = tag[2].lower()
+    if name in _HEADINGS or name in ("title", "script", "style"):
+        return tag[0]
+    return "<p>" if name in _PARAGRAPHS or name in _LINES else " "
+
+
+class _Page:
+    """Gathers the visible text in pieces; white space between words becomes one space, outside `pre`."""
+
+    def __init__(self, root: LexborNode | None) -> None:
+        self.title = ""
+        self.headings: list[tuple[int, int, str]] = []
+        """Where in the text a heading takes effect, its level and its words."""
+        self._pieces: list[str] = []
+        self._length = 0
+        self._gap = ""
+        self._pre_depth = 0
+        self._heading: tuple[int, list[str]] | None = None
+        self._walk(root)
+        self._end_heading()
+        self.text = "".join(self._pieces)
+
+    def _walk(self, root: LexborNode | None) -> None:
+        """Visit the tree with a stack of its own, as elements may be nested a thousand deep."""
+        stack: list[LexborNode | str | None] = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                self._enter_or_leave(node, -1)
+            elif node is not None and (tag := node.tag) == "-text":
+                self._add(node.text_content or "")
+            elif node is not None and tag and tag not in _UNSEEN:
+                if tag == "title" and not self.title and not self._pieces:
+                    title = " ".join(node.text().split())
+                    self.title = short(title)
+                    if len(title) > len(self.title):  # a title that was never closed
+                        self._put(title)
+                    continue
+                if tag == "table" and (rows := _named_rows(node)):
+                    self._widen("\n\n")
+                    for line in table_lines(rows):
+                        self._put(line)
+                        self._widen("\n\n")
+                    continue
+                self._enter_or_leave(tag, 1)
+                stack += [tag, *reversed(list(node.iter(include_text=True)))]
+
+    def _enter_or_leave(self, tag: str, step: int) -> None:
+        if tag in _HEADINGS:
+            self._end_heading()
+            self._heading = (_HEADINGS[tag], []) if step > 0 else None
+            return
+        self._pre_depth += step * (tag == "pre")
+        # What a tag keeps apart is kept apart; a paragraph ends a heading that was left open.
+        if self._heading is not None:
+            self._heading[1].append(" ")
+            if tag in _PARAGRAPHS and any(not piece.isspace() for piece in self._heading[1]):
+                self._end_heading()
+        self._widen("\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else "")
+
+    def _add(self, text: str) -> None:
+        if self._heading is not None:
+            self._heading[1].append(text)
+        elif self._pre_depth:
+            self._put(text)
+        else:
+            if text[:1].isspace():
+                self._widen(" ")
+            if words := " ".join(text.split()):
+                self._put(words)
+                if text[-1:].isspace():
+                    self._widen(" ")
+
+    def _widen(self, gap: str) -> None:
+        if len(gap) > len(self._gap) or (gap[:1] == "\n" and self._gap == " "):
+            self._gap = gap
+
+    def _put(self, text: str) -> None:
+        piece = f"{self._gap}{text}" if self._pieces else text
+        self._gap = ""
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def _end_heading(self) -> None:
+        if self._heading is None:
+            return
+        (level, pieces), self._heading = self._heading, None
+        words = " ".join("".join(pieces).split())
+        self._widen("\n\n")
+        if words:
+            self.headings.append((self._length, level, short(words)))
+            if len(words) > len(short(words)):
+                self._put(words)
+                self._widen("\n\n")
+
+
+def _named_rows(table: LexborNode) -> list[dict[int, str]]:
+    """Return the cells of a table whose first row names its columns; none of one that is there for the layout."""
+    if any(node.tag in ("table", "h1", "h2", "h3", "h4", "pre") for node in islice(table.traverse(), 1, None)):
+        return []
+    rows = table.css("tr")
+    names = [cell.tag for cell in rows[0].iter()] if rows else []
+    if len(rows) < 2 or len(names) < 2 or set(names) != {"th"}:
+        return []
+    caption = table.css_first("caption")
+    return [*([{0: caption.text()}] if caption else []), *map(_cells, rows)]
+
+
+def _cells(row: LexborNode) -> dict[int, str]:
+    cells: dict[int, str] = {}
+    at = 0
+    for cell in row.iter():
+        if cell.tag in _CELLS:
+            cells[at] = cell.text(separator=" ")
+            span = cell.attributes.get("colspan") or "1"
+            at += int(span) if span.isdecimal() and len(span) < 4 else 1
+    return cells

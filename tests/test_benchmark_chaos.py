@@ -1,0 +1,26 @@
+"""Kills, a full disk and a second process: the same command again leaves what an undisturbed one leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.chaos import Tally, chaos
+from tests.thorough import THOROUGH
+
+
+@pytest.mark.parametrize("job", ["run", "add", "compact", "graph"])
+def test_nothing_is_lost_repeated_or_different(job: str, tmp_path: Path) -> None:
+    """`python -m benchmarks.chaos` troubles every job, also with workers, uploads and a training."""
+    if job == "graph":
+        pytest.importorskip("pyoxigraph")
+    tally = chaos([job], 20 if THOROUGH else 2, ["full", "read-only", "two"], seed=3, place=tmp_path)
+    assert not tally.notes
+    assert (tally.lost, tally.repeated, tally.different) == (0, 0, 0)
+    assert tally.kills >= 2
+
+
+def test_what_is_lost_repeated_or_different_is_counted() -> None:
+    tally = Tally()
+    tally.compare("a job", [("a", 1), ("b", 2), ("b", 2), ("d", 5)], [("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+    assert (tally.lost, tally.repeated, tally.different) == (1, 1, 1) and not tally.clean
