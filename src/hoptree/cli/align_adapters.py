@@ -146,8 +146,6 @@ def _report_training(summary: Mapping[str, Any]) -> None:
         f"{tokens['longest']:,} in the longest example"
     )
     print_beside_the_paper(summary.get("beside_the_paper") or (), "tokens")
-    if summary["evaluation_questions"]:
-        echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
     same = summary.get("same_prompts") or {}
     if same.get("same_reply"):
         echo(f"  rows that ask and say the same as one before: {same['same_reply']:,}")
@@ -260,8 +258,6 @@ def report_gains(summary: Mapping[str, Any]) -> None:
             sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
             training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
         echo(f"{version['name']}: {version['model']}{training}")
-        if version["evaluation_questions"]:
-            echo(f"  {version['evaluation_questions']:,} OF THEM ARE EVALUATION QUESTIONS")
     for data in dict.fromkeys(row["data"] for row in summary["runs"]):
         rows = _side_by_side([row for row in summary["runs"] if row["data"] == data])
         echo(f"{data}: {rows[0]['questions']:,} questions")

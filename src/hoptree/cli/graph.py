@@ -16,7 +16,7 @@ from hoptree.cli import progress
 from hoptree.cli.console import counted, echo, print_json, run, stoppable, warn, what_stays
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
-from hoptree.core.errors import GraphError, InputError
+from hoptree.core.errors import GraphError
 
 if TYPE_CHECKING:
     from hoptree.graph.facts import Entity, KnowledgeGraph, Neighbourhood
@@ -155,8 +155,6 @@ def entity(
     name: Annotated[str, Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
-    relation: Annotated[str, Option(help="Only facts with this property: P57 or name:NAME.")] = "",
-    direction: Annotated[str, Option(help="out (it is the subject), in (the object) or both.")] = "both",
     seconds: Seconds = 10.0,
     language: Languages = [],  # noqa: B006 - typer copies it
     no_cache: NoCache = False,
@@ -168,10 +166,7 @@ def entity(
 
     \b
     hoptree graph entity "elia kazan" --graph kg
-    hoptree graph entity Q72717 --graph kg --relation P57 --direction in
     """
-    if direction not in ("both", "out", "in"):
-        raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
     async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
         try:
@@ -181,14 +176,7 @@ def entity(
         entities = (known,) if known else await opened.entities(name)
         if not entities:
             return (), None, [] if as_json else await _suggest(opened, name)
-        around = await opened.facts(
-            entities[0].id,
-            direction=direction,  # type: ignore[arg-type]
-            relation=relation,
-            limit=limit,
-            seconds=seconds,
-        )
-        return entities, around, []
+        return entities, await opened.facts(entities[0].id, limit=limit, seconds=seconds), []
 
     entities, around, suggestions = _with_graph(graph, language, no_cache, look_up, seconds)
     if as_json:
@@ -225,7 +213,7 @@ def _show(entities: tuple[Entity, ...], around: Neighbourhood) -> None:
     if not around.facts:
         echo("  no facts")
     if not around.complete:
-        echo(f"  … and more: only {len(around.facts):,} are shown (--limit, --relation)")
+        echo(f"  … and more: only {len(around.facts):,} are shown (--limit)")
 
 
 @app.command()

@@ -115,7 +115,6 @@ RunFolders = Annotated[list[Path], Argument(help="Folders of runs, or folders th
 OtherModel = Annotated[str, Option("--model", "-m", help="openai/NAME, local/NAME, hf/NAME or scripted/FILE.")]
 RetryFailed = Annotated[bool, Option(help="Ask questions that failed again.")]
 Anyway = Annotated[bool, Option(help="Go on although data, index, prompts or model changed.")]
-PerQuestion = Annotated[Path | None, Option(help="Write what each question got to this JSON Lines file.")]
 Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]

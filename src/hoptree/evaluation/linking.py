@@ -175,8 +175,6 @@ class LinkingRun:
 
     asked: LinkingSet
     linked: tuple[Linked, ...]
-    entity_ks: tuple[int, ...] = ENTITY_KS
-    relation_ks: tuple[int, ...] = RELATION_KS
 
     @property
     def failed(self) -> int:
@@ -194,10 +192,10 @@ class LinkingRun:
             "entity_in_graph": len(with_entity),
             "relation_in_graph": len(with_relation),
             "relations_ranked": sum(ranked) / len(ranked) if ranked else 0.0,
-            "entities": _recall([question.entity_ranks for question in self.linked], self.entity_ks),
-            "entities_in_graph": _recall([question.entity_ranks for question in with_entity], self.entity_ks),
-            "relations": _recall([question.relation_ranks for question in self.linked], self.relation_ks),
-            "relations_in_graph": _recall([question.relation_ranks for question in with_relation], self.relation_ks),
+            "entities": _recall([question.entity_ranks for question in self.linked], ENTITY_KS),
+            "entities_in_graph": _recall([question.entity_ranks for question in with_entity], ENTITY_KS),
+            "relations": _recall([question.relation_ranks for question in self.linked], RELATION_KS),
+            "relations_in_graph": _recall([question.relation_ranks for question in with_relation], RELATION_KS),
         }
 
 
@@ -216,19 +214,14 @@ def _recall(ranks: Sequence[Mapping[str, int | None]], ks: Sequence[int]) -> dic
 
 
 async def evaluate_linking(
-    asked: LinkingSet,
-    parts: Parts,
-    *,
-    entity_ks: tuple[int, ...] = ENTITY_KS,
-    relation_ks: tuple[int, ...] = RELATION_KS,
-    on_done: Callable[[], None] = lambda: None,
+    asked: LinkingSet, parts: Parts, *, on_done: Callable[[], None] = lambda: None
 ) -> LinkingRun:
     """Link every question; a failed one has found nothing.
 
     A failure that every question would meet (a key, a missing model) is raised.
     """
     import_optional("numpy", "Measuring linking", "eval")  # before the work, not after it
-    linker = _Linker(parts, await parts.graph.properties(), max(entity_ks), max(relation_ks))
+    linker = _Linker(parts, await parts.graph.properties())
     limit = asyncio.Semaphore(at_once(parts.model.slots) if parts.model else 2)
 
     async def link(question: LinkingQuestion) -> Linked:
@@ -238,17 +231,16 @@ async def evaluate_linking(
         return linked
 
     linked = await together(link(question) for question in asked.questions)
-    return LinkingRun(asked, tuple(linked), entity_ks, relation_ks)
+    return LinkingRun(asked, tuple(linked))
 
 
 class _Linker:
     """Links single questions with parts that all of them share."""
 
-    def __init__(self, parts: Parts, properties: Sequence[Property], max_entities: int, max_relations: int) -> None:
+    def __init__(self, parts: Parts, properties: Sequence[Property]) -> None:
         self._parts = parts
         self._properties = {known.id: known for known in properties}
         self._all_relations = relations_in(properties)
-        self._max_entities, self._max_relations = max_entities, max_relations
 
     async def link(self, question: LinkingQuestion) -> Linked:
         gold = await self._gold(question)
@@ -266,7 +258,7 @@ class _Linker:
             relations, entity = await self._relations(gold)
             for name, ranking in self._parts.rankings.items():
                 best = await ranking.rank(
-                    self._context(), question.text, relations, keep=self._max_relations, entity=entity
+                    self._context(), question.text, relations, keep=max(RELATION_KS), entity=entity
                 )
                 relation_ranks[name] = _rank(map(question.is_relation, best))
         except HoptreeError as error:
@@ -296,12 +288,11 @@ class _Linker:
     async def _entities(self, question: LinkingQuestion, ranks: dict[str, int | None]) -> EntityCandidates:
         """Fill in the ranks as far as they are known when something fails."""
         text = question.text
-        depth = max(self._max_entities, _MAX_SHOWN)
         linker = self._parts.linker or self._parts.candidates
         if linker is not self._parts.candidates:
-            by_index = await self._parts.candidates.of_text(text, limit=depth)
+            by_index = await self._parts.candidates.of_text(text, limit=_MAX_SHOWN)
             ranks["index"] = _rank(question.is_entity(candidate.entity) for candidate in by_index)
-        by_linker = tuple(candidate.entity for candidate in await linker.of_text(text, limit=depth))
+        by_linker = tuple(candidate.entity for candidate in await linker.of_text(text, limit=_MAX_SHOWN))
         ranks["linker"] = _rank(map(question.is_entity, by_linker))
         if self._parts.model is None:
             return EntityCandidates(by_linker)
@@ -310,7 +301,7 @@ class _Linker:
         ranks["model"] = _rank(map(question.is_entity, candidates.model))
         # Both lists to the same depth, as the figure has it: up to twice as many candidates.
         ranks["union"] = min((rank for rank in (ranks["linker"], ranks["model"]) if rank), default=None)
-        kept = await keep_entities(ctx, text, candidates.union, keep=self._max_entities)
+        kept = await keep_entities(ctx, text, candidates.union, keep=max(ENTITY_KS))
         ranks["kept"] = _rank(map(question.is_entity, kept))
         return candidates
 

@@ -162,11 +162,10 @@ class KnowledgeGraph(Protocol):
         entity: str,
         *,
         direction: Direction = "both",
-        relation: str = "",
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Return facts with this entity as subject, object, or both, optionally of one property.
+        """Return facts with this entity as subject, object, or both.
 
         If there are more than `limit`, they are spread over the properties as far as the graph allows.
         """

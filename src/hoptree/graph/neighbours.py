@@ -181,19 +181,13 @@ class Neighbours:
 
 
 def find_neighbours(
-    store: ox.Store,
-    node: ox.NamedNode,
-    predicate: ox.NamedNode | None,
-    bound: Bound,
-    *,
-    outward: bool,
-    properties: Iterable[str],
+    store: ox.Store, node: ox.NamedNode, bound: Bound, *, outward: bool, properties: Iterable[str]
 ) -> Neighbours:
     """Return the facts that begin (or end) at a node; of too many, one of each property in turn."""
     neighbours = Neighbours()
-    if _take_all(neighbours, _triples(store, node, predicate, outward), bound):
+    if _take_all(neighbours, _triples(store, node, None, outward), bound):
         return neighbours
-    if predicate is None and not bound.late:
+    if not bound.late:
         neighbours.rows.clear()
         turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
         while turns and len(neighbours.rows) < bound.rows and not bound.late:

@@ -251,27 +251,25 @@ def names_query(
     )
 
 
-def facts_query(entity: str, relation: str, direction: Direction, dialect: Dialect, limit: int) -> str:
+def facts_query(entity: str, direction: Direction, dialect: Dialect, limit: int) -> str:
     """Facts, one row each or several with qualifiers; `direction` is out or in."""
     node = iri(vocab.entity_iri(entity))
     outward = direction == "out"
     if outward and dialect == "wikidata":
-        return _statements(node, relation, limit)
-    predicate = iri(vocab.property_iri(relation)) if relation else "?p"
-    triple = f"{node} {predicate} ?v" if outward else f"?s {predicate} {node}"
-    only = _begins("?p", _DIRECT) if dialect == "wikidata" and not relation else ""
+        return _statements(node, limit)
+    triple = f"{node} ?p ?v" if outward else f"?s ?p {node}"
+    only = _begins("?p", _DIRECT) if dialect == "wikidata" else ""
     return f"SELECT * WHERE {{ {triple} . {only} }} LIMIT {limit:d}"
 
 
-def _statements(node: str, relation: str, limit: int) -> str:
+def _statements(node: str, limit: int) -> str:
     """Statements of the best rank with precision, unit and qualifiers."""
-    claim = iri(vocab.step_iri("claim", relation)) if relation else "?claim"
-    only = "" if relation else _begins("?claim", f"{_CLAIMS}P")
+    only = _begins("?claim", f"{_CLAIMS}P")
     value, of_qualifier = f"{_CLAIMS}statement/value/P", f"{_CLAIMS}qualifier/value/P"
     best = iri(f"{vocab.WIKIBASE}BestRank")
     return (
         "SELECT ?st ?p ?v ?precision ?unit ?pq ?q ?qprecision ?qunit WHERE { "
-        f"{{ SELECT ?st WHERE {{ {node} {claim} ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
+        f"{{ SELECT ?st WHERE {{ {node} ?claim ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
         f"?st ?p ?v . {_begins('?p', _CLAIMS + 'statement/P')} "
         f"OPTIONAL {{ ?st ?pv ?node . {_begins('?pv', value)} {_precise('?node', '?precision', '?unit')} }} "
         f"OPTIONAL {{ ?st ?pq ?q . {_begins('?pq', _CLAIMS + 'qualifier/P')} "

@@ -47,7 +47,7 @@ class Version:
 
     def as_dict(self) -> dict[str, Any]:
         card = self.card or {}
-        about = {name: card.get(name) for name in ("sets", "examples", "evaluation_questions")}
+        about = {name: card.get(name) for name in ("sets", "examples")}
         adapter = str(self.adapter) if self.adapter else None
         return {"name": self.name, "model": self.model, "adapter": adapter, **about}
 

@@ -49,7 +49,7 @@ from hoptree.training.labelled_passages import (
     last_reply_was_read,
     with_answers,
 )
-from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
+from hoptree.training.leakage import OVERLAP, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
 from hoptree.training.row_journal import journal_path
@@ -252,7 +252,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     read = read_training_files(spec.data)
     mine, others = _halves(read.questions, spec.half)
     excluded = Excluded(spec.exclude, others)
-    admitted = admit(mine, excluded, only_train=spec.only_train, any_split=spec.any_split, allow=spec.allow_evaluation)
+    admitted = admit(mine, excluded, any_split=spec.any_split)
     chosen = _choose(admitted.questions, spec)
     result = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
     kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
@@ -263,7 +263,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
             hint = " --linked takes chains, too."
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
-    files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
+    files = write_set(spec.out, [_marked(row, spec) for row in kept], spec.form)
     if not result.report.get("failed"):  # else the same command asks only those again
         journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
@@ -289,7 +289,6 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         },
         "same_question_from": OVERLAP,
         "any_split": spec.any_split,
-        "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": dict(left_out),
         "warnings": warnings,
         **result.report,
@@ -339,12 +338,9 @@ def _mix(questions: Sequence[TrainingQuestion], dataset: str, spec: SetSpec) -> 
     return [by_id[example.id] for example in drawn]
 
 
-def _marked(row: ChatRow, spec: SetSpec, admitted: Admitted) -> ChatRow:
+def _marked(row: ChatRow, spec: SetSpec) -> ChatRow:
     """Return the row with what is true of the whole file, so that it is known of every single row."""
-    meta = {"kind": spec.kind, **row.meta, "hoptree": __version__}
-    if spec.allow_evaluation:
-        meta |= {"evaluation_allowed": True, "evaluation": admitted.evaluation.get(row.meta["question"], "")}
-    return replace(row, meta=meta)
+    return replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__})
 
 
 def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:

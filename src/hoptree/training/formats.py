@@ -117,22 +117,19 @@ TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")
 class SetSpec:
     """A training set to be built.
 
-    `only_train`, `any_split`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`). `limit`
-    takes the first of those, of each file in turn, or as many drawn by `seed`; `paper` draws as many of each data set
-    as a paper does. With `half`, first or second, only
-    questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
-    often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to
-    hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by some
-    kinds only.
+    `any_split` and `exclude` say which questions may be in it (see `admit`). `limit` takes the first of those, of each
+    file in turn, or as many drawn by `seed`; `paper` draws as many of each data set as a paper does. With `half`, first
+    or second, only questions of that half are taken, and none that is like one of the other half. `balance` is how many
+    times as often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most)
+    belong to hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by
+    some kinds only.
     """
 
     kind: Kind
     data: tuple[Path, ...]
     out: Path
     exclude: tuple[Path, ...] = ()
-    only_train: bool = False
     any_split: bool = False
-    allow_evaluation: bool = False
     half: str = ""
     limit: int | None = None
     seed: int | None = None

@@ -36,9 +36,8 @@ from hoptree.training.hop_passages import (
 )
 from hoptree.training.hop_replans import replans, write_plan
 from hoptree.training.labelled_passages import drawn
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree
+from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree, packaged_plans
 from hoptree.training.plans.sub_questions import LeftOut, is_named
-from hoptree.training.plans.written_plans import WrittenPlan, packaged_plans
 from hoptree.training.questions import TrainingQuestion
 from hoptree.training.row_journal import RowJournal
 
@@ -122,7 +121,7 @@ class _RowMaker:
         self._evidence: dict[int, Evidence] = {}
         self.left_out: Counter[str] = Counter()
 
-    async def rows(self, by_hand: WrittenPlan | None) -> list[ChatRow]:
+    async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         example = self._question.example
         simple = example.hops == 1 or example.dataset in _ONE_FACT_SETS
         tree = None if simple else self._tree()
@@ -201,9 +200,9 @@ class _RowMaker:
             return self._leave_out("no plan for a question of many words")
         return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
 
-    def _plan(self, tree: GoldTree | None, by_hand: WrittenPlan | None) -> list[ChatRow]:
+    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         if by_hand:
-            plan, made_from = make_plan(by_hand.plan, self._text), "written plan"
+            plan, made_from = make_plan(by_hand, self._text), "written plan"
         elif tree:
             plan, made_from = tree.read, f"gold {tree.source}"
         else:

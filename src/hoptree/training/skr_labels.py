@@ -15,7 +15,7 @@ from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.methods.steps.route import Label
 from hoptree.training.formats import write_lines
-from hoptree.training.leakage import ALLOW_OPTION, Excluded
+from hoptree.training.leakage import Excluded
 from hoptree.training.questions import TrainingQuestion, is_evaluation, split_of_path
 
 
@@ -52,7 +52,7 @@ def label_questions(spec: LabelsSpec) -> dict[str, Any]:
         raise InputError(
             f"The runs asked the questions of {file}, which is by its name for evaluation ('{split}').",
             "Run train questions; or name the questions that you measure on with --exclude, as a file or by the folder "
-            f"of a run, and they are left out; {ALLOW_OPTION} takes all, and says so in the file.",
+            "of a run, and they are left out; --allow-evaluation-questions takes all, and says so in the file.",
         )
     left_out: Counter[str] = Counter({"in one run only": len(without.keys() ^ with_documents.keys())})
     rows: list[dict[str, Any]] = []

@@ -26,9 +26,16 @@ from hoptree.training.chat_rows import (
 )
 from hoptree.training.formats import SetSpec
 from hoptree.training.labelled_passages import PassageFinder, drawn
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
+from hoptree.training.plans.gold_trees import (
+    GoldStep,
+    GoldTree,
+    carried_out,
+    facts_alone,
+    gold_tree,
+    packaged_plans,
+    written,
+)
 from hoptree.training.plans.sub_questions import LeftOut
-from hoptree.training.plans.written_plans import packaged_plans
 from hoptree.training.questions import TrainingQuestion
 
 NOT_FOUND = "NOT FOUND"
@@ -50,9 +57,8 @@ async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_pro
             finder = PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
             await stack.enter_async_context(finder)
         for done, question in enumerate(questions, 1):
-            by_hand = plans.get(question.key)
             maker = _RowMaker(question, spec, finder, left_out)
-            rows += await maker.rows(by_hand.plan if by_hand else None)
+            rows += await maker.rows(plans.get(question.key))
             on_progress(done, len(questions))
     kept, repeats = drop_repeats(rows)
     kept, contradictions = drop_contradictions(kept)

@@ -36,7 +36,6 @@ class TrainingRow:
     messages: tuple[Message, ...]
     reply: str
     kind: str
-    evaluation: bool = False
     label: str = ""
     template: str = ""
 
@@ -164,7 +163,6 @@ def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused
             tuple(messages),
             last.content,
             kind,
-            evaluation=bool(meta.get("evaluation")),
             label=str(meta.get("label") or ""),
             template=str(meta.get("template") or ""),
         )

@@ -268,7 +268,6 @@ class _Training:
             "base": dict(self.base),
             "sets": [training_set.as_dict() for training_set in self.sets],
             "templates": dict(sorted(Counter(row.template for row in rows if row.template).items())),
-            "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
             "rows_without_kind": without_kind(self.sets),
             "examples": len(self.examples),

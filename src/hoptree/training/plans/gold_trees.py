@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 from hoptree.evaluation.metrics import normalise
@@ -41,6 +42,12 @@ _OF_WORKS = frozenset(
 _RELEASED = frozenset(("film", "movie", "song", "album"))
 _WORDS = re.compile(r"(#?)(\w+)")
 _LOOSE = " \t,;:"
+
+
+def packaged_plans() -> dict[str, Mapping[str, Any]]:
+    """Return plans that were written by hand, by data set and id of their questions; PLANS.md says how."""
+    text = (files("hoptree.training.plans") / "plans.jsonl").read_text(encoding="utf-8")
+    return {f"{row['dataset']}/{row['id']}": row["plan"] for row in map(json.loads, text.splitlines())}
 
 
 @dataclass(frozen=True, slots=True)
