@@ -279,26 +279,15 @@ def facts(
 
 @app.command()
 @stoppable("The index is as it was.")
-def info(
-    out: Out,
-    deep: Annotated[
-        bool,
-        Option("--deep", help="Check every file and passage by its digest, and its links and vector; takes a while."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+def info(out: Out, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made, after checking that it can be read.
 
-    Without --deep every part is opened, files of up to 32 MiB together are compared with their checksums, and of others
-    the size is. An index that is damaged ends it with exit code 2.
+    Every part is opened, files of up to 32 MiB together are compared with their checksums, and of others the size is.
+    An index that is damaged ends it with exit code 2; hoptree index check looks at all of it.
     """
     index = Index(out)
-    manifest, checked = index.manifest, None
-    if deep:
-        with shown_indexing(as_json) as progress:
-            checked = checking.check_all(index, on_progress=progress)
-    else:
-        checking.check_parts(index)
+    manifest = index.manifest
+    checking.check_parts(index)
     held = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
@@ -308,13 +297,13 @@ def info(
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
-        more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
         counts = {
             "formats": dict(formats.most_common()),
             "files_without_passages": without,
             "languages": languages,
+            **({"facts": asdict(held)} if held else {}),
         }
-        print_json({"index": str(out), **asdict(manifest), **counts, **more})
+        print_json({"index": str(out), **asdict(manifest), **counts})
         return
     settings = manifest.settings
     echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
@@ -333,8 +322,6 @@ def info(
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:
         echo(f"  without passages that hold a question of {path}")
-    if checked:
-        _report_checked(checked, settings)
 
 
 def _counts(counts: Counter[str]) -> str:
@@ -350,8 +337,16 @@ def check(out: Out, as_json: AsJson = False) -> None:
         checked = checking.check_all(index, on_progress=progress)
     if as_json:
         print_json({"index": str(out), "checked": asdict(checked)})
-    else:
-        _report_checked(checked, index.manifest.settings)
+        return
+    parts = [
+        f"{checked.passages:,} passages by their digests",
+        f"{_size(checked.bytes)} of files by their checksums",
+        f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
+        f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
+    ]
+    echo(f"  sound: {', '.join(filter(None, parts))}")
+    if index.manifest.settings.encoder and checked.vectors is None:
+        warn("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -419,18 +414,6 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
         f"{counted(manifest.passages, 'passage')} in {out} ({_size(manifest.bytes)}): "
         f"{changes or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
     )
-
-
-def _report_checked(checked: checking.Checked, settings: Settings) -> None:
-    parts = [
-        f"{checked.passages:,} passages by their digests",
-        f"{_size(checked.bytes)} of files by their checksums",
-        f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
-        f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
-    ]
-    echo(f"  sound: {', '.join(filter(None, parts))}")
-    if settings.encoder and checked.vectors is None:
-        warn("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
 
 
 def _size(count: int) -> str:

@@ -26,7 +26,7 @@ from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, warn_unused_prompts
 from hoptree.cli.progress import shown
-from hoptree.core.errors import ConfigError, HoptreeError
+from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
@@ -226,24 +226,14 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 @app.command()
 def docs(
     out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
-    check: Annotated[
-        bool, Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
-    ] = False,
 ) -> None:
     """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
 
     \b
     hoptree methods docs --out docs/reference/methods.md
-    hoptree methods docs --out docs/reference/methods.md --check
     """
     text = method_facts.as_markdown()
-    if check:
-        if out is None:
-            raise ConfigError("--check needs a file.", "Write --check --out docs/reference/methods.md.")
-        if not out.is_file() or out.read_text(encoding="utf-8") != text:
-            warn(f"{out} is not up to date. Write it anew: hoptree methods docs --out {out}")
-            raise typer.Exit(1)
-    elif out is None:
+    if out is None:
         typer.echo(text, nl=False)
     else:
         with written(out, "Give --out a file in a folder that is there."):

@@ -158,9 +158,9 @@ def find_part(paper: str, name: str) -> PaperPart:
 
 def differences(part: PaperPart) -> list[str]:
     """Return what the experiment file says of how it differs from the paper, point by point."""
-    _, found, text = str(part.plan().get("about", "")).partition(_DIFFERS)
+    _, _, text = str(part.plan().get("about", "")).partition(_DIFFERS)
     lines: list[str] = []
-    for line in text.lstrip(": \n").splitlines() if found else ():
+    for line in text.lstrip(": \n").splitlines():
         if line.strip().startswith("- ") or not lines:
             lines.append(line.strip().removeprefix("- "))
         elif line.strip():

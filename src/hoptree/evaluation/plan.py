@@ -356,8 +356,8 @@ def index_for(
     places = [str(source.resolve()) for source in corpora]
     name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
     more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""
-    made = [] if how == IndexPlan() else [repr(how), *([model] if how.facts else [])]
-    digest = hashlib.sha256("\n".join((*places, *made)).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    settings = [] if how == IndexPlan() else [repr(how), *([model] if how.facts else [])]
+    digest = hashlib.sha256("\n".join((*places, *settings)).encode("utf-8", "surrogateescape")).hexdigest()[:8]
     out = folder / f"{name}{more}-{digest}"
     try:
         known = set(places) <= set(read_manifest(out).sources)

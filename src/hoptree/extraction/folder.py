@@ -67,7 +67,7 @@ class Entry:
 
     @classmethod
     def read(cls, data: Any) -> Entry:
-        """Return the entry of a line of the log; raise a TypeError, ValueError or KeyError if it is none."""
+        """Return the entry of a log line; raise TypeError, ValueError or KeyError."""
         facts = tuple(StatedFact(*map(_text, fact)) for fact in data["facts"])
         left_out = {_text(why): int(count) for why, count in data["left_out"].items()}
         flags = {name: bool(data[name]) for name in ("readable", "cut_off", "shortened", "orders")}
@@ -111,7 +111,7 @@ class Totals:
 
 
 def fact_rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the facts of a passage as hoptree graph load reads them, with the passage as their source."""
+    """Yield the facts of a passage as rows for `hoptree graph load`."""
     for fact in entry.facts:
         places = {"s": fact.subject, "p": fact.relation, "o": fact.object}
         ids = {f"{place}_id": name_id(name) for place, name in places.items() if _LIKE_AN_ID.fullmatch(name)}

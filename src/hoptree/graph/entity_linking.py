@@ -1,4 +1,4 @@
-"""Entities that a mention or a question may be about: by names, or by models that mark names in a text."""
+"""Find candidate entities by names, or by models that mark names in a text."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _FUNCTION_WEIGHT, _RELATION_WEIGHT, _LOWER_CASE_FACTOR = 0.2, 0.5, 0.6
 
 
 class QuestionScorer:
-    """Scores names by the words of a question; words of relations (`plain`) are seldom the entity."""
+    """Scores names by the words of a question; relation words (`plain`) count less."""
 
     def __init__(
         self, words: Sequence[Word], rarity: Callable[[str], float], plain: Collection[str], *, is_mention: bool
@@ -77,7 +77,7 @@ class QuestionScorer:
         self._cased = any(word.capital for word in words[1:]) and not is_mention
 
     def score(self, name: Sequence[str]) -> float:
-        """Return the share of the question that a name explains (0 to 1), less if words of the name are missing."""
+        """Return the share of the question that a name explains, from 0 to 1."""
         name_weight = sum(self._weight(word) for word in name)
         places: dict[int, float] = {}
         matched = 0.0
@@ -100,7 +100,7 @@ class QuestionScorer:
         return part * self._rarity(word)
 
     def _place(self, word: str, taken: Collection[int]) -> tuple[int, float]:
-        """Return the position of the word most like this one; of equals the nearest after those taken."""
+        """Return the place of the most similar word, the nearest free one of equals."""
         alike = self._alike.get(word)
         if alike is None:
             alike = self._alike[word] = [max(likeness(word, own.text), likeness(word, own.base)) for own in self._words]
@@ -180,7 +180,7 @@ class IndexedCandidates:
         return self._relation_words
 
     def _candidates(self, best: Mapping[str, tuple[float, tuple[str, ...]]], limit: int) -> Iterator[Candidate]:
-        """Yield the best candidates; of several with one name each counts less than the one before."""
+        """Yield the best candidates; each further namesake counts less."""
         by_name: dict[tuple[float, tuple[str, ...]], list[str]] = {}
         for identifier, match in best.items():
             by_name.setdefault(match, []).append(identifier)
@@ -224,7 +224,7 @@ _CACHED_TEXTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in a text; `title` is its Wikipedia page if the model knows it, `score` from 0 to 1."""
+    """A name in a text, with its Wikipedia `title` if known; `score` is 0 to 1."""
 
     text: str
     title: str = ""
@@ -296,7 +296,7 @@ def _missing_package(name: str, why: str) -> InputError:
 
 
 class MentionModelCandidates:
-    """Looks up the names that a model marks in a text; single mentions go to the index directly.
+    """Looks up the names that a model marks in a text.
 
     A title stands for the entities of that page, else for those with that name, else the words in the text count.
     """

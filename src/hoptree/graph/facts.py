@@ -171,7 +171,7 @@ class KnowledgeGraph(Protocol):
         """
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
-        """Return the entities with this label or alias, best first; case, accents and spaces may differ."""
+        """Return the entities with this label or alias, best first, ignoring case."""
 
     async def entity(self, identifier: str) -> Entity | None:
         """Return the entity of an id; None if it is unknown."""
@@ -266,7 +266,7 @@ def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
 
 
 def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
-    """Render a time as "20 July 1969", or coarser by `precision` (Wikidata's 0 to 14) or missing parts.
+    """Render a time as "20 July 1969", or coarser by `precision` (0 to 14).
 
     `astronomical` years (RDF) have a year 0, which is 1 BC; otherwise (Wikidata's JSON) -44 is 44 BC.
     """
@@ -310,7 +310,7 @@ def _ordinal(count: int) -> str:
 
 
 def render_number(value: str) -> str:
-    """Render a number without plus and trailing zeros, with commas from ten thousand on (not in years)."""
+    """Render a number without trailing zeros, with commas from 10,000 on."""
     if len(value) > _MAX_NUMBER_CHARS:  # 1e999999 would be written out
         return value
     try:

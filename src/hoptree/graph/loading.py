@@ -106,7 +106,7 @@ _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
 def _load_lines(
     lines: Iterable[Line], path: Path, source: str, change: Change, broken: BrokenPlaces, translator: _Translator
 ) -> None:
-    """Load the lines of an N-Triples file as part of `source`; plain facts go to the store as they are."""
+    """Load N-Triples lines into `source`; plain facts go to the store directly."""
     graph = graph_name_of(source, (), change.manifest.base)
     plain: list[Line] = []
     others: list[Line] = []

@@ -183,7 +183,7 @@ class Neighbours:
 def find_neighbours(
     store: ox.Store, node: ox.NamedNode, bound: Bound, *, outward: bool, properties: Iterable[str]
 ) -> Neighbours:
-    """Return the facts that begin (or end) at a node; of too many, one of each property in turn."""
+    """Return the facts at a node; of too many, one of each property in turn."""
     neighbours = Neighbours()
     if _take_all(neighbours, _triples(store, node, None, outward), bound):
         return neighbours

@@ -35,7 +35,7 @@ FUNCTION_WORDS = word_set(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a question; `base` has no possessive ending, `capital` says whether it began with one."""
+    """A word of a question; `base` has no possessive ending."""
 
     text: str
     base: str
@@ -96,7 +96,7 @@ def _initials_joined(words: list[Word]) -> list[Word]:
 
 @lru_cache(100_000)
 def likeness(left: str, right: str) -> float:
-    """Return the similarity of two words: 1 if equal, less for one or (in long words) two edits, else 0."""
+    """Return the similarity of two words: 1 if equal, less for one or two edits."""
     if left == right:
         return 1.0
     shorter, longer = sorted((left, right), key=len)
@@ -150,7 +150,7 @@ _JOINTS = re.compile(r"[_/.]+")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation; `outward` if the entity is the subject, `values` are examples from its facts."""
+    """A relation; `outward` if the entity is the subject, with example `values`."""
 
     id: str
     label: str
@@ -166,7 +166,7 @@ class Relation:
 
 
 def relations_of(around: Neighbourhood, known: Mapping[str, Property] | None = None) -> tuple[Relation, ...]:
-    """Return the relations around an entity by name, one for each direction; `known` has aliases."""
+    """Return the relations around an entity, one for each direction."""
     relations: dict[tuple[str, bool], Relation] = {}
     for fact in around.facts:
         outward = fact.subject.id == around.entity.id

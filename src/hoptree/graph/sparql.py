@@ -1,4 +1,4 @@
-"""SPARQL: the queries that an endpoint is sent, a guard for those of users, and the client that sends them."""
+"""Build and check SPARQL queries, and send them to an endpoint."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TimeBudget:
 
 
 class SparqlClient:
-    """One endpoint, with limits on requests per second, at a time, and on waiting for a busy server."""
+    """One endpoint, with limits on request rate, concurrency and waiting."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ def iri(value: str) -> str:
 
 
 def literal(text: str, language: str = "") -> str:
-    """Quote a text. Control characters become spaces: as \\u… they would be read before the quotes are."""
+    """Quote a text as a SPARQL literal; control characters become spaces."""
     escaped = "".join(_ESCAPES.get(letter) or _CONTROL.sub(" ", letter) for letter in text)
     return f'"{escaped}"' + (f"@{_tag(language)}" if language else "")
 

@@ -79,7 +79,7 @@ def read_jsonl(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterat
 
 
 def read_tsv(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
-    """Read rows of subject, property, object and optional source, or of the columns in a heading."""
+    """Read rows of subject, property, object and source, or by a heading."""
     columns: tuple[str, ...] = _DEFAULT_COLUMNS
     rest = (line for line in lines if not line[1].isspace())
     first = next(rest, None)
@@ -127,7 +127,7 @@ def _tsv_row(line: bytes, columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def read_turtle(stream: IO[bytes], name: str, broken: BrokenPlaces, *, scope: str = "") -> Iterator[Triple]:
-    """Yield the triples of Turtle; `scope` is as in `read_ntriples`. A syntax error refuses the file.
+    """Yield the triples of Turtle; a syntax error refuses the file.
 
     Where a broken statement ends cannot be told, so that passing over it might drop sound ones behind it.
     """

@@ -184,7 +184,7 @@ _MAX_REASON_CHARS = 300
 
 
 class BrokenPlaces:
-    """Counts up to `limit` broken places and describes the first ones; `cut` names truncated files."""
+    """Counts broken places up to `limit`; `cut` names truncated files."""
 
     def __init__(self, limit: int = 100) -> None:
         self.limit = limit

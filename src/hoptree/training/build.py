@@ -60,7 +60,7 @@ _METHOD = "ra_isf"
 
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: "yes" if the model's own answer from memory is right, "no" if not."""
+    """Make a row a question: whether the model's answer from memory is right."""
     replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
     right_f1 = RIGHT_F1 if spec.right_f1 is None else spec.right_f1
@@ -83,7 +83,7 @@ async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a passage: the question's gold passages, and the others among the first `k` of a search.
+    """Make a row a passage: gold ones, and others among the first `k` hits.
 
     With a teacher, it is each passage of the search by the teacher's word (RA-ISF, appendix A.2).
     """
@@ -142,7 +142,7 @@ async def _relevance_row(
 
 
 async def make_decompositions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row of sub-questions for each question whose data set gives steps, or facts to make them from.
+    """Make a row of sub-questions from gold steps or facts.
 
     With a teacher, for each question that it splits (RA-ISF, appendix A.3).
     """
@@ -200,7 +200,7 @@ async def _decomposition_row(
 
 
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: its right answer, and how likely each passage of a search makes that (REPLUG's LSR).
+    """Make a row a question with passage likelihoods (REPLUG's LSR).
 
     A retriever is trained to lessen the divergence of its shares from those that the model prefers.
     """
@@ -300,7 +300,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
 def _halves(
     questions: Sequence[TrainingQuestion], half: str
 ) -> tuple[Sequence[TrainingQuestion], dict[str, list[TrainingQuestion]]]:
-    """Return the questions of one half, and those of the other by the names of their files; all without a half."""
+    """Return the questions of one half, and the others by file."""
     others: dict[str, list[TrainingQuestion]] = {}
     if not half:
         return questions, others
@@ -311,7 +311,7 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does.
+    """Return the first questions of each file in turn, or a draw by seed.
 
     With `paper`, as many of each data set and type as that paper draws.
     """
@@ -339,7 +339,7 @@ def _mix(questions: Sequence[TrainingQuestion], dataset: str, spec: SetSpec) -> 
 
 
 def _marked(row: ChatRow, spec: SetSpec) -> ChatRow:
-    """Return the row with what is true of the whole file, so that it is known of every single row."""
+    """Return the row with what is true of the whole file."""
     return replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__})
 
 
@@ -356,7 +356,7 @@ def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:
 
 
 async def _likelihood(ctx: Context, question: str, passage: Passage, answer: str, *, titles: bool) -> float:
-    """Return how likely an answer is by one document: the product of its tokens' probabilities."""
+    """Return the probability of an answer given one document."""
     ctx.require("entropy")  # models without it do not score a text that is given
     documents = show_passages(ctx, [passage], titles=titles)
     prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)

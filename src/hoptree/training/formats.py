@@ -38,7 +38,7 @@ def read_format(name: str) -> Format:
 
 
 def check_out(path: Path, form: Format) -> None:
-    """Refuse a file that the set could not be written to in this format, before any model is asked."""
+    """Refuse an output file that this format cannot be written to."""
     if form == "llama-factory":
         if path.suffix != ".json":
             raise ConfigError(f"LLaMA-Factory reads a list from {path.name}.", f"Give --out {path.stem}.json.")

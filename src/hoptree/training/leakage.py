@@ -52,7 +52,7 @@ def steps_within(question: TrainingQuestion) -> set[tuple[str, ...]]:
 
 
 def _resolved(text: str, answers: tuple[str, ...]) -> str:
-    """Return a sub-question in its normal form; "" if it depends on an answer that is not known."""
+    """Return a sub-question in normal form; "" if an answer is unknown."""
     numbers = [int(number) for number in _REFERENCE.findall(text)]
     if any(not 1 <= number <= len(answers) or not answers[number - 1].strip() for number in numbers):
         return ""
@@ -66,7 +66,7 @@ _EPSILON = 1e-9
 
 
 class Excluded:
-    """The questions of evaluation files and runs, which a training question can equal by its id or by its words.
+    """Evaluation questions, recognised by id or by words.
 
     By its id: within the same data set. By its words: in normal form they are the same, or overlap by at least
     `OVERLAP`. Another question may share a step with one, and so an answer (see `steps_within`); of the questions of a
@@ -76,7 +76,7 @@ class Excluded:
     def __init__(
         self, paths: Iterable[Path] = (), others: Mapping[str, Sequence[TrainingQuestion]] | None = None
     ) -> None:
-        """Take the questions of files and runs, and `others` under the names by which they are reported.
+        """Read the questions of files and runs, and take `others` by name.
 
         A path may end with the number of a file's first questions (`dev.jsonl:300`), name a list of ids by file, or
         a data set with a list of its ids (`hotpotqa=ids.txt`).
@@ -136,7 +136,7 @@ class Excluded:
         return path.is_file() and _digest(path) in self._digests
 
     def halves(self, file: str) -> bool:
-        """Whether some of the file's questions, one half or the first, are measured on, and the others are not."""
+        """Return whether only some of the file's questions are measured on."""
         return Path(file).resolve() in self._halved_files
 
     def shares_step(self, question: TrainingQuestion) -> bool:
@@ -159,7 +159,7 @@ class Excluded:
         return ""
 
     def _rarest(self, words: frozenset[str]) -> list[str]:
-        """Return the rarest words of a set; two sets that overlap enough share one of these (prefix filter)."""
+        """Return the rarest words of a set, for the prefix filter."""
         by_frequency = sorted(words, key=lambda word: (self._frequency[word], word))
         return by_frequency[: len(words) - ceil(OVERLAP * len(words) - _EPSILON) + 1]
 
@@ -216,7 +216,7 @@ def admit(questions: Sequence[TrainingQuestion], excluded: Excluded, *, any_spli
 
 
 def _evaluation_questions(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQuestion]]]:
-    """Yield the questions of a file, of a folder in BEIR's form, or of the runs in a folder, with their files."""
+    """Yield the questions of a file, BEIR folder or folder of runs."""
     runs = sorted(file.parent for file in path.rglob(RUN)) if path.is_dir() else []
     for run in runs:
         data = str(read_run(run).get("data_name", ""))
@@ -236,7 +236,7 @@ def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
 
 
 def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded, known_files: set[str]) -> None:
-    """Refuse files of data sets without excluded questions, and files named for evaluation alone."""
+    """Refuse files of unknown data sets, and files named for evaluation."""
     for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
         if is_named_for_evaluation_alone(Path(file)) and not excluded.halves(file):
             raise InputError(
@@ -287,7 +287,7 @@ _FIRST_ROWS = re.compile(r"(.+):(\d+)")
 
 
 def split_first(path: Path) -> tuple[Path, int | None]:
-    """Return a file and how many of its first questions are meant: `dev.jsonl:300`; None means all."""
+    """Split `dev.jsonl:300` into the file and the count; None means all."""
     match = None if path.exists() else _FIRST_ROWS.fullmatch(str(path))
     if match is None:
         return path, None
@@ -307,7 +307,7 @@ class ListedIds:
         return sum(map(len, self.by_file.values()))
 
     def holds(self, file: str, dataset: str, question_id: str) -> bool:
-        """Tell whether a question is listed: under its own file, or under one in the folder of its data set."""
+        """Return whether a question is listed, by file or data set."""
         parts = Path(file).absolute().parts
         for name, ids in self.by_file.items():
             listed = PurePosixPath(name).parts
@@ -320,7 +320,7 @@ _IDS_OF_SET = re.compile(r"([^/=]+)=(.+\.txt)")
 
 
 def read_listed_ids(path: Path) -> ListedIds | None:
-    """Return the ids of a data set (`SET=FILE.txt`, an id a line), or of a JSON object of file names with lists of ids.
+    """Read ids from `SET=FILE.txt`, or from a JSON object of lists by file.
 
     None if the file is something else.
     """

@@ -1,4 +1,4 @@
-"""Ask a method questions, and keep what it sent and what the model replied; as often as samples are wanted."""
+"""Ask a method questions, and record requests and replies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the replies of one run are drawn: each has a seed of its own, told by `name` and the request.
+    """How the replies of one run are sampled, with a seed for each.
 
     `searches` are shared by the samples of a question, which mostly ask the same.
     """
@@ -62,7 +62,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What one run of a question came to: the answer, all exchanges in order, the events, and the failure if any."""
+    """One run of a question: answer, exchanges, events, and failure."""
 
     answer: str
     exchanges: list[Exchange]

@@ -1,4 +1,4 @@
-"""Label train questions for SKR by two runs: whether documents made the answer better or worse."""
+"""Label questions for SKR: whether documents improved the answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hoptree.training.questions import TrainingQuestion, is_evaluation, split_of
 
 @dataclass(frozen=True, slots=True)
 class LabelsSpec:
-    """Labels to be made from a run without documents and one with, by a score of their answers."""
+    """Labels from a run without documents and one with, by a score."""
 
     without: Path
     with_documents: Path

@@ -1,4 +1,4 @@
-"""Training rows for the steps of TAIKC without a teacher: from plans written by hand and the gold of data sets."""
+"""TAIKC's training rows without a teacher: written plans and gold data."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class _RowMaker:
         return [self._row("final", rehearsal, "read", tree.source)]
 
     async def _passages_behind(self, tree: GoldTree) -> list[Passage]:
-        """Return what robust TAIKC shows behind its chains: their passages, and what the question itself finds."""
+        """Return the passages that robust TAIKC shows behind its chains."""
         if self._finder is None:
             return []
         cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]

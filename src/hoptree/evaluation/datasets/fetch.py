@@ -83,14 +83,14 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             digests = {source.name: _digest(source, on_stage) for source in sources if source.is_file()}
             _verify(order, remotes, digests, sources)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
-                found = locate(release, sources, Path(scratch), on_stage)
+                located = locate(release, sources, Path(scratch), on_stage)
                 given = [
                     path
-                    for path in found.values()
+                    for path in located.values()
                     if path.name not in digests and scratch not in map(str, path.parents)
                 ]
                 digests |= {path.name: _digest(path, on_stage) for path in given}
-                converted = _make(public, release, found, order, folder, on_stage)
+                converted = _make(public, release, located, order, folder, on_stage)
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
                     converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
@@ -224,21 +224,21 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
     inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
     archives = [source for source in sources if source.is_file() and _is_archive(source)]
     plain = [source for source in sources if source.is_file() and source not in archives]
-    found: dict[str, Path] = {}
-    _match(wanted, [*plain, *inside], found)
+    located: dict[str, Path] = {}
+    _match(wanted, [*plain, *inside], located)
     if (
         release.form
-        and "rows" not in found
-        and (others := [source for source in plain if source not in found.values()])
+        and "rows" not in located
+        and (others := [source for source in plain if source not in located.values()])
     ):
-        found["rows"] = others[0]
-    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], found)
+        located["rows"] = others[0]
+    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], located)
     remote_names = {remote.name for remote in release.remotes}
-    archives += [path for path in inside if path.name in remote_names and path not in found.values()]
+    archives += [path for path in inside if path.name in remote_names and path not in located.values()]
     names = [path.name for path in inside]
     for archive in archives:
-        names += _unpack(archive, wanted, scratch, found, on_stage)
-    if "rows" not in found:
+        names += _unpack(archive, wanted, scratch, located, on_stage)
+    if "rows" not in located:
         given, wanted_names = ", ".join(source.name for source in sources), " or ".join(release.rows)
         held = ", ".join(sorted(set(names))[:5]) or "nothing"
         raise InputError(
@@ -247,16 +247,16 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
             else f"{wanted_names} is not in {given}, which holds {held}.",
             "Give the release's own file, folder or archive.",
         )
-    return found
+    return located
 
 
-def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], found: dict[str, Path]) -> None:
+def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], located: dict[str, Path]) -> None:
     """Add the first path that has one of the names of a part, the earlier names first."""
     known = [path for path in paths if path.is_file()]
     for part, patterns in wanted.items():
         named = [path for pattern in patterns for path in known if _fits(path.name, (pattern,))]
-        if part not in found and named:
-            found[part] = named[0]
+        if part not in located and named:
+            located[part] = named[0]
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
@@ -275,7 +275,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpack(
-    archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, found: dict[str, Path], on_stage: OnStage
+    archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, located: dict[str, Path], on_stage: OnStage
 ) -> list[str]:
     """Unpack the wanted members under names of our own, and return the names of all members."""
     limit = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
@@ -284,7 +284,7 @@ def _unpack(
         for name, size, open_member in _members(archive, limit, on_stage):
             base = PurePosixPath(name.replace("\\", "/")).name
             names.append(base)
-            part = next((part for part in wanted if part not in found and _fits(base, wanted[part])), "")
+            part = next((part for part in wanted if part not in located and _fits(base, wanted[part])), "")
             if not part:
                 continue
             if size > limit:
@@ -297,7 +297,7 @@ def _unpack(
                 shutil.copyfileobj(_Bounded(packed, limit), out, _BLOCK_BYTES)
             if target.stat().st_size != size:
                 raise EOFError(f"{base} ends too early")
-            found[part] = target
+            located[part] = target
     except _TooLarge:
         raise InputError(
             f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release.",
@@ -361,10 +361,10 @@ def _opened(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _make(
-    public: PublicSet, release: Release, found: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
+    public: PublicSet, release: Release, located: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
 ) -> Converted:
     """Convert a release, or keep its file as it is where it is a corpus."""
-    rows = found["rows"]
+    rows = located["rows"]
     size = rows.stat().st_size
     if not release.form:
         fresh = folder / f"{rows.name}.new"
@@ -376,10 +376,15 @@ def _make(
         fresh.replace(folder / rows.name)
         return Converted(notes=[release.note])
     if order.aliases is not None:
-        found["aliases"] = order.aliases
+        located["aliases"] = order.aliases
     stage = f"reading {rows.name}"
     return convert(
-        public.name, release, found, folder, skip_bad=order.skip_bad, on_bytes=lambda done: on_stage(stage, done, size)
+        public.name,
+        release,
+        located,
+        folder,
+        skip_bad=order.skip_bad,
+        on_bytes=lambda done: on_stage(stage, done, size),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -19,9 +20,6 @@ from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
 from hoptree.corpus.json_rows import Row, read_json_values, read_lines, without_surrogates
 from hoptree.corpus.read import read_rows
-
-_ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
-_PYTHON_TEXT = re.compile(r"""\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*(,|$)""")
 
 
 class Fields:
@@ -147,30 +145,12 @@ def _text(value: object) -> str | None:
 
 def _unpacked(text: str) -> Any:
     """Return the list that a text stands for, in JSON or Python notation; the text itself otherwise."""
-    try:
-        return without_surrogates(json.loads(text), text)
-    except (ValueError, RecursionError):
-        pass
-    inside = text.strip()
-    if inside[:1] != "[" or inside[-1:] != "]":
-        return text
-    inside, at = inside[1:-1], 0
-    items: list[str] = []
-    while at < len(inside):
-        match = _PYTHON_TEXT.match(inside, at)
-        if match is None:
-            return text
-        items.append(_ESCAPED.sub(_unescape, match[1][1:-1]))
-        at = match.end()
-    return items
-
-
-def _unescape(escaped: re.Match[str]) -> str:
-    """Return the character of an escape in a Python literal."""
-    if digits := escaped[1] or escaped[2]:
-        character = chr(int(digits, 16))
-        return "\ufffd" if "\ud800" <= character <= "\udfff" else character
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(escaped[3], escaped[3])
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return without_surrogates(parse(text.strip()), text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return text
 
 
 _HEADLESS = {2: ("question", "answer"), 4: ("subject", "relation", "object", "question")}

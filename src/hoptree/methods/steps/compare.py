@@ -34,7 +34,7 @@ _WHY = {
 
 @decision("compared")
 class Compared(Decision):
-    """Whether `facts` about the things compared decide a comparison of the kind `kind_of`, and why."""
+    """Whether `facts` decide a comparison of the kind `kind_of`, and why."""
 
     value: bool
     kind_of: str
@@ -50,7 +50,7 @@ class Compared(Decision):
 
 @decision("borne_out")
 class ClaimChecked(Decision):
-    """Whether a claim holds of a thing by its own page; None if the model said neither yes nor no."""
+    """Whether a claim holds by a thing's own page; None if neither yes nor no."""
 
     value: bool | None
     raw: str
@@ -58,7 +58,7 @@ class ClaimChecked(Decision):
 
 
 def compares(question: str) -> bool:
-    """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
+    """Return whether a question compares two things."""
     return detect_comparison(question) is not None
 
 
@@ -69,7 +69,7 @@ def chooses(question: str) -> bool:
 
 
 def compares_again(question: str, above: Iterable[str]) -> bool:
-    """Whether the question compares the same things as one of those above it, in whatever words.
+    """Return whether a question compares the same things as one above it.
 
     Splitting it would give the same parts once more. "The director of A" is A here.
     """
@@ -82,7 +82,7 @@ def compares_again(question: str, above: Iterable[str]) -> bool:
 def compare_branches(
     ctx: Context, question: str, plan: Plan, asked: Mapping[int, str], answers: Mapping[int, Answer]
 ) -> Answer | None:
-    """Return the answer by dates, numbers, names or yes and no, from what each branch of a plan answered.
+    """Compare in code what the branches of a plan answered: dates, numbers, names.
 
     None where the question compares nothing, or what was found does not decide it.
     """
@@ -104,7 +104,7 @@ def compare_branches(
 def compare_pairs(
     ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
 ) -> Answer | None:
-    """As `compare_branches`, from sub-questions side by side: those that name one of the things, and no other."""
+    """Compare in code the answers of sub-questions that name one thing each."""
     comparison = detect_comparison(question)
     if comparison is None:
         return None
@@ -127,7 +127,7 @@ def _decide(
     *,
     node: Node | None = None,
 ) -> Answer | None:
-    """Return the answer that facts about the things compared give, resting on what `answers` rest on."""
+    """Decide by facts about the things compared, with the answers' support."""
     from hoptree.text.comparison import conclude
 
     conclusion = conclude(comparison, facts)
@@ -172,7 +172,7 @@ def _folded(text: str) -> str:
 
 
 async def both_hold(ctx: Context, question: str, search: Search, *, propose: bool = True) -> Answer | None:
-    """Answer "Are A and B both …?" by looking at each alone; None for other questions, or where a page is missing.
+    """Answer "Are A and B both …?" by looking at each alone; else None.
 
     A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
     it counts as no. With `propose`, a no of one is proposed in case the budget ends before the other is looked at.
@@ -212,7 +212,7 @@ async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: 
 
 
 def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the first passages of the thing's own page: what another page does not say of it means nothing.
+    """Return the first passages of the thing's own page.
 
     Brackets tell things of one name apart, if both name and title have them.
     """

@@ -1,4 +1,4 @@
-"""Extract the facts of one passage with a model, and keep those that the passage itself states."""
+"""Extract the facts of a passage with a model; keep those it states."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Wording:
         return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, value: str) -> str:
-        """Return the first sentence that states it best: with object and subject, then with words of the relation.
+        """Return the first sentence that states the triple best.
 
         What the title names is the subject of any sentence, under whatever pronoun. "" if no sentence holds a name.
         """
@@ -91,7 +91,7 @@ class Wording:
 
 
 def _stems(words: Sequence[str]) -> set[str]:
-    """Return the beginnings of words that are long enough to tell something: "published" for "publisher"."""
+    """Return the stems of words long enough to be telling."""
     return {word[:_STEM_CHARS] for word in words if len(word) >= _MIN_STEMMED_CHARS}
 
 
@@ -151,7 +151,7 @@ _NO_NAMES = word_set(
 
 @dataclass(frozen=True, slots=True)
 class StatedFact:
-    """A fact that a passage states, and the sentence; "" if nothing but its title holds both names."""
+    """A fact that a passage states, and the sentence, if one does."""
 
     subject: str
     relation: str
@@ -201,7 +201,7 @@ async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
 def ground_triples(
     triples: Sequence[Triple], title: str, text: str
 ) -> tuple[tuple[StatedFact, ...], dict[LeftOut, int]]:
-    """Return the triples whose subject and object a passage has, each once, and count those left out."""
+    """Return the triples that a passage states, and how many were left out."""
     wording = Wording(title, text)
     facts: dict[tuple[str, ...], StatedFact] = {}
     left_out: Counter[LeftOut] = Counter()

@@ -55,7 +55,7 @@ class ExplorationEnded(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A fact that was followed from one of its sides, what stands at the other, and how promising that is."""
+    """A fact followed from one side, with its other end and score."""
 
     fact: Fact
     end: Term
@@ -70,7 +70,7 @@ async def edges_around(ctx: Context, entities: Sequence[Entity], *, known: Colle
 async def choose_edges(
     ctx: Context, question: str, edges: Sequence[Edge], *, keep: int, temperature: float = 0.0
 ) -> list[tuple[Edge, float]]:
-    """Return the edges that the model scores highest for a question, in one call, without knowing where they lead.
+    """Return the edges that the model scores highest, in one call.
 
     A single edge is followed without asking.
     """
@@ -86,7 +86,7 @@ async def choose_edges(
 async def choose_ends(
     ctx: Context, question: str, edge: Edge, score: float, *, sampled: int, temperature: float = 0.0
 ) -> list[Hop]:
-    """Return the ends of an edge with the model's scores times that of the edge; a single end is not asked about."""
+    """Return the ends of an edge, scored by the model and the edge."""
     hops = sample_hops(edge, score, question, sampled=sampled)
     if len(hops) < 2:
         return hops
@@ -106,7 +106,7 @@ async def _score_lines(
     keep: int,
     temperature: float,
 ) -> list[tuple[int, float]]:
-    """Return the places of the lines that the model scores highest, `keep` at most, with their scores above 0.
+    """Return the `keep` lines that the model scores highest, with scores.
 
     Where the reply cannot be read, the first lines are kept and count alike.
     """
@@ -133,7 +133,7 @@ def sample_hops(edge: Edge, score: float, question: str, *, sampled: int) -> lis
 
 
 def keep_best_hops(ctx: Context, hops: Sequence[Hop], *, width: int, level: int) -> tuple[list[Hop], list[Entity]]:
-    """Return the `width` best hops, and the entities that they lead to; dates and numbers lead nowhere."""
+    """Return the `width` best hops, and the entities they lead to."""
     kept = sorted(hops, key=lambda hop: -hop.score)[:width]
     scores = [round(hop.score, 4) for hop in kept]
     ctx.emit(HopsKept(value=[hop.fact.text for hop in kept], level=level, scores=scores, candidates=len(hops)))
@@ -170,7 +170,7 @@ def begin_exploration(ctx: Context, question: str) -> Node:
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:
-    """Return the answer with its evidence: all facts on the way, and the passages that hold it.
+    """Return the answer with its evidence: facts on the way, and passages.
 
     One that stands in none of them is a guess; yes and no stand nowhere, and follow from all. Where nothing was found,
     the answer stays as it is.
@@ -203,7 +203,7 @@ _NO_CLUE = re.compile(r"\W*(?:none|no|n/a|nothing|null)?\W*", re.IGNORECASE)
 
 @decision("enough")
 class EvidenceJudged(Decision):
-    """Whether the model can answer from so many `facts` and `texts`; `clue` is what it would look for next."""
+    """Whether the model can answer from the evidence; `clue` is what it lacks."""
 
     value: bool
     answer: str = ""
@@ -214,7 +214,7 @@ class EvidenceJudged(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """The judgement of a reply; `understood` is False where it holds none, which never means yes."""
+    """A judgement read from a reply; `understood` is False if there was none."""
 
     enough: bool
     answer: str = ""
@@ -257,7 +257,7 @@ def _read_answer(text: str) -> str:
 
 
 async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: str = "") -> Enough:
-    """Ask whether the model can answer from texts and facts with what it knows; `clue` is what was looked for last.
+    """Ask whether texts and facts suffice to answer; propose its answer.
 
     The answer that it gives is proposed in case the budget ends, enough or not.
     """
@@ -287,7 +287,7 @@ async def explore(
     clues: bool = False,
     nothing: str = "no candidates",
 ) -> tuple[EvidenceBox, Enough, str]:
-    """Go further level by level until the model can answer; return what it saw, its judgement, and why it ended.
+    """Explore level by level until the model can answer.
 
     `box` is what there is to begin with, `nothing` is why it ends on the first level. With `clues`, the model is told
     what it said it would look for.

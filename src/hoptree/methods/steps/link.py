@@ -1,4 +1,4 @@
-"""Find what a query is about: its names, and the entities and relations that the model calls relevant."""
+"""Find the names, entities and relations that a query is about."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Linker(Protocol):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text, each once: quoted texts and capitalised words in a row, with a number behind them.
+    """Return the names in a text: quoted texts and capitalised words in a row.
 
     Then follows what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito"
     without the first word.
@@ -88,7 +88,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def _bare(name: str, *, article: bool = False) -> str:
-    """Return a name without function words before it, dates and possessives; `article` keeps a leading article."""
+    """Return a name without leading function words, dates and possessives."""
     words = _WHEN.sub("", re.sub(r"['’]s\b", "", name)).strip(" .,'’").split()
     while words and words[0].casefold() in _NO_HEADS:
         if article and words[0] in _ARTICLES and len(words) > 1:
@@ -174,7 +174,7 @@ async def choose_facts(
 async def _choose_lines(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
 ) -> tuple[int, ...]:
-    """Return the places of the lines that the model names; the first ones where it names none and does not say so."""
+    """Return the lines that the model names, or the first ones."""
     numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=_CHOICE_TOKENS, node=node)).text

@@ -1,4 +1,4 @@
-"""Rank the relations that a question may ask for: by their words, by an encoder, or by the model."""
+"""Rank relations for a question: by words, by an encoder, or by the model."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """Return the edges that a prompt has room for: all in their order, or else the best of each entity in turn.
+    """Return the edges that fit into a prompt: the best of each entity in turn.
 
     Of one entity those come first whose names or values share words with the query. Identifiers of outside catalogues
     come last, unless the query asks for one.
@@ -206,7 +206,7 @@ class ByEncoder:
 
 
 class BySharedEncoder:
-    """Ranks by an encoder that all questions of this process share, opened when it is first needed."""
+    """Ranks by an encoder that all questions share, opened when needed."""
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
@@ -239,7 +239,7 @@ def _open(spec: str) -> ByEncoder:
 
 
 class ByModel:
-    """Ranks by the model, which names the most helpful ones of a list: the best by `first` of many."""
+    """Ranks by the model, which chooses from the best by `first`."""
 
     def __init__(self, first: RelationRanking) -> None:
         self._first = first

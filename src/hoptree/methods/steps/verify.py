@@ -31,7 +31,7 @@ _NOTHING_CITED = Cited()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: why, what would be right (if the reply says), and what was cited.
+    """What evidence says of a hypothesis: label, reason, correction, citations.
 
     `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
     calls it unknown, where the reply says otherwise.
@@ -72,7 +72,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """Read the verdict in a reply: supported only for a boolean true, refuted for a boolean false with enough facts.
+    """Read the verdict: supported for true, refuted for false with enough facts.
 
     Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
     it says there is no information about.
@@ -145,7 +145,7 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """Ask what the evidence says of a hypothesis; unknown, without asking, where there is none.
+    """Ask what the evidence says of a hypothesis; unknown without evidence.
 
     A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
     References to what is not in the evidence are dropped.
@@ -213,7 +213,7 @@ async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBo
 
 
 def read_clue(text: str) -> str:
-    """Return the clue in a reply: the value in its JSON, never the JSON itself; else its first line."""
+    """Return the clue in a reply: the value in its JSON, or its first line."""
     value = read_json(text).value
     if isinstance(value, list):
         value = next((item for item in value if item), "")

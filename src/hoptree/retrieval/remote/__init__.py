@@ -1,4 +1,4 @@
-"""Search engines and wikis beyond this machine, and what engines share: addresses, batches and ties."""
+"""Remote search engines and wikis: addresses, batches and ties."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Engine(_Checked, Protocol):
 
 
 def open_remote(url: str, *, cached: bool = True) -> Retriever:
-    """Open the wiki of a name, or the index or collection at a URL, and check that it can be searched.
+    """Open a wiki by name, or the index or collection at a URL.
 
     `wikipedia`, `wikipedia:LANGUAGE` and `mediawiki+URL` are wikis, whose pages are cached unless `cached` is off.
 
@@ -47,7 +47,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
 
 
 async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int], None] | None = None) -> int:
-    """Put passages into an index or collection, which is made if it is not there; returns their number.
+    """Load passages into an index or collection; return their number.
 
     A passage replaces one with the same id (Quickwit, which has no ids, keeps both).
     """
@@ -142,7 +142,7 @@ def shortened(query: str, max_words: int) -> str:
 
 
 def metadata_pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
-    """Return the names and values of an engine's metadata object, sorted by name; none if it is no object."""
+    """Return an engine's metadata as pairs sorted by name."""
     if not isinstance(metadata, dict):
         return ()
     return tuple(
@@ -169,7 +169,7 @@ def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
 async def best_with_ties(
     search: Callable[[int], Awaitable[list[Passage]]], k: int, *, max_hits: int, engine: str
 ) -> list[Passage]:
-    """Return the k best of a search for so many hits; ties at the cut are broken by id (within `max_hits`)."""
+    """Return the k best hits; ties at the cut are broken by id."""
     wanted = k + _TIE_ROOM
     while True:
         size = min(wanted, max_hits)

@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^(={2,6})[ \t]*([^\n=](?:[^\n]*[^\n=])?)[ \t]*\1[ \t]*$"
 
 
 def passages_of(page: Page) -> Iterator[Passage]:
-    """Yield the passages of a page, named ARTICLE_SECTION_CHUNK; section 0 is before the first heading."""
+    """Yield the passages of a page, named ARTICLE_SECTION_CHUNK."""
     sections = tuple(_sections(page.text))
     document = Document(page.title, page.title, page.text, sections=sections)
     starts = [section.start for section in sections]
@@ -79,7 +79,7 @@ class _CutPage:
 
 
 def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
-    """Open the wiki that a corpus names; its pages are cached for a month unless `cached` is off."""
+    """Open the wiki that a corpus names; pages are cached for a month."""
     cache = None
     url = wiki_url(corpus)
     if cached:
@@ -133,7 +133,7 @@ class Wikipedia:
         await self._api.aclose()
 
     async def _find_pages(self, query: str) -> list[Hit]:
-        """Return the pages that have all words of a query; if they are few, also those that have some."""
+        """Return the pages with all words of a query; if few, also with some."""
         words = self._words(query)
         if not words:
             return []

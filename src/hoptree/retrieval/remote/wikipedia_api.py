@@ -161,7 +161,7 @@ def _number(value: Any) -> int:
 
 
 def can_be_title(name: str) -> bool:
-    """Tell whether a wiki can have a page of this name: it takes C# for a section of C, and A|B for two titles."""
+    """Return whether a wiki can have a page of this name."""
     bare = name.replace("_", " ").strip()
     return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _MAX_TITLE_BYTES
 

@@ -29,7 +29,7 @@ _NO_WORD = re.compile(r"[^\w@/.-]+")
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A prompt and the reply to be learnt; `kind` and `label` are those of its set, `where` is file and line."""
+    """A prompt and its reply; `where` is file and line."""
 
     id: str
     where: str
@@ -77,7 +77,7 @@ class RefusedRows:
 
 
 def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
-    """Return the sets if all their rows can be trained on; `base` is the digest of the weights to be trained."""
+    """Read the sets, refusing rows that cannot be trained on."""
     refused = RefusedRows()
     seen: dict[str, str] = {}
     sets = []
@@ -123,7 +123,7 @@ def without_kind(sets: Sequence[TrainingSet]) -> int:
 
 
 def _other_format(data: bytes) -> str:
-    """Return the format of a set that `align build` wrote for another program; "" for any other file."""
+    """Return the format of a set written for another program, or ""."""
     text = data.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"[\n{"):
         return "llama-factory"
@@ -230,7 +230,7 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the weights: trainings with the same base, sets and recipe are the same training.
+    """What decides the weights of a training.
 
     The defaults are those of TAIKC's appendix F. `batch` times `accumulation` examples make a step. The learning rate
     rises over the first `warmup` of all steps and falls to 0 along a cosine. `targets` are names of linear layers,
@@ -300,7 +300,7 @@ def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What changes time and memory only: device, steps between checkpoints, gradient checkpointing."""
+    """What changes time and memory only."""
 
     device: str = ""
     save_every: int = 50

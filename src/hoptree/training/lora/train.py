@@ -89,7 +89,7 @@ def train(
     on_progress: Progress = lambda done, total, loss: None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Train an adapter, or resume its training, and report; a dry run reports what it would take.
+    """Train an adapter or resume its training; a dry run only reports.
 
     `on_stage` is called before the slow parts of a dry run. Faults of the model, the sets or the folder are raised
     before anything is written.
@@ -139,7 +139,7 @@ def _base_name(model: str) -> str:
 
 
 def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the card if the folder holds this very training, finished; refuse a folder that holds anything else."""
+    """Return the card of this training if finished; refuse other folders."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is no folder.", "Give --out a folder that is new.")
     if (card := read_card(out)) is not None:
@@ -155,12 +155,12 @@ def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _is_unstarted(path: Path, state: Path) -> bool:
-    """Whether a file or folder is what a training leaves that was killed before it recorded which one it is."""
+    """Return whether a folder is left of a training killed at its start."""
     return path == state or (path.parent == state and path.name.startswith((FolderLock.NAME, Checkpoints.PLAN)))
 
 
 def _decisive(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe with the examples of a step as one number: how they are divided changes nothing."""
+    """Return a recipe with batch times accumulation as one number."""
     others = {name: value for name, value in recipe.items() if name not in ("batch", "accumulation")}
     batch, accumulation = recipe.get("batch"), recipe.get("accumulation")
     if not isinstance(batch, int) or not isinstance(accumulation, int):
@@ -198,7 +198,7 @@ class _Training:
         return not self.processes.device.startswith("cpu")
 
     def estimate(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
-        """Report what it would take, by timing one step, or one example a process if none are packed."""
+        """Estimate time by one step, or by one example a process."""
         from hoptree.training.lora.learner import pack
 
         order, recipe = Order(len(self.examples), self.spec.recipe), self.spec.recipe
@@ -304,7 +304,7 @@ class _Training:
     def _learn(
         self, learner: Learner, checkpoints: Checkpoints, done: int, on_progress: Progress
     ) -> list[dict[str, Any]]:
-        """Take all steps that are left; every process has the same losses, and the first logs them."""
+        """Take all steps that are left; the first process logs the losses."""
         order = Order(len(self.examples), self.spec.recipe)
         path = self.spec.out / _LOG
         log = _read_log(path, done)

@@ -1,4 +1,4 @@
-"""Turn the steps of a data set into a plan as TAIKC's model is to write it, with the answers of its questions."""
+"""Turn the steps of a data set into a plan in TAIKC's form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LOOSE = " \t,;:"
 
 
 def packaged_plans() -> dict[str, Mapping[str, Any]]:
-    """Return plans that were written by hand, by data set and id of their questions; PLANS.md says how."""
+    """Return the plans written by hand (PLANS.md), by data set and id."""
     text = (files("hoptree.training.plans") / "plans.jsonl").read_text(encoding="utf-8")
     return {f"{row['dataset']}/{row['id']}": row["plan"] for row in map(json.loads, text.splitlines())}
 
@@ -67,7 +67,7 @@ class GoldStep:
 
 @dataclass(frozen=True, slots=True)
 class GoldTree:
-    """A plan, what it was made from, and its steps by their ids; no steps if the answers are not known."""
+    """A plan, its source, and its steps by id, if answers are known."""
 
     plan: Mapping[str, Any]
     read: Plan
@@ -116,7 +116,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """Return the steps as nested JSON, numbered from top to bottom, and the place of each entry among the steps.
+    """Nest the steps as JSON; return it with the place of each entry.
 
     A step stands under the last one that it refers to, so that all are asked before it.
     """
@@ -139,7 +139,7 @@ def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
 
 
 def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
-    """Return the plan as TAIKC would carry it out; raise `LeftOut` if it would be repaired, or splits nothing."""
+    """Return the plan as TAIKC reads it; raise `LeftOut` if repaired."""
     read = make_plan(plan, question)
     if read.issues:
         raise LeftOut(f"a tree that would be mended ({read.issues[0].kind})")
@@ -202,7 +202,7 @@ def _with_kind(step: Step, kind: str) -> Step:
 
 
 def _recased(step: Step, question: str) -> Step:
-    """Return the step with names in the question's capitals: MuSiQue has some steps in small letters only."""
+    """Return the step with names capitalised as in the question."""
     first, *others = [word for _, word in _WORDS.findall(question)] or [""]
     names = {word.casefold(): word for word in others if word[0].isupper()}
     for word in (first.casefold(), *others, *FUNCTION_WORDS):  # titles have function words in capitals
