@@ -1,4 +1,4 @@
-"""`hoptree align`: teaching a model the parts that it plays in a method; here its training sets."""
+"""`hoptree align`: training sets for the parts a model plays in a method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hoptree methods chooser`: the weights by which `hop` rates answers and moves, fitted to runs."""
+"""`hoptree methods chooser`: the weights that hop rates answers by."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _report_weights(title: str, logistic: Logistic) -> None:
 
 
 def _report_origin(made_from: Mapping[str, Any]) -> None:
-    """Print where the weights come from, run by run; a file written by hand may say something else, or nothing."""
+    """Print where the weights come from, run by run."""
     runs = [run for run in made_from.get("runs") or () if isinstance(run, dict)]
     shown = {"runs", "efforts", "sets"} if runs else set[str]()
     rest = {name: value for name, value in made_from.items() if name not in shown}

@@ -1,4 +1,4 @@
-"""The command line: its start, plain text, tables and JSON, errors with an exit code, and what Ctrl-C leaves."""
+"""The command line: start, output, errors with exit codes, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run_command(arguments: list[str]) -> None:
 
 
 def _call(arguments: list[str]) -> None:
-    """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
+    """Call a command; plain `ask` lines skip the parser to start sooner."""
     from hoptree.cli.commands import SHORT
     from hoptree.cli.options import load_config
 
@@ -196,7 +196,7 @@ def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins a
 
 
 def what_stays(finished: str = "", *, cached: bool) -> str:
-    """Return what an interrupted command keeps: what it `finished` and wrote, and calls in the cache."""
+    """Return what an interrupted command keeps on disk."""
     if not finished and not cached:
         return "Nothing is kept without a cache: the same command begins again."
     if not cached:
@@ -225,7 +225,7 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stoppable(remedy: str | Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a command end in order on Ctrl-C; `remedy` says what is kept, from its options if it is a function."""
+    """Make a command end in order on Ctrl-C; `remedy` says what is kept."""
 
     def decorate(command: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""`hoptree data`: public data sets turned into our layout, what needs them, and the papers' samples."""
+"""`hoptree data`: public data sets in our layout, and the papers' samples."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def sample(
 
 
 def _questions(name: str, split: str, data: Path) -> Path:
-    """Return the file of a data set's questions; one that is missing is an error that says what brings it."""
+    """Return the file of a data set's questions, or say how to get it."""
     path = data / name / f"{split or find_set(name).release('').split}.jsonl"
     if path.is_file():
         return path

@@ -1,4 +1,4 @@
-"""`hoptree eval linking`: how often the entity and the relation of a question are found in a graph."""
+"""`hoptree eval linking`: recall of entities and relations in a graph."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOption
 
 
 def _leave_out_uninstalled(planned: Sequence[Planned]) -> list[Planned]:
-    """Leave out runs whose linker is not installed, with a warning; refuse where no run is left."""
+    """Leave out runs whose linker is missing; refuse where no run is left."""
     missing: dict[Path, InputError] = {}
     for run in planned:
         try:

@@ -30,7 +30,7 @@ from hoptree.retrieval.open_encoder import absolute_spec
 
 
 def _resumes(options: Mapping[str, Any]) -> str:
-    """Return what Ctrl-C leaves of a change that the same command takes up, if anything of it was saved."""
+    """Return what Ctrl-C leaves of a change that can be resumed."""
     if options.get("reread"):
         return _restarts(options)
     if any(options["out"].glob("[0-9]*.part")):
@@ -79,7 +79,7 @@ Out = Annotated[Path, Option("--out", help="The folder of the index.")]
 
 
 def _source(name: str) -> Path:
-    """Return a path; an empty name, as of a variable that is not set, would mean the current folder."""
+    """Return a path; refuse an empty name, which would mean this folder."""
     if not name.strip():
         raise InputError("An empty name names no folder or file.", "Give a folder or a file with documents.")
     return Path(name)
@@ -170,7 +170,7 @@ def update(
 
 
 def _keep_current(out: Path, as_json: bool) -> None:
-    """Look every few seconds whether the sources have changed, and update the index when they have."""
+    """Update the index whenever its sources have changed."""
     typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
     with suppress(KeyboardInterrupt):
         while True:

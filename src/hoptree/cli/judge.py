@@ -1,4 +1,4 @@
-"""`hoptree eval judge`, `boundary`, `annotate` and `ratings`: answers and decisions judged by models and people."""
+"""`hoptree eval judge`, `boundary`, `annotate` and `ratings`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hoptree models`, `doctor` and `demo`: what runs on this machine, and a question asked with it."""
+"""`hoptree models`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def doctor(
 
 
 def _show_settings(*, as_json: bool) -> None:
-    """Show each setting with its value and where that came from: an option, which counts first, is not known here."""
+    """Show each setting with its value and where that came from."""
     config = current_config()
     usual = {"HOPTREE_MODEL": DEFAULT_MODEL, "HOPTREE_METHOD": DEFAULT_METHOD, "HOPTREE_RETRIEVER": DEFAULT_RETRIEVER}
     rows = [
@@ -245,7 +245,7 @@ def demo(
 
 
 def demo_options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the demo; settings that choose how careful to be replace its own choice."""
+    """Return the options of the demo, overridden by settings."""
     careful = _CAREFUL.get(method, {})
     usual = {"k": "3"} if method == "taikc" else {}
     return usual | ({} if careful.keys() & settings.keys() else careful) | settings
@@ -299,7 +299,7 @@ async def _ask_all(engine: Engine, as_json: bool) -> int:
 
 
 def _score(question: dict[str, Any], result: Result) -> dict[str, Any]:
-    """Score a result: right is an accepted answer, give or take two words, or none to an unanswerable question."""
+    """Score a demo result: right up to two words, or rightly none."""
     from hoptree.evaluation.metrics import contains, exact_match
 
     if question["answerable"]:

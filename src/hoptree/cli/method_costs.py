@@ -53,7 +53,7 @@ class Cost:
 
 
 def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
-    """Return a digest of what decides a method's calls: its prompts, and its options with their defaults.
+    """Return a digest of a method's prompts and default options.
 
     `own` are the digests of prompts that stand in for ours.
     """
@@ -80,7 +80,7 @@ def read_costs(path: Path | None = None) -> dict[str, Cost]:
 
 
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
-    """Write the costs of known methods atomically; those of methods that are gone are left out."""
+    """Write the costs of known methods atomically."""
     rows = {name: asdict(costs[name]) for name in known if name in costs}
     with written(path, "Give --out a file in a folder that can be written."):
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
@@ -96,7 +96,7 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all methods are measured with, on the sample's first questions; `command` is how to do it again."""
+    """What all methods are measured with; `command` repeats it."""
 
     model: Model
     questions: int
@@ -110,7 +110,7 @@ class Setting:
 async def measure(
     method: Method, setting: Setting, on_progress: Callable[[Progress], None]
 ) -> tuple[Cost, Mapping[str, Warned]]:
-    """Run the sample with a method's default options; return the cost and the warnings by kind."""
+    """Run the sample with default options; return cost and warnings."""
     experiment = Experiment(
         Path("sample"),
         method=method.name,
@@ -133,7 +133,7 @@ async def measure(
 
 
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
-    """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
+    """Return the costs of methods from runs on the sample below folders."""
     known = {method.name: method for method in methods}
     sample = {question["question"] for question in sample_questions()}
     costs: dict[str, tuple[Path, Cost]] = {}

@@ -29,7 +29,7 @@ BY_CORPUS = "/"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper. The year is that of its first version, not of its venue; None and "" where nothing is known."""
+    """A paper, with the year of its first version."""
 
     title: str
     year: int | None = None
@@ -77,7 +77,7 @@ def is_signal(need: str) -> bool:
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """Return the fidelity of a method's default options; two, divided by a slash, where the corpus decides."""
+    """Return the fidelity of default options; two where the corpus decides."""
     needed = [need for need in method.needs if is_signal(need)]
     if capabilities is None:
         possible = {_fidelity_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
@@ -150,7 +150,7 @@ class MethodFacts:
 
     @property
     def steps(self) -> dict[str, float]:
-        """The steps that ask the model, in the order they first came, with their calls a question when measured."""
+        """The steps that ask the model, in order, with their calls."""
         return dict(self.cost.steps) if self.cost else {}
 
 

@@ -36,7 +36,7 @@ from hoptree.models import DEFAULT_MODEL, open_model
 
 
 class _ShowOrList(TyperGroup):
-    """`hoptree methods` means `hoptree methods list`, and `hoptree methods NAME` means `hoptree methods show NAME`."""
+    """Makes `methods` mean `methods list`, and `methods NAME` `methods show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "-h", "--help"):

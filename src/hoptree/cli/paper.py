@@ -1,4 +1,4 @@
-"""`hoptree paper`: make a table or figure of a paper, and print it beside the paper's own figures."""
+"""`hoptree paper`: make a table of a paper beside its own figures."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def paper(
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
-    """Return a folder that figures of one file share, and runs of other questions or models do not.
+    """Return a folder that figures of one experiment file share.
 
     `choices` are what else was chosen; if anything was, its digest is in the name.
     """
@@ -145,7 +145,7 @@ def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Seq
 async def _make(
     planned: list[Planned], out: Path, run_options: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness or linking, and judge; one model is in memory at once.
+    """Make all runs or measurements, and judge them; one model at once.
 
     A judge that cannot be opened is known before the first run.
     """
@@ -211,7 +211,7 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
 
 
 def _axis(part: PaperPart) -> str:
-    """Return the name of a figure's axis: linking is measured by recall, all else by its own measures."""
+    """Return the name of a figure's axis."""
     if all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values()):
         return "recall, %"
     return ", ".join(part.measures)
@@ -236,7 +236,7 @@ def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
 
 
 def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGroup]) -> list[str]:
-    """Return a sentence for each table of a figure that these runs do not give, with the reason."""
+    """Explain each table of a figure that these runs do not give."""
     if not part.report and not tables:
         return [f"{part.title} has no table: its plots are in report.html."]
     reasons = {

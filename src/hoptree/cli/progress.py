@@ -140,7 +140,7 @@ def shown_indexing(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
 
 @contextmanager
 def rate_bar(quiet: bool, unit: str) -> Iterator[Callable[[str, int, int | None, int], None]]:
-    """Draw a bar over bytes or items, with the number of `unit` and their rate; a new stage begins it anew."""
+    """Draw a bar with the rate of `unit`; a new stage restarts it."""
     from rich.progress import BarColumn, TextColumn
 
     columns = (

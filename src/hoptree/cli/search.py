@@ -1,4 +1,4 @@
-"""`hoptree search`: what a method would get to read; and `eval retrieval`: how much of it a question needs."""
+"""`hoptree search`, and `eval retrieval`: recall of a retriever."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def _run_all(
 
 
 def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
-    """Warn of questions without gold and of gold that is not in the corpus; return how much is missing, if known."""
+    """Warn of missing gold; return how much is missing, if known."""
     from hoptree.evaluation.retrieval import missing_gold
     from hoptree.retrieval.retriever import is_remote
 

@@ -202,7 +202,7 @@ def with_name(text: str) -> str:
 
 
 def _usual_limits(models: dict[str, str], base_urls: list[str]) -> dict[str, float]:
-    """Return more time for a question where a model runs on this machine: its first reply may take minutes."""
+    """Allow more time for a question where a model runs locally."""
     from hoptree.models.model import runs_here
 
     urls = _read_base_urls(base_urls, models)

@@ -1,4 +1,4 @@
-"""`hoptree eval tune`: which values of a method's options do best on some questions, and whether that is chance."""
+"""`hoptree eval tune`: which option values do best, beyond chance."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _report(tuned: Tuned) -> None:
 
 
 def _table(tuned: Tuned, rows: Sequence[Outcome]) -> None:
-    """Print the varied options, the score, the difference to the defaults, and what a question took."""
+    """Print options, score, difference to the defaults, and cost."""
     columns = {name: [as_text(row.trial.values[name]) for row in rows] for name in tuned.defaults.trial.values}
     columns |= {
         tuned.metric: [_score(row) for row in rows],

@@ -107,7 +107,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
-    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row in one piece keeps its own id."""
+    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …"""
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
     if document.is_passage and chunking.by == "auto" and len(text) <= MAX_ROW_CHARS:
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
@@ -142,7 +142,7 @@ def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
-    """Yield pieces of up to `size` words, to the end of a paragraph or sentence if one is near, with the overlap."""
+    """Yield overlapping pieces of up to `size` words, cut at sentences."""
     at = start
     while True:
         words = [match.span() for match in islice(_WORD.finditer(text, at, end), chunking.size + 1)]
@@ -157,7 +157,7 @@ def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[S
 
 
 def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
-    """Return how many words to take, at least half: to the end of a paragraph, else of a sentence, else of a line."""
+    """Return how many words to take: to a paragraph, sentence or line end."""
     size = chunking.size
     cuts = range(size, max(size // 2, chunking.overlap), -1)
     for ends in (_ends_paragraph, _ends_sentence, _ends_line):

@@ -66,7 +66,7 @@ _TEXT_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a corpus; `name` is its path below the corpus folder, with / between the parts."""
+    """A file of a corpus; `name` is its path below the corpus folder."""
 
     path: Path
     name: str
@@ -75,7 +75,7 @@ class SourceFile:
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix that says how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind.
+    """Return the suffix that says how to read a file, or "".
 
     A name without a suffix, or with a mere number for one, is that of a text.
     """
@@ -89,7 +89,7 @@ def suffix_of(name: str) -> str:
 def find_files(
     source: Path, *, problems: Problems | None = None, may_be_empty: bool = False, never: Path | None = None
 ) -> Iterator[SourceFile]:
-    """Yield the readable files of a folder in the order of their names, or the one file that `source` is.
+    """Yield the readable files of a folder by name, or the one file.
 
     Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and index folders
     are left out. It is an error if nothing is left, unless the folder `may_be_empty`. Links to folders are not
@@ -132,7 +132,7 @@ def _special(mode: int) -> str:
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
-    """Walk depth first with a stack of its own, so that no nesting is too deep; one folder is in memory at a time."""
+    """Walk depth first with an own stack, so that no nesting is too deep."""
     stack = [("", _entries(root, "", problems))]
     while stack:
         above, entries = stack[-1]
@@ -163,7 +163,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
 
 
 def _is_program(entry: os.DirEntry[str]) -> bool:
-    """Tell whether a file whose suffix says nothing holds something else than text, such as a program."""
+    """Return whether a file of unknown suffix is no text."""
     if entry.name.lower().removesuffix(".gz").endswith(SUFFIXES):
         return False
     try:
@@ -207,7 +207,7 @@ def _leads_to_file_inside(path: str, root: Path) -> bool:
 
 
 def _name(path: str) -> str:
-    """Return the name with bytes that are no UTF-8 spelled out, so that it can be stored anywhere."""
+    """Return the name with bytes that are no UTF-8 spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -307,7 +307,7 @@ def bom_encoding(head: bytes) -> str:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return a text and its encoding: that of its mark, UTF-8, UTF-16, or a guess; "" twice if it is none.
+    """Return a text and its encoding; "" twice if it is none.
 
     What is neither and has no control characters is Chinese, Japanese or Korean where bytes above 127 come in pairs,
     and else Latin-1, read as Windows means it.
@@ -360,7 +360,7 @@ def is_binary(head: bytes, name: str, problems: Problems) -> bool:
 
 
 def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes | None:
-    """Read a file, up to the place where it is damaged; None if it is too large for a document."""
+    """Read a file up to damage; None if it is too large."""
     pieces: list[bytes] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""Read HTML, Markdown, reStructuredText and notebooks: the visible text, with headings as sections."""
+"""Read HTML, Markdown, reStructuredText and notebooks as text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 
 
 def decode_html(content: bytes) -> str:
-    """Decode by the byte order mark, as UTF-8, in the encoding the page names, or as Latin-1, as browsers do."""
+    """Decode as browsers do: by mark, UTF-8, named encoding, Latin-1."""
     text, encoding = decode(content)
     match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
     named = match[1].decode().lower() if match else ""
@@ -87,7 +87,7 @@ def _parse(text: str) -> LexborNode | None:
 
 
 def _without_unclosed(text: str) -> str:
-    """Remove tags of unseen elements that close themselves or are never closed: better too much than nothing."""
+    """Remove unseen elements that are never closed."""
     depth = dict.fromkeys(_UNCLOSED_SHOWN, 0)
     for slash, tag, closed in _UNSEEN_TAG.findall(text):
         if not closed:
@@ -96,7 +96,7 @@ def _without_unclosed(text: str) -> str:
 
 
 def _repair(text: str) -> str:
-    """Make text of what an HTML parser would drop to the end of the page: an unclosed tag, quote, comment or title."""
+    """Make text of unclosed tags, quotes, comments and titles."""
     end = text.rfind("-->") + 3 if "-->" in text else 0
     text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
     text = _ANY_TAG.sub(lambda tag: f"<{tag[1]}{tag[2]}>" if tag[1] else "&lt;", text)  # no attribute, no open quote
@@ -107,7 +107,7 @@ def _repair(text: str) -> str:
 
 
 class _Page:
-    """Gathers the visible text in pieces; white space between words becomes one space, outside `pre`."""
+    """Gathers the visible text, collapsing white space outside `pre`."""
 
     def __init__(self, root: LexborNode | None) -> None:
         self.title = ""
@@ -197,7 +197,7 @@ class _Page:
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:
-    """Return the cells of a table whose first row names its columns; none of one that is there for the layout."""
+    """Return the cells of a table with a heading row; else none."""
     rows = table.css("tr")
     names = [cell.tag for cell in rows[0].iter()] if rows else []
     if len(rows) < 2 or len(names) < 2 or set(names) != {"th"} or len(table.css("table, h1, h2, h3, h4, pre")) > 1:
@@ -237,7 +237,7 @@ def read_markdown(stream: io.BufferedReader, name: str, problems: Problems) -> I
 
 
 def markdown_document(text: str, name: str) -> Document:
-    """Make a document whose title is that of its front matter, its first heading, or the file's name."""
+    """Make a document titled by front matter, heading or file name."""
     front, length = _front_matter(text)
     title = next((short(value) for key, value in front if key == "title"), "")
     builder = TextBuilder(title)
@@ -283,7 +283,7 @@ class _Blocks:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a line of Markdown, without links, emphasis, tags and the marks of code."""
+    """Return the words of a Markdown line without markup."""
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
@@ -302,14 +302,14 @@ def _plain(text: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Return a parser of blocks alone; a heading right below a line of HTML is a heading all the same."""
+    """Return a parser of blocks; headings may follow HTML directly."""
     parser = MarkdownIt("commonmark").enable("table").disable(["html_block", "reference"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
 
 def _front_matter(text: str) -> tuple[list[tuple[str, str]], int]:
-    """Read keys with their values between two lines of --- at the very beginning, and the length of all that.
+    """Read front matter, and return its keys and length.
 
     Plain values, [lists, in brackets] and lists with dashes are read. A block with anything else at its left margin
     is no front matter. YAML would refuse what people write, such as a title with a colon.
@@ -372,7 +372,7 @@ def read_rst(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def rst_document(text: str, name: str) -> Document:
-    """Make a document of reStructuredText: titles by their adornments, directives by their content."""
+    """Make a document of reStructuredText: titles and directives' content."""
     builder = TextBuilder()
     levels: list[str] = []
     """The adornments of titles, from the highest level on."""

@@ -1,4 +1,4 @@
-"""Reads Word, PowerPoint and Excel files (.docx, .pptx, .xlsx) and e-books (.epub): XML in ZIP archives.
+"""Read Word, PowerPoint, Excel and EPUB files: XML in ZIP archives.
 
 The files may be hostile. Nothing is unpacked to disk, and what is unpacked is bounded. XML with a document type, the
 only place where entities can be declared, is refused.
@@ -135,7 +135,7 @@ class _Archive:
 
 @lru_cache(1_000)
 def _local(name: str) -> str:
-    """Return the name of an attribute without its namespace; r: begins those that refer to other parts."""
+    """Return an attribute's name without its namespace, or with r:."""
     namespace, _, name = name.rpartition(" ")
     return f"r:{name}" if namespace.endswith("/relationships") else name
 
@@ -147,7 +147,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class _Element(NamedTuple):
-    """The beginning or end of an XML element, or a text in it; names are without their namespaces."""
+    """The beginning or end of an XML element, or a text in it."""
 
     kind: str
     tag: str
@@ -183,7 +183,7 @@ _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 
 class _Paragraphs:
-    """Follows the paragraphs and tables of Word and PowerPoint, which differ in little but their namespaces."""
+    """Follows the paragraphs and tables of Word and PowerPoint."""
 
     def __init__(self) -> None:
         self.style = ""
@@ -193,7 +193,7 @@ class _Paragraphs:
         self._skipped = 0
 
     def see(self, item: _Element) -> tuple[str, list[str]] | None:
-        """Take an element; returns the style and text of a paragraph, or the rows of a table, that it completes."""
+        """Take an element; return the paragraph or table it completes."""
         if item.tag == "Fallback":  # what was given in another form already
             self._skipped += {"start": 1, "end": -1}.get(item.kind, 0)
         elif self._skipped:

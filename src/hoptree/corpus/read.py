@@ -68,7 +68,7 @@ _FULL_LINE = 0.75
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Yield a document for each page, with the page number as metadata and ids like PDF links (#page=3)."""
+    """Yield a document a page, with its number and an id like #page=3."""
     try:
         import pypdfium2 as pdfium
     except ImportError:
@@ -120,7 +120,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page; a hyphen at the end of a line is undone, unless a capital letter follows."""
+    """Return the text of a page with line-end hyphens undone."""
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
             text = str(opened.get_text_range())
@@ -133,7 +133,7 @@ def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
 
 
 def _without_running(texts: Sequence[str]) -> list[list[str]]:
-    """Return the lines of every page without its number and without running headers and footers."""
+    """Remove page numbers, running headers and footers."""
     pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
     counts = Counter(form for page in pages for form in {_form(line) for line in _edges(page)})
 
@@ -152,7 +152,7 @@ def _edges(page: list[str]) -> list[str]:
 
 
 def _form(line: str) -> str:
-    """Return how a line begins, whatever its numbers: the end of a running header may name the section."""
+    """Return how a line begins, without its numbers."""
     return re.sub(r"\d+", "#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
 
 
@@ -234,7 +234,7 @@ def read_passages(
     problems: Problems | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """Yield the passages of a file, or of all readable files below a folder, in the order of their names.
+    """Yield the passages of a file, or of all files below a folder.
 
     A passage of two files comes twice, under the same id. Without `problems` the first broken place is an error.
     `on_bytes` is called with the number of bytes read of all files together.
@@ -278,7 +278,7 @@ Item = TypeVar("Item", Document, Passage, Document | Passage)
 
 
 def _in_language(item: Item, language: str) -> Item:
-    """Add the language to the metadata of what is not English; an index has terms of its own for it."""
+    """Add the language to the metadata of what is not English."""
     if language == "english" or any(name == "language" for name, _ in item.metadata):
         return item
     return replace(item, metadata=(*item.metadata, ("language", language)))
@@ -303,7 +303,7 @@ def _document(key: str, title: str, text: str) -> Document:
 def read_documents(
     file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of a file; `on_bytes` is called with how many of its bytes, packed as they are, were read."""
+    """Yield the documents of a file; `on_bytes` reports bytes read."""
     reader = _reader_of(file)
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
@@ -335,7 +335,7 @@ def _reader_of(file: SourceFile) -> Reader | None:
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the rows of a JSON, JSON Lines or tab-separated file with the numbers of their lines."""
+    """Yield the rows of a JSON or tab-separated file with line numbers."""
     suffix = suffix_of(file.name)
     try:
         with open_bytes(file.path, on_bytes) as stream:
@@ -366,7 +366,7 @@ _FORMAT = 'Each row has a field "question".'
 
 
 def read_questions(path: Path) -> Iterator[str]:
-    """Yield the questions of a file of rows with a field `question`, or of all such files in a folder."""
+    """Yield the `question` fields of a file, or of a folder's files."""
     check_questions(path)
     problems, empty = Problems(limit=0), True
     try:
@@ -392,7 +392,7 @@ def check_questions(path: Path) -> None:
 
 
 class QuestionFilter:
-    """Drops passages whose title or text holds a question, whatever its capitals and punctuation.
+    """Drops passages that hold a question, ignoring case and marks.
 
     Questions of fewer than five words are ignored (`short` counts them), as they occur by chance. `dropped` counts
     the passages left out, and `ids` names the first of them.
@@ -422,7 +422,7 @@ class QuestionFilter:
                 yield passage
 
     def holds(self, passage: Passage) -> bool:
-        """Tell whether the passage holds a question; its pairs of words nearly always rule that out at once."""
+        """Return whether the passage holds a question."""
         return self._in(_words(passage.text)) or self._in(_words(passage.title))
 
     def _in(self, words: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Records: rows of passage files, whose format their fields tell, and messages of mailboxes.
+"""Records: rows of passage files, and messages of mailboxes.
 
 | format | fields |
 |---|---|
@@ -33,7 +33,7 @@ _BULLET = "BULLET::::"
 
 
 def is_page(row: dict[str, Any]) -> bool:
-    """Tell whether a row is a whole page, to be cut like a text file, and not a passage of one."""
+    """Return whether a row is a whole page to be cut."""
     text = row.get("text")
     if type(text) is list:
         return all(type(paragraph) is str for paragraph in text)
@@ -55,7 +55,7 @@ def read_page(row: dict[str, Any], key: str, title: str) -> Document:
 
 
 def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
-    """Split a page of KILT, which has headings as paragraphs of their own: Section::::Life.:Early years."""
+    """Split a KILT page at its heading paragraphs."""
     pieces: list[str] = []
     sections: list[Section] = []
     length = 0
@@ -72,7 +72,7 @@ def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Sectio
 
 
 def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return title and text of the passages that come with a question; none if the row is no such question."""
+    """Return titles and texts of the passages beside a question."""
     return [(title, text) for title, text in _contexts(row) if text] if "question" in row else []
 
 
@@ -122,7 +122,7 @@ def digest_of(document: Document) -> str:
 
 
 def name_for(title: str, digest: str) -> str:
-    """Return the title and eight digits of the digest, which distinguish passages of one title; else the digest."""
+    """Return the title with eight digits of the digest, or the digest."""
     return f"{title} ({digest[:8]})" if title else digest
 
 
@@ -244,7 +244,7 @@ def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the content of `metadata`, and the other fields that are plain values or lists of such."""
+    """Return `metadata` and other fields with plain values."""
     pairs: list[tuple[str, str]] = []
     metadata = row.get("metadata")
     for field, value in metadata.items() if isinstance(metadata, dict) else ():

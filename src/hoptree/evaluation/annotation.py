@@ -63,7 +63,7 @@ class Drawn:
 
 
 def read_decisions(folder: Path) -> dict[str, list[Decision]]:
-    """Return the decisions of a run by question id, in order; none for other methods than RA-ISF."""
+    """Return the decisions of an RA-ISF run by question id."""
     run, rows = read_run(folder), read_rows(folder)
     by_trace = {row.trace: row for row in rows if row.trace}
     decisions: dict[str, list[Decision]] = {}
@@ -329,7 +329,7 @@ class _SheetReader:
             self.notes[decision.key] = note
 
     def _decision(self, row: int, cells: Mapping[str, str]) -> Decision | None:
-        """Return the decision of a row; None, with a problem reported, if it is not what was written."""
+        """Return the decision of a row, or report what was changed."""
         texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
         key, check, name = cells["item"].strip(), cells["check"].strip(), texts["module"].strip()
         module = next((known for known in MODULES if known == name and key.startswith(f"{known}-")), None)

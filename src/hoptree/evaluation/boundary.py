@@ -1,4 +1,4 @@
-"""Measure the knowledge-boundary awareness of a model: TAIKC's appendices C and D (Table 4, Figures 5 and 7 to 11).
+"""Measure knowledge-boundary awareness (TAIKC, appendices C and D).
 
 FOLDER/DATA/…                the run of one data set, as of `hoptree run`
 FOLDER/DATA/…/boundary.json  its measures
@@ -61,7 +61,7 @@ class _Figure:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many questions a model was sure of and refused, and, where they are enough, how its sure answers fared.
+    """How many questions a model was sure of and refused, and how right.
 
     The boundary is usable where surely (by the 95 % intervals) at least half of what it was sure of is right, and at
     least 15 points of F1 lie between that and what it refused. `gap_around` is half of the interval of those points.
@@ -87,7 +87,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
-        """The recommendation for TAIKC, whose default (source=unified) relies on the model's own word."""
+        """The recommendation for TAIKC's option `source`."""
         if not self.sure and not self.refused:
             return "No question has an outcome yet."
         if not self.refused:
@@ -153,7 +153,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's verdicts on direct answers, on confident answers, and on whether the two mean the same."""
+    """A judge's verdicts on direct and confident answers, and equality."""
 
     direct: JudgeReport
     confident: JudgeReport
@@ -271,7 +271,7 @@ def _merged(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
-    """Decide by the least token probability of the direct answer; None where the model gives none."""
+    """Decide by the least token probability of the direct answer."""
     if all(pair.confidence is None for pair in pairs):
         return None
     decisions = [

@@ -19,7 +19,7 @@ _MEASURES = ("f1", "em", "judged", "correct")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a question was answered from memory, and whether that is, or would have been, right."""
+    """Whether memory answered a question, and whether it was right."""
 
     from_memory: bool
     memory_correct: bool
@@ -38,7 +38,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The questions whose confidence lies above `low` (0 included in the first) and not above `high`."""
+    """The questions with a confidence above `low` and up to `high`."""
 
     low: float
     high: float
@@ -102,7 +102,7 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One answer to a question and its scores; `judged` is a judge's verdict, None where none was asked.
+    """One answer with its scores; `judged` is None without a judge.
 
     A call that failed is an attempt with a blank answer, and wrong.
     """
@@ -126,7 +126,7 @@ def score_attempt(answer: str, golds: Sequence[str], *, judged: bool | None = No
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The mean scores of some of the questions; None where there are none, or where a judge's verdict is missing."""
+    """The mean scores of some questions; None where missing."""
 
     questions: int
     f1: float | None
@@ -194,7 +194,7 @@ def boundary(
     confident: Mapping[str, Attempt | None],
     same: Mapping[str, bool] | None = None,
 ) -> BoundaryAwareness:
-    """Compare the two settings question by question; an attempt of None is a refusal (RAG_REQUIRED).
+    """Compare both settings by question; None is a refusal.
 
     `same` says for each pair of answers whether a judge finds that they mean the same.
     """
@@ -222,14 +222,14 @@ def boundary(
 
 
 def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
-    """Average every measure over data sets with equal weight; a measure that one lacks has no mean."""
+    """Average every measure over data sets with equal weight."""
     figures = [part.figures() for part in parts]
     columns = {name: [part[name] for part in figures] for name in (figures[0] if figures else ())}
     return {name: mean_of(values) for name, values in columns.items()}
 
 
 def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
-    """Turn the comparison into decisions: refusing is looking up, memory is the Direct QA answer."""
+    """Turn the comparison into decisions: refusing is looking up."""
     _check_same_questions(direct, confident)
     return [
         Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)

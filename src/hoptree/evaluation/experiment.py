@@ -1,4 +1,4 @@
-"""An experiment: questions, method, model and corpus of one run; how a question is asked, and its outcome scored."""
+"""An experiment: what is asked, how, and how it is scored."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Experiment:
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
     async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
-        """Drop accepted answers that BM25 does not find in the corpus; also return what `run.json` records of it.
+        """Drop accepted answers that BM25 does not find in the corpus.
 
         BM25 is used whatever the run's retriever is, so that the answers are the same for all runs over a corpus.
         """
@@ -120,7 +120,7 @@ class Experiment:
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
 
     def open_models(self, opened: dict[tuple[str, str], Model]) -> dict[str, Model]:
-        """Return the models by role, the main one under "", opening those that are not in `opened` yet."""
+        """Return the models by role, opening those that are missing."""
         models = {}
         for role, spec in {"": self.model, **self.roles}.items():
             key = (spec, self.base_url if not role or spec.startswith("openai/") else "")
@@ -225,7 +225,7 @@ _STEPS_OF = "taikc"
 
 @dataclass(frozen=True, slots=True)
 class BoundaryExperiment(Experiment):
-    """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
+    """A run that asks every question twice by TAIKC's steps.
 
     Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
     """
@@ -245,7 +245,7 @@ class BoundaryExperiment(Experiment):
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict`, as in the paper, takes only RAG_REQUIRED for a refusal.
+    """Ask in both settings at once; `strict` as in the paper.
 
     The direct answer has the probability of its least likely token where the model gives it.
     """
@@ -304,7 +304,7 @@ class EngineAsker:
 
 
 def searches(engine: Engine) -> bool:
-    """Tell whether the engine's method retrieves from a corpus, so that retrieval can be scored."""
+    """Return whether the method retrieves, so that it can be scored."""
     return engine.retriever is not None and "corpus" in engine.method.needs
 
 
@@ -378,7 +378,7 @@ def _sources(events: Sequence[Event]) -> dict[str, int]:
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
-    """Return the sentences an answer cites as (title, number) pairs; None if the method cites none.
+    """Return the cited sentences as (title, number), or None.
 
     Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
     """
@@ -392,7 +392,7 @@ def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | N
 
 
 def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
-    """Return the row with all scores; None where the data set has no gold or nothing was searched."""
+    """Return the row with all scores; None where not applicable."""
     answered = example.answerable
     scores = (
         metrics.score_answer(row.answer, row.answers)

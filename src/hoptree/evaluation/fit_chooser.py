@@ -1,4 +1,4 @@
-"""Fit hop's chooser to runs that made every move, and judge it on data sets that it was not fitted to."""
+"""Fit hop's chooser to runs, and judge it on left-out data sets."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
 def fit_logistic(
     rows: Sequence[Features], targets: Sequence[float], shares: Sequence[float], *, penalty: float
 ) -> Logistic:
-    """Fit weights by penalised maximum likelihood (Newton's method); the bias is not penalised."""
+    """Fit weights by penalised maximum likelihood (Newton's method)."""
     np = import_optional("numpy", "Fitting weights", "eval")
     names = sorted({name for row in rows for name in row})
     if not rows:
@@ -150,7 +150,7 @@ def fit_logistic(
 
 
 def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = PENALTY) -> Weights:
-    """Fit what an answer's probability and a move's worth are told from; each data set counts the same."""
+    """Fit the weights of answers and moves; data sets count equally."""
     hidden = () if logprobs else _UNKNOWN_TO_OTHERS
     sizes = Counter(course.data for course in courses)
     equal = {data: len(courses) / len(sizes) / size for data, size in sizes.items()}
@@ -226,7 +226,7 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set: one reading, every move, and an effort between them.
+    """What weights come to on one data set, between bounds.
 
     `oracle` is the F1 of the best answer that any move brought; `error` the calibration error of the given answers;
     `kept` and `lift` are the share of answers that are given when abstaining below one half, and by how much that
@@ -274,7 +274,7 @@ def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium"
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A chooser, and what its weights come to on each data set when they never saw it, by effort."""
+    """A chooser, and its results on left-out data sets by effort."""
 
     chooser: Chooser
     left_out: Mapping[str, tuple[Judged, ...]]

@@ -58,7 +58,7 @@ class YesNoReply:
 async def ask_yes_no(
     prompt: Filled, model: Model, calls: Calls, *, step: str, failures: list[ModelError]
 ) -> tuple[bool | None, dict[str, Any]]:
-    """Return Yes or No, None if the reply is neither or the call failed, and the fields of its `YesNoReply`."""
+    """Ask for Yes or No; None if the reply is neither or failed."""
     request = Request(prompt.messages, max_tokens=_MAX_TOKENS)
     try:
         call = await calls.generate(model, request, step=step, on_retry=lambda error, wait: None)
@@ -71,7 +71,7 @@ async def ask_yes_no(
 
 
 def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
-    """Count calls, failures and tokens; `unparsed_rate` is the share of replies that were neither Yes nor No."""
+    """Count calls, failures, tokens and unreadable replies."""
     received = [reply for reply in replies if reply.asked and not reply.error]
     return {
         "asked": sum(reply.asked for reply in replies),
@@ -86,7 +86,7 @@ def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict(YesNoReply):
-    """The outcome of one item: `correct` is False wherever there is no clear Yes; `em` is exact match."""
+    """The outcome of one item; `correct` needs a clear Yes."""
 
     id: str
     correct: bool
@@ -108,11 +108,11 @@ class JudgeReport:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of all items that got a Yes: blank predictions, unreadable replies and failed calls are a No."""
+        """The share of items that got a Yes."""
         return mean_of([verdict.correct for verdict in self.verdicts])
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures; `judge_only` and `em_only` count clear verdicts that exact match contradicts.
+        """The figures, with disagreements between judge and exact match.
 
         Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
         """
@@ -134,7 +134,7 @@ class JudgeReport:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often two judges say the same, as TAIKC's Table 7 compares them, where both said Yes or No.
+    """How often two judges agree (TAIKC, Table 7), with kappa.
 
     `kappa` is Cohen's: how far that is above what their numbers of Yes would give by chance (0), up to always (1). It
     is None where chance alone would make them agree always.

@@ -43,7 +43,7 @@ _REVERSED = re.compile(r"R(?=[1-9]\d*\Z)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class LinkingQuestion:
-    """A question with the entity and the relation it is about, each an id or, where there is none, a name."""
+    """A question with its entity and relation, as ids or names."""
 
     id: str
     text: str
@@ -62,7 +62,7 @@ class LinkingQuestion:
         return fold(self.entity) in {fold(name) for name in (entity.label, *entity.aliases)}
 
     def is_relation(self, relation: Relation) -> bool:
-        """Compare ids, or names: graphs of several sources have the same relation under several ids."""
+        """Compare ids, or names across sources."""
         names = {name_words(name) for name in (self.relation_name, self.relation) if name}
         return relation.id == self.relation or name_words(relation.label) in names
 
@@ -120,7 +120,7 @@ _RANKINGS = ("words", "dense", "llm")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is measured: a graph with its candidates, a model if there is one, and rankings of relations by name.
+    """What is measured: graph, candidates, model and rankings.
 
     `linker` replaces the index of names over whole questions; the index is then measured beside it.
     """
@@ -136,7 +136,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The rank (from 1) of the right entity and relation by each linker; None where it is missing.
+    """The rank of the right entity and relation by each linker.
 
     `in_graph` and `relation_in_graph` say whether it could be found at all; `ranked` is the number of relations.
     """
@@ -181,7 +181,7 @@ class LinkingRun:
         return sum(bool(question.error) for question in self.linked)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return recall over all questions, and over those whose entity (or relation) is in the graph."""
+        """Return recall over all questions, and over those in the graph."""
         with_entity = [question for question in self.linked if question.in_graph]
         with_relation = [question for question in self.linked if question.relation_in_graph]
         ranked = [question.ranked for question in self.linked if question.ranked]
@@ -276,7 +276,7 @@ class _Linker:
         )
 
     async def _gold(self, question: LinkingQuestion) -> tuple[Entity, ...]:
-        """Return the entity if the graph has it; all entities of its name where only that is known."""
+        """Return the gold entity, or all entities of its name."""
         if question.by_name:
             return await self._parts.graph.entities(question.entity)
         try:
@@ -323,7 +323,7 @@ class _Linker:
 
 @dataclass(frozen=True, slots=True)
 class LinkingOptions:
-    """What is measured, by name; `relations` are ways to rank them, `encoder` is that of the dense one."""
+    """What is measured, by name."""
 
     graph: str
     model: str = ""
@@ -364,7 +364,7 @@ LINKED = "linking.json"
 
 
 def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
-    """Tell whether a folder has the figures already; those that rest on something else are an error."""
+    """Return whether a folder has these figures; refuse others."""
     known, rests_on = read_linked(folder), options.rests_on(asked)
     if known and known.get("rests_on") != rests_on:
         raise other_run(folder, known.get("rests_on", {}), rests_on, (known["questions"], len(asked.questions)))

@@ -52,7 +52,7 @@ def contains(prediction: str, golds: Sequence[str]) -> bool:
 
 
 def overlap(prediction: str, gold: str) -> Overlap:
-    """Return F1, precision and recall over the words of both normal forms, each word as often as it occurs.
+    """Return F1, precision and recall over words in normal form.
 
     HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, only equality counts.
     """
@@ -78,7 +78,7 @@ def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
 
 
 def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
-    """Tell whether the first word of the prediction is the right yes or no; None for other golds."""
+    """Return whether the first word is the right yes or no, or None."""
     wanted = normalise(golds[0]) if golds else ""
     if wanted not in ("yes", "no"):
         return None
@@ -123,7 +123,7 @@ _ALL_AT = 5
 
 
 def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEPTH) -> dict[str, float]:
-    """Return recall, `all@5` (no gold passage is missing), MRR and nDCG of one ranking; k above 10 adds `recall@k`.
+    """Return recall, `all@5`, MRR and nDCG of one ranking.
 
     A passage that comes again fills its place, but is no further hit.
     """
@@ -159,7 +159,7 @@ class Scores:
 
 
 def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | None) -> Scores | None:
-    """Return HotpotQA's supporting-fact scores, MuSiQue's support scores; citing nothing has precision 0."""
+    """Return supporting-fact scores (HotpotQA, MuSiQue)."""
     if cited is None or not gold:
         return None
     chosen, wanted = set(cited), set(gold)
@@ -169,7 +169,7 @@ def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | Non
 
 
 def joint(answer_em: bool, answer: Overlap, facts: Scores | None) -> Scores | None:
-    """Return HotpotQA's joint scores, from the products of the precisions and recalls of answer and support."""
+    """Return HotpotQA's joint scores of answer and support."""
     if facts is None:
         return None
     precision, share = answer.precision * facts.precision, answer.recall * facts.recall
@@ -268,7 +268,7 @@ _MAX_NAME_CHARS = 200
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
-    """Return `list_em`, `list_f1`, `list_precision` and `list_recall`; {} if no list is wanted.
+    """Return the list scores; {} if no list is wanted.
 
     A name counts once. An empty answer has a precision of 0.
     """
@@ -277,7 +277,7 @@ def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float 
 
 
 def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
-    """Return the names in an answer, in order: the place of a wanted one, or the normal form of another.
+    """Return the names in an answer: wanted ones by place, others as text.
 
     Names are separated by commas, semicolons, "and", "or", "&", "/", "as well as", new lines and numbering. What is in
     quotes or round brackets is not split. Pieces that are a wanted name together ("Sammy Davis, Jr.") are joined first,
@@ -310,7 +310,7 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
 
 
 def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
-    """Return the share of wanted names among the candidates, or as whole words in the hypotheses."""
+    """Return the share of wanted names among candidates and hypotheses."""
     places = _places(wanted)
     matched = {places[form] for name in names for form in _forms(name) if form in places}
     texts = list(hypotheses)
@@ -319,7 +319,7 @@ def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Se
 
 
 def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
-    """Return the candidates and hypotheses that a run considered; None if its method has neither."""
+    """Return the candidates and hypotheses of a run, or None."""
     names: list[str] = []
     hypotheses: list[str] = []
     known = False
@@ -340,7 +340,7 @@ def _places(wanted: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _forms(piece: str) -> list[str]:
-    """Return the normal forms of a piece as it stands, without its mark, and without what is in brackets."""
+    """Return the normal forms of a piece, with and without brackets."""
     bare = _MARK.sub("", piece, count=1)
     forms = [_form(text) for text in (piece, bare, _ASIDE.sub("", bare))]
     return [form for form in dict.fromkeys(forms) if form]
@@ -351,7 +351,7 @@ def _form(text: str) -> str:
 
 
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where a name may begin in a piece: with it, behind words that lead to it, or with a capital."""
+    """Yield where a name may begin in a piece."""
     yield start
     if _DENIED.search(text, start, end):
         return
@@ -360,12 +360,12 @@ def _starts(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _named_in_piece(piece: str) -> Iterator[tuple[int, int]]:
-    """Yield the names in a piece except those that only say of what something is ("the bishop of York")."""
+    """Yield the names in a piece that are not mere genitives."""
     return (span for span in name_spans(piece) if not _OF.search(piece, max(0, span[0] - 8), span[0]))
 
 
 def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | str]:
-    """Return the wanted names in a sentence; else the other name in it, if any, without what leads to it."""
+    """Return the wanted names in a sentence, else the other name."""
     texts = [piece]
     if not _DENIED.search(piece):
         forms = [_form(piece[slice(*span)]) for span in _named_in_piece(piece)]
@@ -385,7 +385,7 @@ def _is_name(text: str, cased: bool) -> bool:
 
 
 def _list_text(answer: str, places: Mapping[str, int]) -> str:
-    """Return the answer without quotes or brackets round all of it and without an introduction.
+    """Return the answer without surrounding marks and introduction.
 
     Inline numbers get a line of their own. A first part that only says where to look ("In that film, …") is left out.
     """

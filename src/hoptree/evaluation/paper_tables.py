@@ -1,4 +1,4 @@
-"""The papers' tables and figures: what makes each, what it needs, and our figures beside the paper's own.
+"""The papers' tables and figures, with our figures beside them.
 
 Each folder of experiment files of a paper has a `paper.toml`, which lists its tables and figures with their numbers.
 """
@@ -112,7 +112,7 @@ class PaperPart:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper: its method, its tables and figures, and what it says of the algorithm, each as `paper.toml` has it."""
+    """A paper: its method, tables, figures and steps, by `paper.toml`."""
 
     name: str
     method: str
@@ -124,7 +124,7 @@ class Paper:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return a paper by the name of its folder; an unknown one is an error that names the closest."""
+    """Return a paper by its folder's name, or name the closest."""
     if name not in PAPERS:
         near = closest(name.casefold().replace("_", "-"), PAPERS)
         remedy = f"Did you mean {near}?" if near else f"There are {', '.join(PAPERS)}."
@@ -169,7 +169,7 @@ def differences(part: PaperPart) -> list[str]:
 
 
 def gpu_models(part: PaperPart) -> list[str]:
-    """Return the models of the file that are loaded into this machine, for which it needs a GPU."""
+    """Return the models of the file that need a GPU here."""
     plan = part.plan()
     roles = [(settings or {}).get("roles") or {} for settings in (plan.get("runs") or {}).values()]
     named = [spec.get("model") if isinstance(spec, dict) else spec for spec in (plan.get("models") or {}).values()]
@@ -204,7 +204,7 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
 
 
 def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: Sequence[str]) -> Table:
-    """Return the paper's rows and columns: our figures with intervals, and the paper's own below each."""
+    """Return the paper's table with our figures above its own."""
     ours = _Ours(part, planned, out)
     theirs, their_means = _paper_figures(part)
     axes = _axis_values(part, list(ours.cells), list(theirs))
@@ -261,7 +261,7 @@ def _paper_values(part: PaperPart) -> dict[str, Sequence[str]]:
 
 
 def _axis_values(part: PaperPart, ours: Sequence[Key], theirs: Sequence[Key]) -> dict[str, list[str]]:
-    """Return the values of each axis: our models before the paper's, all else in the order of its longest block."""
+    """Return the values of each axis, our models first."""
     first = _paper_values(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
@@ -344,7 +344,7 @@ class _Ours:
 
 
 def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[str, str]]:
-    """Return the model's and the run's name of each folder; draws of one run have the same name."""
+    """Return the model and run names of each folder."""
     plan = part.plan()
     specs = {
         str(spec.get("model") if isinstance(spec, dict) else spec): name
@@ -413,7 +413,7 @@ def _tree_figure(run: Run, measure: str) -> Number | None:
 
 
 def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:
-    """Yield what differs: model, documents, questions, judge, fidelity, missing rows, and what the file says."""
+    """Yield what differs from the paper, point by point."""
     yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
     runs = [run for several in ours.runs.values() for run in several]
     yield f"Model: {', '.join(ours.models)}; the paper: {', '.join(part.plan()['models'])}."

@@ -60,7 +60,7 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How files become the index of a run: how they are cut, an encoder's vectors, and facts that a model extracts.
+    """How files become an index: chunking, encoder and facts.
 
     Tokens are counted by a `tokenizer`, the file of one or minilm's.
     """
@@ -95,7 +95,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of an experiment file; `corpora` are an index, or the files of passages to index."""
+    """One run of an experiment file, with its index or corpus files."""
 
     data_name: str
     run_name: str
@@ -117,7 +117,7 @@ def experiments_folder() -> Path:
 
 
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
-    """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
+    """Read the runs of an experiment file; `overrides` hold for all.
 
     A model, graph, corpus or encoder among the overrides replaces all that the file names, the encoder also that of
     rerankers; `wikipedia=INDEX` replaces that corpus alone, and the reranker `none` takes the file's away.
@@ -228,7 +228,7 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _in_place_of(sources: Sequence[str], corpus: str | None) -> str:
-    """Return what is searched in place of these corpora; "" where `corpus`, NAME=INDEX, is for another one."""
+    """Return the index given in place of these corpora, or ""."""
     name, sign, index = (corpus or "").partition("=")
     if not sign or not is_remote(name):
         return corpus or ""

@@ -142,7 +142,7 @@ class RayAsker:
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
-        """Wait until every worker has opened its engine, and check that it rests on the same as the one here."""
+        """Wait for all workers, and check that they agree with this one."""
         await asyncio.gather(*(self._check(seat) for seat in self.seats))
 
     async def _check(self, seat: _Seat) -> None:
@@ -295,7 +295,7 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str, Any], int]:
-    """Decide how many workers there are, what each needs, and how many requests may be under way.
+    """Decide on workers, their resources, and concurrent requests.
 
     Workers that share an endpoint share its slots; those that load a model have their own.
     """

@@ -62,7 +62,7 @@ class RetrievalRun:
         return sum(result.error is not None for result in self.results)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the means over all questions, failed ones included with 0, and the times of those that did not.
+        """Return the means, counting failures as 0, and search times.
 
         With too few questions for a warm-up, all times count.
         """
@@ -81,7 +81,7 @@ class RetrievalRun:
 
 
 def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> QuestionSet:
-    """Read the first `limit` questions with gold passages, of a file in any form or of one half of it.
+    """Read the first `limit` questions with gold passages.
 
     Where passages come with the questions, gold ids are those that an index of the same file gives them.
     """

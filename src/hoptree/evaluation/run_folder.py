@@ -93,7 +93,7 @@ class Row:
 
 
 def other_run(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], questions: tuple[int, int]) -> OtherRun:
-    """Return the error that a folder rests on something else, with the numbers of questions before and now."""
+    """Return the error that a folder rests on something else."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     differences = {name: f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed}
     if "questions" in differences:  # whose digests say nothing
@@ -194,7 +194,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the outcomes of all questions that have one, in the order of the data set; the last of each counts.
+    """Return the outcomes in data order; the last of each counts.
 
     The score `judge` is the verdict of the judge that judged last, `judge:NAME` that of each judge. Where a method
     cites sentences or names candidates for some questions, the others score 0. What older versions did not write is
@@ -218,7 +218,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _completed(row: Row, run: Mapping[str, Any]) -> Row:
-    """Return the row with what it rests on ("unknown" where the run changed under way) and the price of its tokens."""
+    """Return the row with what it rests on, and its price."""
     rests_on = row.rests_on or ("unknown" if run.get("changes") else str(run.get("id", "")))
     usage = row.usage
     with suppress(KeyError, TypeError, ValueError, AttributeError):  # damaged: whoever needs the figure reports it
@@ -254,7 +254,7 @@ def trace_of(path: Path, row: Row) -> list[Event]:
 
 
 def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events of each question as soon as it is done; questions asked together are interleaved."""
+    """Yield the events of each question as soon as it is done."""
     unfinished: dict[str, list[Event]] = {}
     for event in events:
         unfinished.setdefault(event.run, []).append(event)
@@ -318,7 +318,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Return the spread of everything a question's usage counts, and of `tokens` (prompt and completion together).
+    """Return the spread of all usage figures, and of `tokens`.
 
     A usage that lacks a figure is refused: 0 would make the run look cheaper than it was.
     """

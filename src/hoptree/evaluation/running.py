@@ -201,7 +201,7 @@ async def _ask_missing(
 async def _asker(
     engine: Engine, experiment: Experiment, ways: RunOptions, on_event: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
-    """Yield what answers the questions: this engine, or engines like it in other processes or on a Ray cluster."""
+    """Yield what answers: this engine, processes, or a Ray cluster."""
     how: dict[str, Any] = {"cache": ways.cache, "concurrency": ways.concurrency, "on_event": on_event}
     if ways.workers > 1 and not ways.ray:
         from hoptree.evaluation.workers import in_processes
@@ -264,7 +264,7 @@ def _price(row: Row) -> float:
 
 
 class _OutcomeWriter:
-    """Write outcomes to disk; failures that the circuit breaker counts wait until it is clear that others succeed.
+    """Writes outcomes; holds back failures until another succeeds.
 
     Before the first success it counts every error that the command must change for; later, only being shut out.
     """
@@ -329,7 +329,7 @@ async def _ask_all(
 
 @dataclass(slots=True)
 class JudgeProgress:
-    """How far a judge is; verdicts of earlier calls of the command are included, and `new` ones are of this."""
+    """Progress of a judge; `new` verdicts are of this call."""
 
     total: int
     done: int = 0

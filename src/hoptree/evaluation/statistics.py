@@ -1,4 +1,4 @@
-"""Bootstrap intervals, paired permutation tests, Holm's correction and power; all draw with a fixed seed."""
+"""Bootstrap intervals, paired permutation tests, Holm, and power."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mean_of(values: Sequence[float | None]) -> float | None:
 
 
 def unseen(count: int) -> float:
-    """Return the upper Clopper-Pearson bound of a share seen in none of `count` cases, where resampling is blind."""
+    """Return the Clopper-Pearson bound of a share never seen."""
     return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))
 
 
@@ -142,7 +142,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """From run a to run b, question by question; `difference` is b less a, and b wins where it scores higher.
+    """A paired comparison of two runs; `difference` is b less a.
 
     `p_value` is as in `Comparison`, and `exact` where all permutations were enumerated. `adjusted_p` is corrected
     (Holm) over the comparisons of one call. `changes` are largest first: all of them for a metric that is only 0 or 1
@@ -169,7 +169,7 @@ class PairedComparison:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference that a sample like this finds four times in five; None if not computable."""
+        """The smallest true difference found with 80 % power, or None."""
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
@@ -276,7 +276,7 @@ def detectable_difference(deviation: float, questions: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Aligned:
-    """Question ids in order: with a score in all runs, in some of them only, and in none because it does not apply."""
+    """Question ids scored in all runs, in some, and in none."""
 
     shared: Sequence[str]
     left_out: Sequence[str]

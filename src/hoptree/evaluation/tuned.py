@@ -59,7 +59,7 @@ def read_trials(
     max_trials: int | None = None,
     seed: int = 0,
 ) -> tuple[Trial, ...]:
-    """Return the trials of OPTION=VALUES texts: the defaults first, then the combinations in order.
+    """Return the trials: the defaults first, then all combinations.
 
     `fixed` are options with one value in all of them. Of more combinations than `max_trials`, as many are drawn by the
     seed, not counting the defaults.
@@ -162,7 +162,7 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sorts what was asked the most questions first, then what scores higher, then what is cheaper."""
+        """Sort key: questions asked, then score, then cost."""
         return (-len(self.scores), -self.score, self.usage["tokens"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All trials beside the defaults, over the questions `ids`; `digest` is that of the whole file.
+    """All trials beside the defaults, over the questions `ids`.
 
     `others` counts its other questions, whose ids are in `others_file`.
     """

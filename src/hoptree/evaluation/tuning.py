@@ -1,4 +1,4 @@
-"""Tune options: ask the same questions with several values, and test whether the best is better than chance.
+"""Tune options on some questions, and test the best for chance.
 
 FOLDER/tuned-on.txt   the ids of the questions it was tuned on
 FOLDER/others.txt     those of the other questions of the file, for measuring the result
@@ -51,7 +51,7 @@ _MIN_QUESTIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The trials, of which the first has the defaults, and their questions; `others` are ids of the file's others."""
+    """The trials, defaults first, with their questions."""
 
     experiment: Experiment
     trials: tuple[Trial, ...]
@@ -124,7 +124,7 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """Return the steps of a search: how many trials, without the defaults, are asked how many questions.
+    """Return how many trials are asked how many questions, by step.
 
     Halving doubles the questions while it drops the worse half of the trials, until two are left.
     """

@@ -153,7 +153,7 @@ class WorkerLost(HoptreeError):
 
 @dataclass(slots=True)
 class _Process:
-    """A worker, the questions that it has under way, what it wants of the cache, and the task that hears it."""
+    """A worker process with its questions under way."""
 
     number: int
     process: asyncio.subprocess.Process
@@ -168,7 +168,7 @@ class _Process:
 
 
 class WorkerPool:
-    """Puts each question to the worker with the fewest under way, and replaces workers that die."""
+    """Gives questions to the least busy worker; replaces dead ones."""
 
     def __init__(
         self, opening: Message, shared: SharedReplies | None, on_event: Callable[[Event], None], at_once: int
@@ -237,7 +237,7 @@ class WorkerPool:
         self._changed.set()
 
     async def _hear(self, worker: _Process) -> None:
-        """Take a worker's messages until it ends; then replace it, and have its questions asked again."""
+        """Handle a worker's messages; replace it when it ends."""
         assert worker.process.stdout is not None
         async for line in worker.process.stdout:
             message = json.loads(line)
@@ -334,7 +334,7 @@ async def in_processes(
 
 
 class _Pipe:
-    """The worker's end: messages to the process that holds the run, and its cache as an engine sees it."""
+    """The worker's end of the pipe, with the shared cache."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -407,7 +407,7 @@ async def _serve_questions(out: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Be a worker: what anything prints goes to standard error, since standard output carries messages."""
+    """Run a worker; standard output carries messages only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that holds the run ends its workers
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Compare answers and facts: whether two answers are the same, and what facts about several things decide.
+"""Compare answers and facts about several things.
 
 `conclude` takes one text for each operand and returns the answer and its reason, or None.
 """
@@ -58,7 +58,7 @@ def countries_in(text: str) -> frozenset[str]:
 
 
 def stated_countries(text: str) -> frozenset[str]:
-    """Return the countries that a text states, each in a part of its own; none if it leaves them open.
+    """Return the countries that a text states without doubt.
 
     Open are a negation, a sentence with several, and two in one part: an American Indian is of one country.
     """
@@ -196,7 +196,7 @@ def _with_unit(quantity: Quantity) -> str:
 
 
 def _read_event_date(text: str, event: Event) -> Date | None:
-    """Read the date of the event; None if the text gives that of a birth or death, and another was asked for."""
+    """Read the date of the event; None if it is of another event."""
     if event_in(text) not in ("", event):
         return None
     date = read_date(text)

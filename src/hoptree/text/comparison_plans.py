@@ -130,7 +130,7 @@ def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
 
 
 def _without_things(question: str, operands: tuple[str, ...]) -> str | None:
-    """Replace each operand by a gap at its last occurrence, longest first, since one may hold another."""
+    """Replace each operand by a gap, longest first."""
     text = question.strip().rstrip("?？. ")
     for operand in sorted(operands, key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(operand.rstrip('?？. '))}(?!\w)", text))
@@ -200,7 +200,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select one fact for each operand from `answers`: rows of operand, question about it, and its answer.
+    """Select one fact for each operand from its answered questions.
 
     Questions for something else (another event, a person instead of a date) and answers about another event are left
     out. Of the others the last one with a comparable fact counts. The result is empty if the facts of two operands are

@@ -307,7 +307,7 @@ def _subject(text: str) -> str:
 
 
 def _object(text: str) -> str:
-    """Return the name that a relation ends with, without "was" or "did" after it; "" for a quantity or year."""
+    """Return the name that ends a relation; "" for a quantity or year."""
     text = re.sub(r"\s+(?:is|are|was|were|did|does|do|has|had)(?:\s+\w+)?$", "", text.strip())
     if re.fullmatch(r"(?:the\s+(?:year|age)\s+)?[\d.,]+(?:\s+\w+)?(?:\s+BCE?)?", text) or re.match(
         r"^(?:the other|any|most|average)\b", text
@@ -337,7 +337,7 @@ _TWO_IN_ONE = lazy_re(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", 
 
 
 def expected_answer_type(asked: str) -> str:
-    """Return what a question asks for: date, number, person, place, yes or no; "" if unknown or two things."""
+    """Return the type of answer that a question asks for, or ""."""
     text = _AT_FIRST.sub("", asked.strip())
     if _TWO_IN_ONE.search(text):
         return ""

@@ -1,4 +1,4 @@
-"""Decide on text alone whether passages hold an answer, and whether it is of the type asked for."""
+"""Decide whether passages hold an answer, and whether its type fits."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def has_names(question: str) -> bool:
 
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
-    """Whether the passages together hold every name in the question; without any passage nothing is covered."""
+    """Return whether the passages hold every name of the question."""
     held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
-    """Return the share of a question's names that stand in a text; 1 where it has none beside `without`."""
+    """Return the share of a question's names that a text has."""
     held, left_out = _folded(text), _folded(without)
     names = [name for name in _names(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
@@ -103,7 +103,7 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
-    """Return the ids of passages with an answer in one piece, or with the date that it is in another form."""
+    """Return the passages that hold an answer or its date."""
     answer = plain_numbers(answer)
     passages = [replace(passage, text=plain_numbers(passage.text)) for passage in passages]
     spellings = [answer, *_dates_within(answer, [passage.text for passage in passages])]
@@ -115,7 +115,7 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
 
 
 def _dates_within(answer: str, texts: Sequence[str]) -> Iterator[str]:
-    """Yield how texts write the date that an answer is, or one within it: a year alone does not tell the day."""
+    """Yield the spellings of an answer's date in texts."""
     # A date within a bare year is written with that year, so its words are the answer's already.
     date = None if answer.isdigit() else read_date(answer)
     if date is None or date_spans(answer) != ((0, len(answer)),):
@@ -152,7 +152,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
+    """A folded name, and the parts around a possessive in it."""
 
     full: str
     sides: tuple[str, ...]
@@ -163,7 +163,7 @@ class _Name:
 
 
 def _names(question: str) -> list[_Name]:
-    """The names in a question, without a possessive at their end; its first word is a capital without being one."""
+    """Return the names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
@@ -171,7 +171,7 @@ def _names(question: str) -> list[_Name]:
 
 
 def _ways(answer: str) -> list[tuple[str, ...]]:
-    """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
+    """Return the folded words of an answer, with and without its kind.
 
     Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
     still hold a name or a number, and be more than one word unless "of" comes before it.
@@ -291,7 +291,7 @@ class Quote:
 
 
 def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copied: str = "") -> Quote | None:
-    """Return the sentence an answer rests on: the one `copied` by the reader, if a passage has it.
+    """Return the sentence an answer rests on, `copied` or found.
 
     Else the first one with most of the question's words among those that hold the answer, or whose page is named for
     it; titles count for their sentences. None where there is none; a bare yes or no stands in any text, so that only a
@@ -320,7 +320,7 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the beginnings of the words of a text, without those that only hold a sentence together."""
+    """Return the stems of content words."""
     words = (word.casefold() for word in _WORD.findall(text))
     return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
 
@@ -340,7 +340,7 @@ _OF_TIME = lazy_re(
 
 
 def fits_question_type(question: str, answer: str) -> bool | None:
-    """Whether the answer has the type that the question asks for; None if the question does not say."""
+    """Return whether the answer fits the question's type, or None."""
     kind = expected_answer_type(question)
     if kind == "date":
         return bool(read_dates(answer))
@@ -355,7 +355,7 @@ def fits_question_type(question: str, answer: str) -> bool | None:
 
 
 def explain_type_mismatch(question: str, answer: str) -> str:
-    """Say why an answer is clearly of another type than its question asks for; "" if it may fit.
+    """Explain why an answer is of the wrong type; "" if it may fit.
 
     Clear are a date for a place, and for "when" a name that is not one of a time.
     """

@@ -19,7 +19,7 @@ _OPENERS = {"}": "{", "]": "["}
 
 
 def regroup_brackets(text: str) -> tuple[str, int]:
-    """Rewrite a text that begins with a bracket so that brackets match; return it and where it ends.
+    """Rewrite a text so that its brackets match; return its end.
 
     An object where a key should be continues the list that was closed last: `"children": [{…}], {…}`. A key inside a
     list ends it. A bracket that closes something further out closes all inside it; one that closes nothing is dropped.
@@ -150,7 +150,7 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
+    """Find the object or array in a reply, mending it if needed.
 
     Then brackets are matched, and last quotation marks. Of an object that cannot be repaired no part is returned, but
     what comes after it may be read.
@@ -204,7 +204,7 @@ def parse_json(text: str) -> JsonReading:
 
 
 def _scan(text: str) -> tuple[str, list[str], bool]:
-    """Return the text up to where its first value closes, open brackets, and whether a string is open."""
+    """Return the text up to its first complete value, and what is open."""
     closers: list[str] = []
     in_string = escaped = False
     for index, char in enumerate(text):

@@ -38,7 +38,7 @@ def extract_conclusion(text: str) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """Return the bare answer: first line after the last "answer is", without quotes and full stop."""
+    """Return the bare answer of a reply's first line."""
     text = text[:MAX_REPLY_CHARS].strip()
     if listed := _listed(text):
         return listed
@@ -84,7 +84,7 @@ _BARE_REFUSAL = lazy_re(
 
 
 def retrieval_trigger(reply: str) -> str:
-    """Return why a Confident QA reply asks for retrieval: "hard" (identifier or empty), "soft" (refusal) or ""."""
+    """Return why a reply asks for retrieval: "hard", "soft" or ""."""
     if not reply.strip() or _IDENTIFIER.search(reply):
         return "hard"
     bare = reply.strip(" .!\"'“”`*\n")
@@ -201,12 +201,12 @@ def _is_unknown(bare: str) -> bool:
 
 
 def _uncapitalised(text: str) -> str:
-    """Return a text whose first word begins small, so that what is in capitals is a name; SHOUTING becomes small."""
+    """Return a text with its first word in lower case."""
     return text.lower() if text.isupper() else text[:1].lower() + text[1:]
 
 
 def is_title(text: str) -> bool:
-    """Whether a text is written as a title: in quotation marks, or its words in capitals but for small ones."""
+    """Return whether a text is written as a title."""
     text = text[: _MAX_TITLE_CHARS + 1].strip(" .*_")
     if len(text) > _MAX_TITLE_CHARS:
         return False
@@ -242,7 +242,7 @@ _OF_WHAT_WAS_GIVEN = lazy_re(
 
 
 def says_unknown(text: str) -> bool:
-    """Whether an answer says that none is known; longer ones must say so of what they were given.
+    """Return whether an answer says that none is known.
 
     That something is missing may be the answer: "The documents were never found".
     """
@@ -422,5 +422,5 @@ def led_to_answer(text: str) -> str:
 
 
 def states_fact(sentence: str) -> bool:
-    """Whether a sentence says something that documents may, and is no conclusion or calculation."""
+    """Return whether a sentence states what documents may."""
     return not (_CONCLUDES.match(sentence) or _CALCULATES.search(sentence))

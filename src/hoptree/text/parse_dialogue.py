@@ -29,7 +29,7 @@ _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unk
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What a reply adds to a dialogue: questions that it answers itself, one that it leaves open, the final answer.
+    """What a reply adds: answered questions, an open one, an answer.
 
     `idle` is what it has in place of a new question: one that was asked before, or the word that there is none.
     """
@@ -56,7 +56,7 @@ class DialogueTurn:
 
 
 def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = ()) -> DialogueTurn:
-    """Read a reply up to its final answer; questions that were `asked` before (as keys) are passed over.
+    """Read a reply up to its final answer, skipping `asked` questions.
 
     `labels` finds what stands before a question (its group `ask`), an answer (`reply`) and the final one (`final`),
     anywhere in a line: some models write all on one. Of several questions without an answer between them the last
@@ -88,7 +88,7 @@ def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = (
 
 
 def _bare_question(text: str) -> str:
-    """Return the first line that is a question, without those the model labels as a new "Question:"."""
+    """Return the first unlabelled question of a reply."""
     lines = (first_line(line) for line in text.splitlines())
     questions = (line for line in lines if line.endswith("?") and not _QUESTION_LABEL.match(line))
     return next((_ITEM_NUMBER.sub("", line) for line in questions), "")

@@ -85,7 +85,7 @@ class _Collector:
             self.triples.append(triple)
 
     def walk(self, value: Any) -> None:
-        """Read JSON: lists of three, objects with three known keys, or subjects with their relations."""
+        """Read triples from lists, objects, or nested JSON."""
         waiting = [value]
         while waiting and len(self.triples) + self.malformed < MAX_TRIPLES:
             item = waiting.pop()

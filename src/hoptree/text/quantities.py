@@ -14,7 +14,7 @@ from hoptree.core.lazy import lazy_re
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in the base unit of its dimension (metre, square metre, kilogram, second …, or "")."""
+    """A number in the base unit of its dimension."""
 
     value: float
     dimension: str = ""
@@ -128,7 +128,7 @@ def _to_base_unit(value: float, square: str | None, unit: str | None) -> Quantit
 
 
 def _spelt_value(words: str) -> float:
-    """Return the value of number words: each scale multiplies what came since the last larger one."""
+    """Return the value of number words."""
     total = part = 0.0
     for word in re.split(r"[\s-]+", words.lower()):
         if word in _SMALL:

@@ -1,4 +1,4 @@
-"""The question tree: nodes, `#queryX` references, and repairs of a plan that a model wrote.
+"""The question tree: nodes, references, and repairs of plans.
 
 Dependencies come from references, never from nesting: models nest independent questions too. A reference is always a
 whole token (`#query1` is not the beginning of `#query10`).
@@ -48,7 +48,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One sub-question; `refs` are the ids of the nodes whose answers it needs, in order of appearance."""
+    """One sub-question; `refs` are the nodes whose answers it needs."""
 
     id: int
     question: str
@@ -113,12 +113,12 @@ def references(question: str) -> tuple[int, ...]:
 
 
 def resolve(question: str, answers: Mapping[int, str]) -> str:
-    """Replace references by answers in one pass, so that an answer is never read as a reference."""
+    """Replace references by answers in one pass."""
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
 def nest_plan(plan: Plan, under: Node) -> Plan:
-    """Put a plan beneath a node of another; ids stay distinct: the first beneath node 4 is 401."""
+    """Put a plan beneath a node of another; the first under 4 is 401."""
     ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
     names = {old: f"#query{new}" for old, new in ids.items()}
     nodes = (
@@ -178,7 +178,7 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
 
 
 class _PlanReader:
-    """Collects the nodes that a model wrote, and links their references; `issues` lists the repairs."""
+    """Collects nodes and references; `issues` lists the repairs."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -47,7 +47,7 @@ def masked_query(
 def attended_query(
     attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words of the regions that the hits attend to most, in text order.
+    """DRAGIN's query: the content words that the hits attend to most.
 
     `attended` has a row for each hit; `regions` are the spans of the question and the text so far, `hits` those of the
     unsure words, which are left out. Attention is summed over a word's tokens and averaged over the hits. The result is
@@ -75,7 +75,7 @@ def attended_query(
 
 
 def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
-    """DRAGIN's query without attention: the content words of question and sentence except the hits."""
+    """DRAGIN's query without attention: content words except the hits."""
     left_out = {hit.casefold() for hit in hits}
     words = (text[start:end] for text in texts for start, end in _content_spans(text, tagger))
     return " ".join(islice((word for word in words if word.casefold() not in left_out), limit))
@@ -90,7 +90,7 @@ def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
-    """SeaKR's query: the content words of a failed step that are sure, or that the context holds too.
+    """SeaKR's query: the sure content words of a failed step.
 
     A word is as sure as its least probable token: 1 - p must not exceed `doubt`.
     """
@@ -111,7 +111,7 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
 
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
-    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
+    """Return the sure content words outside names: the relation sought."""
     names, hits = name_spans(sentence), sorted(hits)
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
@@ -157,7 +157,7 @@ class FixedThreshold:
 
 @dataclass(frozen=True, slots=True)
 class DynamicThreshold:
-    """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
+    """MIND's Equation 3: alpha mean(H) + beta mean(a).
 
     a is the raw attention, as in Equation 2. `scaled` takes DRAGIN's, which has a mean of 1 over every sentence: beta
     is then added everywhere, as it is where no attention is known. The paper names no values. A sentence that is unsure
@@ -275,7 +275,7 @@ def _folded_words(text: str) -> tuple[list[Span], list[str]]:
 def max_confidence(
     signals: Iterable[tuple[float | None, float | None]], *, gamma: float = 1.0, delta: float = 0.2
 ) -> float | None:
-    """Return the maximum of gamma / (1 + H) + delta a over pairs of H and a; an unknown a is 1."""
+    """Return the maximum of gamma / (1 + H) + delta a."""
     confidences = []
     for entropy, attention in signals:
         if (doubt := valid_value(entropy)) is not None:
@@ -293,7 +293,7 @@ def entity_confidence(
     delta: float = 0.2,
     scaled: bool = False,
 ) -> float | None:
-    """Return the confidence of a name at its first mention; None if it is not mentioned or nothing is known.
+    """Return the confidence of a name at its first mention, or None.
 
     a is the raw attention, 0 for a word that no later one could attend to; `scaled` takes DRAGIN's, of mean 1.
 

@@ -83,7 +83,7 @@ class Tagger(Protocol):
 
 
 def open_tagger(spec: str = "rules") -> Tagger:
-    """Open a tagger: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an installed English model.
+    """Open a tagger: `rules[:LANGUAGE]` or `spacy[:MODEL]`.
 
     Nothing is ever downloaded. spaCy is never the default: results would depend on the machine.
     """

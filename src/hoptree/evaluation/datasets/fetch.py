@@ -1,4 +1,4 @@
-"""Fetch the files of a release, find them in folders and archives, and turn them into our layout."""
+"""Fetch a release, find its files in archives, and convert them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _check(release: Release, order: Order) -> None:
 
 
 def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
-    """Return what is fetched, with the size and the digest that it must have where they are known.
+    """Return what to fetch, with known sizes and digests.
 
     The file at `order.url` stands in for the one of its name, or for the first; `order.sha256` is that file's digest.
     """
@@ -149,7 +149,7 @@ def _name_at(url: str) -> str:
 
 
 def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *, again: bool = False) -> Path:
-    """Return a file of a release, fetched if it is not there; it gets its name when it is complete.
+    """Return a file of a release, downloading it if needed.
 
     With `again`, one that is there is kept only if it has the digest of the remote. What is of another address than the
     release's, and of no name with a known digest, has a folder of its own: it may be another file of the same name.
@@ -215,7 +215,7 @@ def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str],
 
 
 def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
-    """Return the files of a release by their part in it; those in archives are unpacked to `scratch`.
+    """Find the files of a release, unpacking archives to `scratch`.
 
     A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it. What
     is kept as it is must have its own name.
@@ -335,7 +335,7 @@ class _Bounded:
 
 
 def _members(archive: Path, limit: int, on_stage: OnStage) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
-    """Yield name, size and opener of each file in an archive; links and devices are passed over."""
+    """Yield name, size and opener of each file in an archive."""
     total = archive.stat().st_size
     if archive.name.lower().endswith(".zip") or zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:

@@ -1,4 +1,4 @@
-"""The public releases of the data sets (`releases.toml`), and what experiment files need of them."""
+"""The public releases (`releases.toml`), and who needs them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """A data set: its folder's name, title and licence, where it is explained, and its releases by split."""
+    """A data set: folder, title, licence, and releases by split."""
 
     name: str
     title: str
@@ -99,7 +99,7 @@ def find_set(name: str) -> PublicSet:
 
 
 def paper_sample(paper: str, name: str) -> dict[str, int]:
-    """Return how many questions of which type a paper draws of a data set; "" stands for all types."""
+    """Return how many questions of each type a paper draws."""
     samples = _table()["samples"]
     if paper not in samples:
         raise ConfigError(f"There is no sample '{paper}'.", _near(paper, samples))
@@ -115,7 +115,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the files of each data set that experiment files below a folder name, and which ones: taikc/table2."""
+    """Return the data files that experiment files need, by data set."""
     import yaml
 
     needs: dict[str, dict[str, tuple[str, ...]]] = {}

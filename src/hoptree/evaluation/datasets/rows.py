@@ -61,7 +61,7 @@ class Fields:
         return text
 
     def texts(self, *names: str, of: str = "texts") -> tuple[str, ...]:
-        """Return the non-blank texts of a list, which may be written as JSON or Python within a text."""
+        """Return the non-blank texts of a list."""
         value = self.get(*names)
         if isinstance(value, str) and value.lstrip()[:1] == "[":
             value = _unpacked(value)
@@ -144,7 +144,7 @@ def _text(value: object) -> str | None:
 
 
 def _unpacked(text: str) -> Any:
-    """Return the list that a text stands for, in JSON or Python notation; the text itself otherwise."""
+    """Return the list that a text stands for, in JSON or Python."""
     for parse in (json.loads, ast.literal_eval):
         try:
             return without_surrogates(parse(text.strip()), text)
@@ -176,7 +176,7 @@ def read_question_rows(path: Path) -> Iterator[Row]:
 
 
 def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the rows that can be read; what cannot is added to `problems`, also where it cuts the file short."""
+    """Yield the sound rows; add what is broken to `problems`."""
     file = _file(path)
     try:
         with open_bytes(file.path) as stream:
@@ -266,7 +266,7 @@ def _unquoted(field: str) -> str:
 
 
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read other names by id: 2WikiMultihopQA's id_aliases.json, AdvHotpotQA's alt_answers.jsonlines, or own rows.
+    """Read other names by id, of alias files or own rows.
 
     A row names a thing (`Q_id`, `qas_id` or `id`) and gives some of `label`, `answer`, `aliases` and `demonyms`. Rows
     about the same thing add up.
