@@ -1,4 +1,4 @@
-"""`hoptree align train`, `align eval` and `align gguf`: LoRA adapters, and what they gained."""
+"""`hoptree align train`, `align eval` and `align gguf`: LoRA adapters."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _duration(seconds: float) -> str:
 
 
 def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["words", "tokens"]) -> None:
-    """Print counts and mean lengths beside those of TAIKC's tables, which count tokens."""
+    """Print counts and mean lengths beside those of TAIKC's tables."""
     if not lines:
         return
     echo(f"  {f'mean {unit}':14}{'rows':>8}{'prompt':>9}{'target':>9}   {'TAIKC: rows':>12}{'prompt':>9}{'target':>9}")
@@ -338,7 +338,7 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
 
 
 def _change(pair: Mapping[str, Any] | None) -> str:
-    """Return a paired difference with its interval and p, or an unpaired one with its margin."""
+    """Return a difference with its interval and p, or with its margin."""
     if pair is None:
         return ""
     if "interval" not in pair:

@@ -243,7 +243,7 @@ class EventLines:
             print(line, file=self._file)
 
     def _is_old(self, node: int, line: str) -> bool:
-        """Return whether a line was written before, or is of a node that never got into the tree."""
+        """Return whether a line is written already, or of no node of the tree."""
         old = line in self._written or bool(self._planned and node not in self._planned)
         if node in self._planned:
             self._written.add(line)

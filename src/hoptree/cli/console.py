@@ -25,7 +25,7 @@ _CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-
 
 
 def main() -> None:
-    """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
+    """Run a command; an expected failure is one sentence and an exit code."""
     arguments = sys.argv[1:]
     try:
         if arguments in (["-h"], ["--help"]):  # without the parser, whose import takes longest
@@ -149,7 +149,7 @@ def written(path: Path, remedy: str) -> Iterator[None]:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:
-    """Print aligned columns: those named in `left` to the left, all others to the right."""
+    """Print aligned columns, those named in `left` to the left."""
     lines = [[clean(cell) for cell in line] for line in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -207,7 +207,7 @@ def what_stays(finished: str = "", *, cached: bool) -> str:
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; Ctrl-C breaks it off wherever it is, also where it never awaits.
+    """Run a coroutine that Ctrl-C ends wherever it is.
 
     asyncio only cancels, which takes effect at the next await. It leaves a handler alone that is not the usual one.
     """

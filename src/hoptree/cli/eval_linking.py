@@ -107,7 +107,7 @@ async def _evaluate(
 
 
 async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOptions, *, quiet: bool) -> None:
-    """Measure all runs of an experiment file; one that has its figures is not made again."""
+    """Measure all runs of an experiment file that have no figures yet."""
     for run in _leave_out_uninstalled(planned):
         experiment, options = run.experiment, linking.LinkingOptions.of_run(run.experiment)
         asked = linking.read_linking_questions(experiment.data, half=experiment.half, limit=experiment.limit)

@@ -104,7 +104,7 @@ def load(
 
 
 def _languages(tags: list[str]) -> tuple[str, ...]:
-    """Return the tags given, then Wikidata's for all languages, then names without a tag."""
+    """Return the tags given, then "mul" and names without a tag."""
     return tuple(dict.fromkeys((*(tag.strip().lower() for tag in tags), "mul", ""))) if tags else ()
 
 

@@ -31,7 +31,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The mean cost of a question with a method's default options, and how it was measured.
+    """The mean cost of a question with a method's default options.
 
     `calls` to `retrievals` are means over the questions that did not fail; `steps` are calls by step, in the order they
     first came. `stopped` counts questions that a budget ended. `made_from` changes with the method's prompts and

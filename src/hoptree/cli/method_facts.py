@@ -145,7 +145,7 @@ class MethodFacts:
 
     @property
     def cost_is_old(self) -> bool:
-        """Whether the method's prompts or default options changed since its cost was measured."""
+        """Whether prompts or default options changed since the measurement."""
         return self.cost is not None and self.cost.made_from != made_from(self.method, self.own_prompts)
 
     @property
@@ -195,7 +195,7 @@ def how_to_meet(need: str) -> str:
 
 
 def held_by_corpus(method: Method) -> tuple[str, ...]:
-    """Return what the corpus must hold beside passages for the method to be the paper's."""
+    """Return what the corpus must hold beside passages for the paper's method."""
     return tuple(signal for signal in method.signals if not is_signal(signal))
 
 
@@ -273,7 +273,7 @@ paper has ReLiK and NV-Embed. Scores are compared with a paper's only where thes
 
 
 def as_markdown() -> str:
-    """Describe the methods of this package; those of other packages describe themselves."""
+    """Describe the methods of this package as Markdown."""
     methods = [method for method in list_methods() if method.run.__module__.startswith("hoptree.")]
     facts = gather(methods, {})
     parts = [_HEAD, _overview(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]

@@ -262,7 +262,7 @@ class _Column:
 
 
 def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> None:
-    """Draw the table, or several where the terminal is too narrow for one, with a legend."""
+    """Draw the table, split where the terminal is narrow, with a legend."""
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     name = _Column("method", [fact.method.name for fact in facts])
     for columns in _fit(_columns(facts, list(models)), console.width - name.width):

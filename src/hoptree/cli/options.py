@@ -432,7 +432,7 @@ def warn_unused_prompts(folder: Path | str | None, used: Collection[str], user: 
 
 
 def warn_without_links(corpus: str | None, retriever: str) -> None:
-    """Warn that hybrid joins dense with BM25, not with linked, where an index has no links."""
+    """Warn that hybrid is dense with BM25 where an index has no links."""
     if retriever != "hybrid" or corpus is None:
         return
     from hoptree.retrieval.index.folder import MANIFEST, read_manifest

@@ -179,7 +179,7 @@ def _show_judge(bar: Show, now: JudgeProgress) -> None:
 
 
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
-    """Print the table, or for a figure its tables of the report; write it beside the runs."""
+    """Print the table or the report's tables, and write them to a file."""
     tables = [paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
     missing: list[str] = []
@@ -218,7 +218,7 @@ def _axis(part: PaperPart) -> str:
 
 
 def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
-    """Print how many questions the files of data sets hold, beside the paper's numbers."""
+    """Print the sizes of data sets beside the paper's numbers."""
     places = {name: data / file for name, file in part.counts.items()}
     ours = [count(len(read_examples(path).examples)) if path.exists() else None for path in places.values()]
     theirs = [count(part.questions[name]) for name in places] if not isinstance(part.questions, int) else []
@@ -307,7 +307,7 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
 
 
 def _encoders(part: PaperPart) -> list[str]:
-    """Return the encoders and rerankers that the file names, which a hub or an endpoint has."""
+    """Return the remote encoders and rerankers that the file names."""
     plan = part.plan()
     settings = [plan.get("every") or {}, *filter(None, (plan.get("runs") or {}).values())]
     named = [(each.get("index") or {}).get("encoder") for each in settings]

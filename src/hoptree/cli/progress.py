@@ -48,7 +48,7 @@ def shown(quiet: bool) -> Iterator[Show]:
 
 
 def counting(show: Show, total: int) -> Callable[[str], None]:
-    """Return a function that counts one more of `total` as done, with the text beside the bar."""
+    """Return a function that counts one more of `total` as done."""
     done = itertools.count(1)
     return lambda text: show(next(done), total, lambda: text)
 
@@ -91,7 +91,7 @@ def bars(quiet: bool) -> Iterator[Bars]:
 
 @contextmanager
 def lines() -> Iterator[Bars]:
-    """Print a line every few minutes in place of bars, with the name of the work before it."""
+    """Print a line every few minutes in place of bars."""
 
     @contextmanager
     def line(name: str) -> Iterator[Show]:

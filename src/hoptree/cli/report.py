@@ -133,7 +133,7 @@ def compare(
 
 
 def _names(paths: list[Path], names: list[str]) -> list[str]:
-    """Return what tables call the runs: their names, or their folders where two have the same."""
+    """Return the names of the runs, or their folders if names repeat."""
     if len(set(names)) == len(names):
         return names
     folders = [str(path) for path in paths]

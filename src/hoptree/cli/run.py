@@ -1,4 +1,4 @@
-"""`hoptree run`: put a file of questions to a method, and keep everything that came of it."""
+"""`hoptree run`: ask a file of questions, and keep all outcomes."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ async def run_all(
 
 
 async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: bool) -> Path:
-    """Index the files of a run in a thread, which ends at its next step where the run does."""
+    """Index the files of a run in a thread that ends with the run."""
     stopped = threading.Event()
     announced = not in_lines
 

@@ -184,7 +184,7 @@ def serve(
 
 
 def with_name(text: str) -> str:
-    """Return NAME=WHERE as it is; of WHERE alone, the last part of the path is the name."""
+    """Return NAME=WHERE; the name is the last part of the path if missing."""
     named, sign, _ = text.partition("=")
     if sign and "://" not in named:
         return text

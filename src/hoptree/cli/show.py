@@ -37,7 +37,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 class _Shown(NamedTuple):
-    """A result, what stands above its tree, and what JSON says of it beside the result."""
+    """A result with its heading and further JSON fields."""
 
     result: Result
     heading: str = ""

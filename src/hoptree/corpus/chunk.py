@@ -59,7 +59,7 @@ Tokenizer = Callable[[str], list[Span]]
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents are cut; `size` and `overlap` count words, or tokens if it is `by` those.
+    """How documents are cut; `size` and `overlap` count words or tokens.
 
     No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are,
     up to 100,000 characters. `sections` makes a passage of each section and cuts only those longer than `size` words.
@@ -215,7 +215,7 @@ def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking:
 
 
 def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> int:
-    """Return the last token that begins a word among those where the next passage may begin."""
+    """Return the last token that begins a word where the next may begin."""
     most, least = first + chunking.size, first + max(chunking.size // 2, chunking.overlap) + 1
     for cut in range(most, least - 1, -1):
         if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():

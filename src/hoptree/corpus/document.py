@@ -1,4 +1,4 @@
-"""Documents, before they are cut into passages, and the problems met in reading them."""
+"""Documents before they are cut, and problems in reading them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Problems:
             self.notes.append(sentence)
 
     def report(self) -> tuple[str, ...]:
-        """Return what a person is told: every problem, and one line for many notes of one kind."""
+        """Return all problems, and one line for many notes of one kind."""
         lines = list(self.sentences)
         for kind, first in self._first.items():
             suffixes = ", ".join(f"{suffix} {number:,}" for suffix, number in self._suffixes.most_common(8))
@@ -222,7 +222,7 @@ class TextBuilder:
         self._tight = False
 
     def add(self, paragraphs: Iterable[str], *, tight: bool = False) -> None:
-        """Add paragraphs; `tight` ones, as of lists, follow each other without an empty line."""
+        """Add paragraphs; `tight` ones follow without an empty line."""
         for paragraph in paragraphs:
             if not paragraph or paragraph.isspace():
                 continue

@@ -1,4 +1,4 @@
-"""The files of a corpus: finding them below a folder, and reading their bytes and text."""
+"""Find the files of a corpus, and read their bytes and text."""
 
 from __future__ import annotations
 
@@ -234,12 +234,12 @@ _BOMS = (
 
 
 class Damaged(OSError):
-    """A gzip file that ends too early or is garbled; what came before has been returned."""
+    """A damaged gzip file; what came before has been returned."""
 
 
 @contextmanager
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
-    """Open a file, unpacked if it is gzip; `on_bytes` is called with the number of bytes read."""
+    """Open a file, decompressing gzip; `on_bytes` reports bytes read."""
     with path.open("rb", buffering=0) as raw:
         stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
         yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
@@ -377,7 +377,7 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
 
 
 def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str | None:
-    """Read the text of a file with line ends as \\n and NULs as spaces; None if it is no text."""
+    """Read the text of a file; None if it is no text."""
     content = read_all(stream, name, problems)
     if content is None:
         return None

@@ -149,7 +149,7 @@ class _Broken(Exception):
 
 
 class _Reader:
-    """A window on the text that moves past each value and grows until the next one fits."""
+    """A window on the text that grows until the next value fits."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -173,7 +173,7 @@ class _Reader:
             raise _Broken(self._line, "it ends inside an array")
 
     def inner(self, around: re.Pattern[str]) -> Iterator[Row]:
-        """Yield the items of an array inside an object; the rest of the object must be sound."""
+        """Yield the items of an array inside an object."""
         while (match := around.match(self._text)) is None and self._more(_BLOCK_BYTES):
             pass
         start = match[0] if match else ""
@@ -344,7 +344,7 @@ def _is_number(field: str) -> bool:
 
 
 def _unquoted(field: str) -> str:
-    """Return the field without the quotes around it, with which those inside were doubled."""
+    """Return the field without its quotes, doubled ones undone."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field

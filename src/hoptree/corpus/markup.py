@@ -69,7 +69,7 @@ def decode_html(content: bytes) -> str:
 
 
 def html_document(text: str, name: str) -> Document:
-    """Make a document whose title is that of the page, its first heading, or the file's name."""
+    """Make a document titled by the page, its heading or the file name."""
     page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")))
     path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
@@ -123,7 +123,7 @@ class _Page:
         self.text = "".join(self._pieces)
 
     def _walk(self, root: LexborNode | None) -> None:
-        """Visit the tree with a stack of its own, as elements may be nested a thousand deep."""
+        """Visit the tree with an own stack: elements may nest deeply."""
         stack: list[LexborNode | str | None] = [root]
         while stack:
             node = stack.pop()

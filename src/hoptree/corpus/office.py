@@ -49,7 +49,7 @@ class _Unreadable(Exception):
 
 
 class _Archive:
-    """A ZIP archive in memory, whose parts are read up to a bound for all of them together."""
+    """A ZIP archive in memory with a bound on unpacked bytes."""
 
     def __init__(self, content: bytes) -> None:
         if content.startswith(_OLE):
@@ -118,7 +118,7 @@ class _Archive:
             raise _Unreadable(f"is damaged: the XML of {part} is broken") from error
 
     def targets(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return the parts that a part refers to by id, each with the last word of its type."""
+        """Return the parts that a part refers to, with their types."""
         folder, name = posixpath.split(part)
         targets: dict[str, tuple[str, str]] = {}
         for item in self.elements(posixpath.join(folder, f"_rels/{name}.rels")):

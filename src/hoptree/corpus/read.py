@@ -1,4 +1,4 @@
-"""Reads files and folders into documents and passages, one at a time; PDF among them."""
+"""Read files and folders into documents and passages; PDF too."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
 
 
 def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """Return the entry of the table of contents that a paragraph is, apart from its number."""
+    """Return the table of contents' entry that a paragraph is."""
     words = re.sub(r"\s+", "", paragraph).casefold()
     for entry in headings:
         heading = re.sub(r"\s+", "", entry[1]).casefold()
@@ -324,7 +324,7 @@ def read_documents(
 
 
 def _reader_of(file: SourceFile) -> Reader | None:
-    """Return what reads the documents of a file; None for one that holds a passage a row."""
+    """Return the reader of a file's documents; None for passage rows."""
     suffix = suffix_of(file.name)
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):

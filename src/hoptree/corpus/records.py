@@ -103,7 +103,7 @@ def _from_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _joined(sentences: object) -> str:
-    """Join the sentences to one text; some files keep the space between them, others do not."""
+    """Join sentences to one text, with or without their spaces."""
     if type(sentences) is str:
         return sentences.strip()
     text = ""
@@ -184,7 +184,7 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
 
 
 def _is_new(digest: str, seen: set[int]) -> bool:
-    """Tell whether a digest is new; they are kept as numbers, which take the least memory."""
+    """Return whether a digest is new; they are kept as numbers."""
     before = len(seen)
     seen.add(int(digest, 16))
     return len(seen) > before
@@ -269,7 +269,7 @@ _MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 
 
 def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a message, or each of those in a mailbox, by its subject; attachments are named."""
+    """Read the messages of a mailbox; attachments are named."""
     content = read_all(stream, name, problems)
     if content is None:
         return

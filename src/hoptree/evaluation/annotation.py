@@ -53,7 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The decisions drawn from one run, how many of each module, and how many there were."""
+    """The decisions drawn from one run, with counts by module."""
 
     folder: Path
     data: str
@@ -84,7 +84,7 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
 
 
 def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
-    """Draw `count` decisions of each module, at most one a question, as the paper does.
+    """Draw `count` decisions of each module, at most one a question.
 
     A question is drawn by its id alone, however many decisions it led to, and then one of these.
     """
@@ -176,7 +176,7 @@ class _DecisionReader:
         return Decision(key, _line(self._data), module, question, shown, decided)
 
     def _memory(self, record: Mapping[str, Any]) -> str:
-        """Return the model's answer from memory, if it was asked, and the accepted answers."""
+        """Return the model's answer from memory, and the accepted answers."""
         node = record["node"]
         answer = record["answer"] or self._from_memory.get(node, "")
         parts = [f"From memory: {_line(answer)}"] if answer else []
@@ -242,7 +242,7 @@ def undone(cell: str) -> str:
 
 
 def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
-    """Write a sheet to fill in; an existing file may hold ratings and is not overwritten."""
+    """Write a sheet to fill in; never overwrite an existing file."""
     if path.exists():
         raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
     text = io.StringIO(newline="")
@@ -261,7 +261,7 @@ def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
-    """Read the sheets of several annotators, named by file, or by path where names collide."""
+    """Read the sheets of several annotators, named by file or path."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("A sheet was given twice.", "Name each annotator's sheet once.")
     stems = [path.stem for path in paths]
@@ -269,7 +269,7 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """Read a sheet; every cell that cannot be right is reported with its row and column."""
+    """Read a sheet; report wrong cells by row and column."""
     header, *records = _records(path)
     reader = _SheetReader(path, header)
     for number, record in enumerate(records, 2):
@@ -281,7 +281,7 @@ def read_sheet(path: Path, name: str) -> Sheet:
 
 @dataclass(slots=True)
 class _SheetReader:
-    """A sheet while its rows are read; `columns` are the places of columns by their names."""
+    """A sheet while its rows are read."""
 
     path: Path
     header: Sequence[str]

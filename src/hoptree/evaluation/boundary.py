@@ -75,7 +75,7 @@ class Standing:
 
     @property
     def usable(self) -> bool | None:
-        """Whether the model's own word can be relied on; None where the questions do not tell."""
+        """Whether the model's own word can be relied on; None if unclear."""
         if not self.sure and not self.refused:
             return None
         if not self.sure or not self.refused:
@@ -188,7 +188,7 @@ def read_pairs(folder: Path) -> list[Pair]:
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
-    """Have all answers and all pairs judged; failed questions count as wrong without a call."""
+    """Judge all answers and pairs; failed questions are wrong."""
     direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
     confident, same = [], []
     for pair in pairs:
@@ -337,7 +337,7 @@ async def measure_all(
 
 
 async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_progress: Listener) -> dict[str, list[str]]:
-    """Run what has no outcome yet, loading the model once; return the warnings by data set."""
+    """Run what has no outcome yet; return warnings by data set."""
     first = next(iter(runs.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
     warnings = {}

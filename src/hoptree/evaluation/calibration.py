@@ -1,4 +1,4 @@
-"""Compare a model's decision to answer from memory with whether its memory was right."""
+"""Compare decisions to answer from memory with its correctness."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryAwareness:
-    """TAIKC's measures of boundary awareness (appendix C; Table 4, Figures 5 and 7 to 11).
+    """TAIKC's measures of boundary awareness (appendix C).
 
     `direct` is every question in Direct QA, `confident` those answered in Confident QA, `kept` the same with their
     Direct QA answers, `gap` those refused, with their Direct QA answers (knowledge gap). Consistency is how far the two

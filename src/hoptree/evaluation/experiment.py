@@ -153,7 +153,7 @@ class Experiment:
 def describe_run(
     experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `run.json` records; runs with equal `rests_on` can be mixed and compared."""
+    """Return the content of `run.json`."""
     ids = [example.id for example in data.examples]
     options = {option.name: engine.options.get(option.name, option.default) for option in engine.method.options}
     rests_on = {
@@ -271,7 +271,7 @@ _QUESTIONS_PER_SLOT = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question's outcome; `hopeless` is an error that every other question would meet too."""
+    """A question's outcome; `hopeless` is an error of all questions."""
 
     row: Row
     hopeless: HoptreeError | None = None

@@ -38,7 +38,7 @@ _UNKNOWN_TO_OTHERS = ("confidence",)
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One answer that stood after a move: its features, the moves it came from, and its F1."""
+    """An answer after a move: features, moves and F1."""
 
     features: Features
     ways: tuple[str, ...]
@@ -47,7 +47,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A move: how the answers stood after it, what the next one was told from, and its cost."""
+    """A move: answers after it, features of the next, and cost."""
 
     move: str
     answers: tuple[Stated, ...]

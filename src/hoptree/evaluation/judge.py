@@ -41,7 +41,7 @@ class JudgeItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YesNoReply:
-    """A model's reply to a yes-or-no question; `error` is the class of the failure of a call.
+    """A model's reply to a yes-or-no question, with its `error`.
 
     `asked` is False where the verdict needs no call. Tokens are those of the call, also when the cache answered.
     """
@@ -239,7 +239,7 @@ class Judge:
 
 @dataclass(slots=True)
 class Judgements:
-    """The verdicts of one judge on a run, each with the digest of the texts that were judged."""
+    """The verdicts of one judge on a run, with text digests."""
 
     judge: Judge
     verdicts: dict[str, tuple[str, Verdict]] = field(default_factory=dict)
@@ -289,7 +289,7 @@ def read_judgements(folder: Path) -> list[Judgements]:
 
 
 class JudgementsFile:
-    """The file, open for the verdicts of one judge, who is named there with the first of them."""
+    """The file of verdicts, open for one judge."""
 
     def __init__(self, folder: Path, judge: Judge) -> None:
         self._judge = judge

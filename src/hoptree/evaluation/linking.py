@@ -53,7 +53,7 @@ class LinkingQuestion:
 
     @property
     def by_name(self) -> bool:
-        """Whether the entity is known by its name alone, so that any entity of that name is right."""
+        """Whether the entity is known by its name alone."""
         return _ID.fullmatch(self.entity) is None
 
     def is_entity(self, entity: Entity) -> bool:

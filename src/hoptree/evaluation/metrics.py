@@ -1,4 +1,4 @@
-"""Answer, list, citation and ranking metrics, as the data sets' own scripts define them."""
+"""Answer, list, citation and ranking metrics of the data sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Overlap:
 
 
 def normalise(text: str) -> str:
-    """Return SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
+    """Return SQuAD's normal form of a text.
 
     A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation: only a blank text has
     an empty form.
@@ -40,7 +40,7 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """Tell whether the answer equals an accepted one in normal form; a blank one never does."""
+    """Return whether the answer equals an accepted one in normal form."""
     normal = normalise(prediction)
     return bool(normal) and normal in {normalise(gold) for gold in golds}
 
@@ -71,7 +71,7 @@ def _overlap(normal: str, normal_gold: str) -> Overlap:
 
 
 def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
-    """Return the overlap with the accepted answer of the highest F1 (the earliest of equals)."""
+    """Return the best overlap with an accepted answer."""
     normal = normalise(prediction)
     overlaps = (_overlap(normal, normalise(gold)) for gold in golds)
     return max(overlaps, key=lambda shared: shared.f1, default=Overlap())
@@ -86,7 +86,7 @@ def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | None]:
-    """Return every answer metric of one question, each the highest over all accepted answers.
+    """Return every answer metric, the highest over accepted answers.
 
     `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment, of whole words
     here, so that gold "no" is not found in "north". A question without an answer is refused: leaving it out would

@@ -56,7 +56,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PaperPart:
-    """A table or figure of a paper; `experiments/taikc/paper.toml` explains the fields.
+    """A table or figure of a paper; see `experiments/taikc/paper.toml`.
 
     `corpus`, `judge` and `questions` are the paper's own.
     """
@@ -157,7 +157,7 @@ def find_part(paper: str, name: str) -> PaperPart:
 
 
 def differences(part: PaperPart) -> list[str]:
-    """Return what the experiment file says of how it differs from the paper, point by point."""
+    """Return how the experiment file differs from the paper."""
     _, _, text = str(part.plan().get("about", "")).partition(_DIFFERS)
     lines: list[str] = []
     for line in text.lstrip(": \n").splitlines():
@@ -363,7 +363,7 @@ def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[
 
 
 def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
-    """Return the figure of one run, or the mean of several draws with its standard deviation."""
+    """Return a run's figure, or the mean and deviation of draws."""
     figures = [_figure(run, measure, part) for run in runs]
     known = [figure for figure in figures if figure is not None]
     if len(figures) == 1 or len(known) < len(figures):

@@ -110,7 +110,7 @@ class Planned:
 
 
 def experiments_folder() -> Path:
-    """Return the folder of the experiment files: that of the package, or of the checkout."""
+    """Return the folder of the experiment files."""
     package = Path(__file__).resolve().parents[1]
     packaged = package / "experiments"
     return packaged if packaged.is_dir() else package.parents[1] / "experiments"
@@ -324,7 +324,7 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """Return a name that is safe as one folder's: text from a file never becomes a path."""
+    """Return a name that is safe as a folder's."""
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
     if not plain:
         raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
@@ -339,7 +339,7 @@ def index_for(
     *,
     on_progress: Listener | None = None,
 ) -> Path:
-    """Return the corpus if it is an index, else its index below `folder`, built or updated.
+    """Return the corpus's index, building or updating it if needed.
 
     Several corpora share one index; none of them can be an index then. Where `how` wants facts, each `model` that
     extracts them has an index of its own.

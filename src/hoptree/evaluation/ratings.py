@@ -35,7 +35,7 @@ class ModelRating(YesNoReply):
 
 @dataclass(frozen=True, slots=True)
 class ModelRatings:
-    """The ratings of a model in the order of the decisions, and the prompts it was given."""
+    """The ratings of a model, and the prompts it was given."""
 
     model: str
     templates: dict[Module, str]

@@ -79,7 +79,7 @@ class RayWorker:
         self._worker = Worker()
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
-        """Return what the engine rests on here, once it is open; or why it cannot be opened."""
+        """Return what the engine rests on here, or why it fails."""
         if Path(folder).is_dir():  # so that relative paths mean the same here
             os.chdir(folder)
         cache = Replies(shared, number) if shared is not None else None

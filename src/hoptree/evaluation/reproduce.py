@@ -1,4 +1,4 @@
-"""Repeat a run: what changed, whether the answers agree, and whether the scores differ."""
+"""Repeat a run, and compare answers and scores."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Row:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Row:
-        """Return the row of a line of the file, without fields that this version does not know."""
+        """Return the row of a line, without unknown fields."""
         known = {part.name for part in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         for name in ("answers", "gold", "gold_titles", "cited"):
@@ -115,7 +115,7 @@ class RunFolder:
         self._created: list[Path] = []
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
-        """Start a run in the folder, or resume one that rests on the same; return its `run.json`.
+        """Start or resume a run in the folder; return its `run.json`.
 
         `anyway` resumes although something changed: `changes` records what it was before, and each row what it was made
         with.
@@ -160,7 +160,7 @@ class RunFolder:
         await self._results.add({**row.as_dict(), "rests_on": self._id})
 
     def close(self, *, refused: bool = False) -> None:
-        """Release the folder; a `refused` run that was just begun and has no outcome is removed."""
+        """Release the folder; remove a `refused` run without outcomes."""
         if self._results is not None:
             self._results.close()
             self._results = None
@@ -270,7 +270,7 @@ def write_json(path: Path, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """How many questions came with a warning of some kind, and its most frequent message."""
+    """How many questions have a kind of warning, and its message."""
 
     questions: int
     message: str
@@ -281,7 +281,7 @@ class Warned:
 
 
 def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
-    """Return the warnings by kind; a question counts once a kind, with its first message.
+    """Return the warnings by kind; a question counts once a kind.
 
     That a budget stopped a question is part of its outcome, and no warning here.
     """
@@ -297,7 +297,7 @@ def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A cost over all questions; `p95` is the smallest value that 95 % of them do not exceed.
+    """A cost over all questions, with its 95th percentile.
 
     Without questions, all but the total are None.
     """
@@ -333,7 +333,7 @@ def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def summarise(folder: Path) -> dict[str, Any]:
-    """Return the metrics of a run; questions without an outcome yet are counted, not scored.
+    """Return the metrics of a run over its finished questions.
 
     `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
     """
@@ -403,7 +403,7 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
 
 
 def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:
-    """Return the cost of interrupted or repeated questions, and the warnings of the others."""
+    """Return the cost of repeated questions, and others' warnings."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
     with suppress(TraceError):

@@ -1,4 +1,4 @@
-"""Run an experiment: every question once, durable, resumable; and have its answers judged."""
+"""Run an experiment, durable and resumable, and judge it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def run_experiment(
     on_progress: Listener = lambda progress: None,
     on_judged: Callable[[JudgeProgress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """Ask every question without an outcome, judge if the experiment says so, and summarise.
+    """Ask every question without an outcome, judge, and summarise.
 
     `on_begin` gets `run.json` before anything is asked. A trace that cannot be written is a warning, or an error for
     boundary runs, whose outcomes are in it.
@@ -289,7 +289,7 @@ class _OutcomeWriter:
             await self._keep(waiting.row)
 
     async def end(self) -> None:
-        """Write the failures that still wait, unless nothing else came out: then raise the first."""
+        """Write waiting failures, or raise the first if all failed."""
         for waiting in self._held:
             if waiting.hopeless is not None and not self._breaker.succeeded:
                 raise waiting.hopeless

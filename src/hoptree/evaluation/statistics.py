@@ -59,7 +59,7 @@ def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) ->
 
 
 def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tuple[float, bool]:
-    """Return the two-sided p-value of the paired permutation test, and whether it is exact.
+    """Return the p-value of the paired permutation test.
 
     Differences of one size are flipped together, so that thousands of questions that are right or wrong have an exact
     test. Differences of 0 do not matter.
@@ -218,7 +218,7 @@ def compare_pair(
 def compare_groups(
     a: Scores, b: Scores, groups: Mapping[str, str], *, common_only: bool = False
 ) -> dict[str, PairedComparison]:
-    """Compare two runs within groups of questions; `groups` maps question ids to groups.
+    """Compare two runs within groups of questions.
 
     Questions without a group make the group "none". A group without a comparable question is not listed.
     """

@@ -115,7 +115,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trial that is being asked `questions` questions: the `number`-th of `total` steps."""
+    """A trial in the `number`-th of `total` steps."""
 
     number: int
     total: int
@@ -263,7 +263,7 @@ def _rows_of(folder: Path) -> list[Row]:
 
 @asynccontextmanager
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
-    """Create the folder with the lists of questions; remove it if the tuning is refused."""
+    """Create the tuning's folder; remove it if refused."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -88,14 +88,14 @@ class SharedReplies:
 
 
 class Worker:
-    """An engine in a process of its own, which answers any number of questions at once."""
+    """An engine in its own process for concurrent questions."""
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._engine: Engine | None = None
 
     def open(self, experiment: Experiment, concurrency: int, cache: Any) -> Message:
-        """Open the engine once, and return what it rests on here; or why it cannot be opened."""
+        """Open the engine once; return what it rests on, or the error."""
         try:
             if self._engine is None:
                 self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)

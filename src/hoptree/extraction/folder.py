@@ -79,7 +79,7 @@ class Entry:
 
 
 class Totals:
-    """Sums over entries; `counts` are those of passages and facts, named as in the report."""
+    """Sums over entries; `counts` are as in the report."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -145,7 +145,7 @@ class ExtractionFolder:
     def begin(
         self, rests_on: Mapping[str, str], *, anyway: bool = False, current: Callable[[], set[int]] = set
     ) -> None:
-        """Open or create the folder; refuse one that rests on something else, unless `anyway`.
+        """Open or create the folder; refuse another one unless `anyway`.
 
         `current` returns the keys of the corpus's passages: if the corpus changed, others are removed from the log.
         """

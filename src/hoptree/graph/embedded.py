@@ -219,7 +219,7 @@ class EmbeddedGraph:
         """Do nothing: files are closed with the last reference to them."""
 
     def candidates(self) -> Candidates:
-        """Return candidates by the index of names, opened or built once; call it in a thread."""
+        """Return candidates by the index of names, built if needed."""
         with self._opening:
             if self._candidates is None:
                 from hoptree.graph.entity_linking import open_candidates  # imports tantivy

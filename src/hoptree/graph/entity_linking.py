@@ -138,7 +138,7 @@ class IndexedCandidates:
         return await asyncio.to_thread(self.find, text, limit, is_mention=False)
 
     def find(self, text: str, limit: int, *, is_mention: bool) -> tuple[Candidate, ...]:
-        """Find candidates in this thread; `is_mention` says that the text is only the name."""
+        """Find candidates in this thread; `is_mention`: a name alone."""
         until = time.monotonic() + self._seconds
         words = question_words(text)
         if not words:
@@ -198,7 +198,7 @@ class IndexedCandidates:
 
 
 def _spans(words: Sequence[Word], is_mention: bool) -> Iterable[tuple[str, ...]]:
-    """Return the rows of words that may be a name, with and without a possessive ending."""
+    """Return the word sequences that may be a name."""
     if is_mention:
         rows: Iterable[Sequence[Word]] = (words,)
     else:
@@ -266,7 +266,7 @@ def parse_linker(spec: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=2)
 def shared_mention_model(spec: str) -> MentionModel:
-    """Return the model of a specification, loaded once for all questions of this process."""
+    """Return the model of a specification, loaded once a process."""
     return _Shared(open_mention_model(spec))
 
 

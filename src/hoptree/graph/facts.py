@@ -90,7 +90,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The facts one step around an entity; `complete` is false if the limit cut some off."""
+    """The facts around an entity; `complete` unless cut off."""
 
     entity: Entity
     facts: tuple[Fact, ...]
@@ -119,7 +119,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A cell of a table: `text` and `id` for people, `value` (IRI or literal) for programs."""
+    """A cell of a table, for people and for programs."""
 
     id: str = ""
     text: str = ""
@@ -195,14 +195,14 @@ OnIndexing = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that may be meant; `score` (0 to 1) says how well one of its names fits."""
+    """An entity that may be meant; `score` (0 to 1) is its fit."""
 
     entity: Entity
     score: float
 
 
 class Candidates(Protocol):
-    """Finds the entities that a name, or the names in a text, may mean; ids break ties."""
+    """Finds the entities that a name or a text may mean."""
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         """Return the entities of a name, exact or similar."""
@@ -241,7 +241,7 @@ _COMMAS_FROM = 10_000
 
 
 def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
-    """Render a literal of a datatype (an IRI); unchanged if it does not fit the datatype.
+    """Render a literal of a datatype (an IRI), or return it as is.
 
     Wikidata's truthy dumps give years as their first of January, so a first of January is rendered as the year.
     """

@@ -24,7 +24,7 @@ _PROPERTY_TYPE = f"{vocab.WIKIBASE}propertyType"
 
 
 def _line_end(source: str, base: str, places: tuple[str, ...]) -> str:
-    """Return the end of a line: the graph, unless it is the default one, and a full stop."""
+    """Return the end of a line: its graph and a full stop."""
     graph = graph_name_of(source, places, base)
     return f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
 
@@ -214,7 +214,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Result of a load: the loaded `sources`, and how many `broken` places were skipped."""
+    """The result of a load, with counts of `broken` places."""
 
     manifest: Manifest
     sources: tuple[Source, ...]

@@ -97,7 +97,7 @@ class NameIndex:
         return self._hits(tantivy.Query.boolean_query(parts), most) if parts else []
 
     def with_nearly(self, word: str, others: Iterable[str], most: int, *, distance: int) -> list[Hit]:
-        """Return the entities with a similar word in a name, those with some of the others first."""
+        """Return the entities with a similar word in a name."""
         nearly = tantivy.Query.fuzzy_term_query(self._schema, "words", word, distance, True, False)
         parts = [(tantivy.Occur.Must, nearly)]
         parts += [(tantivy.Occur.Should, self._term("words", other)) for other in others]
@@ -119,7 +119,7 @@ def _rarity(searcher: tantivy.Searcher, word: str) -> float:
 
 
 def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
-    """Open the index of a graph's names; build it if there is none for the current data."""
+    """Open the index of a graph's names, building it if needed."""
     name = f"names-{_INDEX_FORMAT}-{graph.uid}"
     beside, cached = graph.folder, cache_dir() / "names"
     for place in (beside, cached):
@@ -193,7 +193,7 @@ def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable
 
 @contextmanager
 def _errors(folder: Path) -> Iterator[None]:
-    """Turn tantivy's errors for a damaged file, a ValueError or a panic, into a GraphError."""
+    """Turn tantivy's errors for damaged files into a GraphError."""
     try:
         yield
     except BaseException as error:

@@ -72,7 +72,7 @@ class Names:
         )
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
-        """Return the entities of a name: by label before by alias, then by the number in the id."""
+        """Return the entities of a name: labels first, then by id."""
         key = fold(name)
         if not key:
             return ()
@@ -234,7 +234,7 @@ class Qualifiers:
         self.complete = True
 
     def of(self, row: Row, identifier: str) -> list[tuple[Qualifier, ...]]:
-        """Return the qualifiers of each statement of a fact; one empty group if it has none."""
+        """Return the qualifiers of each statement of a fact."""
         groups = dict.fromkeys(tuple(self._qualifiers_of(statement)) for statement in self._statements(row, identifier))
         return sorted(filter(None, groups), key=lambda group: [qualifier.value.text for qualifier in group]) or [()]
 

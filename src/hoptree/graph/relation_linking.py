@@ -1,4 +1,4 @@
-"""Rank relations for a question by words, and the word forms that names are compared in."""
+"""Rank relations for a question by words."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def question_words(question: str) -> tuple[Word, ...]:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the words of a name, folded: no accents, apostrophes or full stops of initials."""
+    """Return the folded words of a name."""
     return tuple(word.text for word in question_words(name))
 
 
@@ -199,7 +199,7 @@ class WordRanking:
     def rank(
         self, question: str, limit: int | None = None, *, entity: Iterable[str] = ()
     ) -> tuple[tuple[Relation, float], ...]:
-        """Return relations with scores, best first; words of the names of `entity` do not count."""
+        """Return relations with scores, ignoring the names of `entity`."""
         about = {word for name in entity for word in name_words(name)}
         words = [word.base for word in question_words(question)]
         hinted = {stem for word in words for stem in _stems(_HINTS.get(word, ""))}
@@ -212,7 +212,7 @@ class WordRanking:
         return tuple(scored[:limit])
 
     def _fit(self, names: Sequence[tuple[str, ...]], stems: set[str], hinted: set[str]) -> float:
-        """Return the share of the best name that the question has, plus label, coverage and hint."""
+        """Return the fit of the best name, label, coverage and hint."""
         hint = _HINT_WEIGHT if names and not hinted.isdisjoint(names[0]) else 0.0
         matching = [name for name in names if not stems.isdisjoint(name)]
         if not matching:

@@ -109,7 +109,7 @@ class SparqlClient:
         self.sent = 0
 
     async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
-        """Return the first `max_rows` rows of a query's result within the time that is left."""
+        """Return the first `max_rows` rows within the time left."""
         cached = self._cache.get(self._http.url, query) if self._cache else None
         body = await self._throttle.send(lambda: self._send(query, budget)) if cached is None else cached
         results = _read_results(self._http.parse(body), self.shown, max_rows)
@@ -217,7 +217,7 @@ def _begins(variable: str, prefix: str) -> str:
 
 
 def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit: int) -> str:
-    """Entities of a name, also with a first capital; ?how is 0 for a label, 1 for an alias."""
+    """Query for the entities of a name; ?how is 1 for an alias."""
     spellings = dict.fromkeys((name, name[:1].upper() + name[1:]))
     names = " ".join(literal(spelling, tag) for spelling in spellings for tag in languages)
     only = _begins("?e", f"{vocab.WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
@@ -233,7 +233,7 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
 def names_query(
     iris: Sequence[str], languages: Sequence[str], *, all_names: bool, limit: int, dialect: Dialect = "rdf"
 ) -> str:
-    """Labels (?how 0); or also aliases (1), descriptions (2) and titles of Wikipedia (3)."""
+    """Query for labels (?how 0), aliases, descriptions and titles."""
     things = " ".join(map(iri, iris))
     kinds = f"{{ ?e {_predicates(vocab.LABELS)} ?name . BIND(0 AS ?how) }}"
     if all_names:
@@ -358,7 +358,7 @@ def limit_rows(sparql: str, rows: int) -> str:
 
 
 def columns_in_order(sparql: str, columns: Sequence[str]) -> list[str]:
-    """Sort the columns of `SELECT *` by first mention; stores return them by the alphabet."""
+    """Sort the columns of `SELECT *` by first mention."""
     if _ALL.search(blank_literals(sparql)) is None:
         return list(columns)
     named = list(dict.fromkeys(_VARIABLE.findall(blank_literals(sparql))))

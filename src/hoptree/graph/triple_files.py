@@ -52,7 +52,7 @@ def _parse_block(block: list[Line], form: ox.RdfFormat, name: str, broken: Broke
 
 
 def _named_triples(quads: Iterable[ox.Quad], scope: str) -> Iterator[Triple]:
-    """Yield triples with IRIs for blank nodes, which are the same only within one file."""
+    """Yield triples with IRIs for the blank nodes of one file."""
     prefix = f"{BLANK}{hashlib.sha256(scope.encode('utf-8', 'replace')).hexdigest()[:12]}:"
     for quad in quads:
         subject, value = quad.subject, quad.object

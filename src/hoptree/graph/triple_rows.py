@@ -240,7 +240,7 @@ def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[IO[by
 
 
 def read_lines(stream: IO[bytes], name: str, broken: BrokenPlaces) -> Iterator[Line]:
-    """Yield lines; one that is too long, or a truncated compressed file, is a broken place."""
+    """Yield lines; long or truncated ones are broken places."""
     number = 0
     try:
         while raw := stream.readline(_MAX_LINE_BYTES):

@@ -85,7 +85,7 @@ def _strip_lead(part: str) -> str:
 
 
 def _extract_countries(part: str) -> tuple[list[str], str]:
-    """Return the countries in a phrase, longest names first, and the words that are left."""
+    """Return the countries in a phrase, and the words left."""
     words = [word for word in re.split(r"(?<!bissau)[\s]+|(?<=[a-z]{4})[-–](?=[a-z]{4})", part) if word]
     by_name = countries().by_name
     named: list[str] = []
@@ -209,7 +209,7 @@ def _read_event_date(text: str, event: Event) -> Date | None:
 
 
 def _read_time_span(text: str) -> _Interval | None:
-    """Read the time from the first date to the last of two, or a stated one ("69 years")."""
+    """Read the time between two dates, or a stated one."""
     dates = read_dates(text)
     if event_in(text) == "birth":  # the other date may be of anything
         return None
@@ -357,7 +357,7 @@ def same(answer: str, other: str) -> bool:
 
 
 def tells(statement: str, answer: str) -> bool:
-    """Return whether a statement bears out an answer: they agree, and it is no rougher date."""
+    """Return whether a statement bears out an answer."""
     stated, answered = read_date(statement), read_date(answer)
     rougher = stated is not None and answered is not None and not stated.within(answered)
     return agree(statement, answer) and not rougher

@@ -101,7 +101,7 @@ _SAME = lazy_re(
 
 
 def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
-    """Parse the words around the operands; None if a word is unknown, or two say the same."""
+    """Parse the words around the operands; None if unknown."""
     around = _without_things(question, comparison.operands)
     if around is None:
         return None
@@ -164,7 +164,7 @@ def _singular(word: str) -> str:
 
 
 def _any_of(words: str) -> re.Pattern[str]:
-    """Match lower-case words only, since a name may hold any of them: "The Death Kiss"."""
+    """Match lower-case words only: names may hold any of them."""
     return lazy_re(rf"\b(?:{'|'.join(words.split())})\b")
 
 
@@ -221,7 +221,7 @@ def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[
 
 
 def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
-    """Return the events that the comparison is about; none if the question does not say."""
+    """Return the events that the comparison is about."""
     named = _events(question, comparison)
     if comparison.of != "date" or not comparison.event:
         return named

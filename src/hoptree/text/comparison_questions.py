@@ -1,4 +1,4 @@
-"""Detect questions that compare, by their grammar: comparing words and names side by side."""
+"""Detect questions that compare, by their grammar."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _asks_for_more(text: str) -> bool:
 
 
 def _listed_last(text: str) -> Comparison | None:
-    """Read "Which …, A or B?", "Which … first out of A and B?", "Which is taller A or B?"."""
+    """Read "Which …, A or B?" and its variants."""
     word = find_comparative(text)
     if word:
         pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)

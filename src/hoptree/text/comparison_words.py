@@ -21,7 +21,7 @@ Several = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Comparative:
-    """A comparing word in a text; `several` says whether it compares more than two things."""
+    """A comparing word; `several`: of more than two things."""
 
     start: int
     end: int
@@ -77,7 +77,7 @@ def event_in(text: str) -> Event:
 
 
 def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
-    """Find the first comparing word; `than` says that the other side follows in "than …"."""
+    """Find the first comparing word."""
     for match in COMPARING.finditer(text):
         before, after = text[: match.start()], text[match.end() :]
         if not than and re.match(r"\s+than\b(?!\s+the\s+other)", after):
@@ -95,7 +95,7 @@ def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:
-    """Return the order, the kind of fact, and how many characters after the word belong to it."""
+    """Return the order, the kind of fact, and its length."""
     if word in _AMOUNTS:
         return _amount(word, after)
     if _ORDINAL.search(before):
@@ -207,7 +207,7 @@ def _starts_name(token: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a name from end to end; class words such as "the film" may come first."""
+    """Return whether a text is a name from end to end."""
     lead, name = strip_lead(text)
     return bool(name) and not _PLACING.search(lead) and name_end(name) >= len(name.rstrip(" ,"))
 
@@ -262,7 +262,7 @@ def _name_follows(text: str, start: int) -> bool:
 
 
 def cut_at(text: str) -> int:
-    """Return where the subject of "A and B …" ends: at its verb, a closing comma or "both"."""
+    """Return where the subject of "A and B …" ends."""
     joint = next(_joints(text, "and"), None)
     if joint is None:
         return len(text)

@@ -39,7 +39,7 @@ _KIND_AFTER = lazy_re(
 
 
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
-    """The answer in the spelling of the passages that support it, or unknown where none does.
+    """Return the answer as the passages spell it, or unknown.
 
     A passage supports an answer if it holds the answer's words in a row, and a name from the question: a cemetery
     somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
@@ -80,7 +80,7 @@ def share_of_names(question: str, text: str, *, without: str = "") -> float:
 
 
 def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
-    """Return the answer, marked as a guess without support where the passages do not hold it."""
+    """Return the answer, marked as a guess without support."""
     if not answer.known or supports_answer(answer.text, passages):
         return answer
     return replace(answer, source="fallback", support=())
@@ -201,7 +201,7 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
 
 
 def _spaced(words: Iterable[str]) -> str:
-    """Join words with a space on both sides of each; one that folds into several stays one."""
+    """Join words with spaces on both sides."""
     return f" {' '.join(word.replace(' ', '') for word in words)} "
 
 

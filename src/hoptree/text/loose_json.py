@@ -188,7 +188,7 @@ def _find_json(text: str) -> JsonReading:
 
 
 def _inside(text: str, place: int) -> bool:
-    """Whether a position is inside the first object or array; the start of a line never is."""
+    """Return whether a position is inside the first value."""
     if text[:place].endswith("\n"):
         return False
     begun = _BEGUN.search(text, 0, place)

@@ -80,7 +80,7 @@ def _written_words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class NameTagger:
-    """A tagger that does not count ordinary words at the start of a sentence as content."""
+    """A tagger that skips ordinary words at sentence starts."""
 
     tagger: Tagger
 

@@ -29,7 +29,7 @@ MAX_ANSWER_CHARS = 1_000
 
 
 def extract_conclusion(text: str) -> str:
-    """Return what follows the last "answer is" or "answer:"; the whole reply without one."""
+    """Return what follows the last "answer is" or "answer:"."""
     text = text[:MAX_REPLY_CHARS].strip()
     end = 0
     for lead in _LEAD.finditer(text):
@@ -349,7 +349,7 @@ _KEY_WORD = lazy_re(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 
 
 def question_key(question: str) -> str:
-    """Return the words of a question without case and punctuation, to compare spellings."""
+    """Return the folded words of a question."""
     return " ".join(_KEY_WORD.findall(question.casefold()))
 
 
@@ -406,7 +406,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
 
 
 def answer_sentence(text: str) -> Span | None:
-    """Return the place of the last sentence that gives an answer: it replaces earlier ones."""
+    """Return the place of the last sentence with an answer."""
     return next((span for span in reversed(sentence_spans(text)) if _ANSWER_PHRASE.search(text, *span)), None)
 
 
@@ -417,7 +417,7 @@ def before_answer(text: str) -> str:
 
 
 def led_to_answer(text: str) -> str:
-    """Return a text that ends with "So the answer is", in place of the answer it gives."""
+    """Return a text that ends with "So the answer is"."""
     return f"{before_answer(text)} {_CONCLUSION_LEAD}".strip()
 
 

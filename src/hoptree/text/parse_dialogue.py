@@ -1,4 +1,4 @@
-"""Read a reply in which a model asks itself one question after another, and answers them."""
+"""Read a reply of questions that a model asks itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DialogueTurn:
 
     @property
     def first(self) -> str:
-        """The first question; what a model writes behind it, unasked, rests on its own answer."""
+        """The first question of the reply."""
         return self.pairs[0][0] if self.pairs else self.open
 
     @property
@@ -146,7 +146,7 @@ class SelfKnowledge:
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model: a first word "yes" or "know" means known.
+    """Read the reply of a self-knowledge model.
 
     For a yes-no question the yes is part of the answer. If what follows makes it doubtful that more was meant than
     "yes, I know", no answer is taken, so that it is asked for again.

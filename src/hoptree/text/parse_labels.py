@@ -1,4 +1,4 @@
-"""Parse labels, relevance judgements, scores of lists and Self-RAG reflection tokens."""
+"""Parse labels, relevance, scores and reflection tokens."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _name_at(text: str, place: int, names: Sequence[str]) -> str:
 
 
 def _is_name(text: str, word: re.Match[str], name: str) -> bool:
-    """Whether a word is a name; a letter in lower case is one only before a mark or the end."""
+    """Return whether a word is a name."""
     if word[0].casefold() != name.casefold():
         return False
     if len(name) > 1:
@@ -141,7 +141,7 @@ _NO_NEGATION = lazy_re(
 
 
 def _without_double_negations(text: str) -> str:
-    """Put "relevant" for "not irrelevant", and leave out "not only" and "no doubt" before it."""
+    """Replace "not irrelevant" by "relevant"; drop "not only" before it."""
     return _NO_NEGATION.sub("", _DOUBLE_NEGATION.sub(" relevant", text[:MAX_REPLY_CHARS]))
 
 
@@ -331,7 +331,7 @@ def _place_of(text: str, keys: Sequence[Sequence[str]]) -> int | None:
 
 
 def _named(text: str, keys: Sequence[Sequence[str]]) -> int | None:
-    """Return the line whose name stands last in a text, the longest of those that end there."""
+    """Return the line whose name stands last in a text."""
     words = f" {question_key(text)} "
     best: tuple[int, int] = (0, 0)
     place: int | None = None
@@ -411,7 +411,7 @@ def strip_tokens(text: str) -> str:
 
 
 def as_paragraph(title: str, shown: str) -> str:
-    """Return a document as a Self-RAG model is given one; `shown` may begin with its title."""
+    """Return a document as a Self-RAG model is given one."""
     text, title = strip_tokens(shown), " ".join(title.split())
     text = f"{title}\n{text.removeprefix(f'{title}: ')}" if text.startswith(f"{title}: ") else text
     return f"{RETRIEVE}<paragraph>{text}</paragraph>"

@@ -67,7 +67,7 @@ def _first_action(text: str, place: int) -> Action:
 
 
 def _action_at(text: str, name: str, start: int) -> Action:
-    """Return the action between an opening tag and its close, or what ends it in place of one."""
+    """Return the action after an opening tag."""
     nested = 0
     for tag in _TAG.finditer(text, start):
         if tag["name"].casefold() == "information":
@@ -318,7 +318,7 @@ def read_rationales(text: str) -> tuple[str, ...]:
 
 
 def read_corrected(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
-    """Return the rationale as a reply corrects it, and whether the reply could be read.
+    """Return the corrected rationale, and whether the reply was readable.
 
     It stays as it is if the reply says that nothing is to be changed, that the sources do not tell, or the same again;
     and if the reply holds none or goes on and on. Of a reply `cut` off in its first line, whole sentences count.

@@ -1,4 +1,4 @@
-"""Parse the triples of a reply in any form; never raises, and counts what is malformed."""
+"""Parse the triples of a reply in any form; never raise."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ _WHEN = lazy_re(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the only number in the text; None if there is none, or several that differ.
+    """Return the only number in the text; None if none or several.
 
     Brackets (the same length in feet) and the year of a count ("as of 2010") are ignored beside another number.
     """

@@ -68,7 +68,7 @@ class Plan:
         return next(node for node in self.nodes if node.id == node_id)
 
     def paths(self) -> tuple[tuple[Node, ...], ...]:
-        """Return every path from a top node (without a parent in this plan) down to a leaf."""
+        """Return every path from a top node down to a leaf."""
         parents = {node.parent for node in self.nodes}
         by_id: dict[int | None, Node] = {node.id: node for node in self.nodes}
         paths = []
@@ -141,7 +141,7 @@ def single_node(question: str, issue: Issue | None = None) -> Plan:
 
 @dataclass(slots=True)
 class _Draft:
-    """A node as the model wrote it: `name` is its number, `above` the index of its parent."""
+    """A node as the model wrote it, with its number and parent."""
 
     name: int | None
     question: str
@@ -222,7 +222,7 @@ class _PlanReader:
                 self.collect(value, None, above, depth, nesting)
 
     def link(self, ids: list[int]) -> list[Node]:
-        """Turn drafts into nodes of these ids, with valid references and canonical wording."""
+        """Turn drafts into nodes with valid references."""
         written = [_written(draft.question, self._root) for draft in self.drafts]
         targets = [{name: self._target_of(name, at) for name in names.values()} for at, names in enumerate(written)]
         edges = {
@@ -242,7 +242,7 @@ class _PlanReader:
         return nodes
 
     def _target_of(self, name: int, index: int) -> int | None:
-        """Return the draft a reference names: the nearest before it, else the first after it."""
+        """Return the draft a reference names, the nearest before it first."""
         drafts = self.drafts
         named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
         if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
@@ -294,7 +294,7 @@ def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
 
 
 def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
-    """Report or mend a child that gives away its parent's answer by naming a new entity."""
+    """Report or mend a child that names its parent's answer."""
     if node.parent is None or node.refs:
         return node
     known = root.casefold()

@@ -93,12 +93,12 @@ def _head(relation: str) -> str:
 
 
 def names_relation(text: str) -> bool:
-    """Return whether words name a usual relation: "composer" does, and "giant pandas" do not."""
+    """Return whether words name a usual relation, such as "composer"."""
     return any(map(_is_known, relation_key(text)))
 
 
 def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
-    """Return whether keys of words that are sought name this relation, and no other beside it."""
+    """Return whether the words sought name this relation alone."""
     return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
 
 
@@ -200,7 +200,7 @@ def states_relation(relation: str, value: str, sentence: str) -> bool:
 
 
 def _all_keys(text: str) -> frozenset[str]:
-    """Return the words of a text and the keys of their relations; "co-directed" is two words."""
+    """Return the words of a text and the keys of their relations."""
     text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text)).replace("-", " ")
     return relation_key(text) | frozenset(_folded_words(text))
 

@@ -1,4 +1,4 @@
-"""When to retrieve, and with which query: the triggers of FLARE, DRAGIN, MIND and SeaKR."""
+"""When to retrieve, and with which query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_QUERY_WORDS = 25
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text, or a span of it, without tokens less probable than beta.
+    """FLARE's query: the text without improbable tokens.
 
     The question is returned if nothing is left, and goes first if the span is no more than "So the answer is …".
     """
@@ -124,7 +124,7 @@ def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[s
 
 
 def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
-    """Join the names and the words that are not in them, each once, up to so many words."""
+    """Join names and further words, each once, up to a limit."""
     parts: list[str] = []
     used: set[str] = set()
     for part in (*names, *sought):
@@ -182,7 +182,7 @@ class DynamicThreshold:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
-    """A sentence of a draft; `hits` are the indices of the words whose score exceeds theta."""
+    """A sentence of a draft; `hits` are the words above theta."""
 
     start: int
     end: int
@@ -240,7 +240,7 @@ def judge_sentences(
 
 
 def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.8) -> Span | None:
-    """FLARE's trigger: the first sentence with a visible token less probable than theta."""
+    """FLARE's trigger: the first sentence with an improbable token."""
     places = token_spans(text, [token.text for token in tokens])
     low = sorted(
         place[0] for token, place in zip(tokens, places, strict=True) if place and token_probability(token) < theta
@@ -254,7 +254,7 @@ NEUTRAL_CONFIDENCE = 0.5
 
 
 def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
-    """Return where the words of a name occur in a row, ignoring case, accents and possessives."""
+    """Return where the words of a name occur in a row."""
     if len(entity) > MAX_NAME_CHARS:
         return ()
     wanted = [fold(entity[start:end]) for start, end in _bare_words(entity)]

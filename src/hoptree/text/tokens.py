@@ -198,7 +198,7 @@ def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tup
 
 
 def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
-    """Return the spans of this token and the next ones; `mark` is a character of the first."""
+    """Return the spans of this token and the next ones."""
     starts: list[Span] = []
     at = mark
     while at < min(len(owners), mark + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:

@@ -1,4 +1,4 @@
-"""Uncertainty of words (DRAGIN's entropy times attention) and disagreement of samples."""
+"""Uncertainty of words, and disagreement of samples."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _words(text: str) -> Counter[str]:
 
 
 def answer_lead_spans(text: str) -> tuple[Span, ...]:
-    """Return the spans of "So the answer is:", which says nothing about what to search for."""
+    """Return the spans of "So the answer is:"."""
     return tuple(match.span() for match in _LEAD.finditer(text))
 
 

@@ -103,7 +103,7 @@ def _spacy_tagger(model: str) -> SpacyTagger:
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
-    """Tell which words carry content; in words that one token wrote together, one is enough."""
+    """Return which words carry content."""
     spans = word_spans(text)
     carrying = [start for (start, _), carries in zip(spans, tagger.content(text, spans), strict=True) if carries]
     return tuple(bisect_left(carrying, word.start) < bisect_left(carrying, word.end) for word in words)

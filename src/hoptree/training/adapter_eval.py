@@ -109,7 +109,7 @@ Listener = Callable[[Trial, Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The summary of each run, and the boundary of each version over all its data sets."""
+    """The summary of each run, and the boundary of each version."""
 
     runs: Sequence[tuple[Trial, Mapping[str, Any]]]
     boundaries: Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -329,7 +329,7 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_base(scored: Sequence[_Scored]) -> list[tuple[_Scored, _Scored]]:
-    """Return each version but the base with the base, of the same run over the same data."""
+    """Pair each version with the base, by run and data."""
     base = {(entry.row["data"], entry.row["run"]): entry for entry in scored if entry.row["version"] == BASE}
     return [(entry, base[entry.row["data"], entry.row["run"]]) for entry in scored if entry.row["version"] != BASE]
 

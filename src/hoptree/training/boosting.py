@@ -31,7 +31,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are grown: on a share of the lists and with a share of the features each."""
+    """How trees are grown."""
 
     trees: int = 300
     depth: int = 5

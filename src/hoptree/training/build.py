@@ -1,4 +1,4 @@
-"""Build training sets, and the rows of RA-ISF's sub-models and of REPLUG's retriever."""
+"""Build training sets; rows for RA-ISF and REPLUG."""
 
 from __future__ import annotations
 

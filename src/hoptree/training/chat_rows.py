@@ -46,7 +46,7 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The rows made from questions, how many were left out by reason, and what else to report."""
+    """The rows made from questions, counts left out, and a report."""
 
     rows: tuple[ChatRow, ...]
     left_out: dict[str, int]
@@ -235,7 +235,7 @@ def drop_repeats(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
 
 
 def drop_contradictions(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
-    """Return the rows whose prompt has one target only, and how many others there were."""
+    """Drop rows whose prompt has several targets; return how many."""
     targets: dict[tuple[Message, ...], set[str]] = {}
     for row in rows:
         targets.setdefault(row.messages, set()).add(row.target)

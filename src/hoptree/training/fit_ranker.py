@@ -148,7 +148,7 @@ def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None =
 
 
 class _Kept:
-    """What is done of a fit, in a folder beside its result; of another fit it is begun anew."""
+    """What is done of a fit, in a folder beside its result."""
 
     def __init__(self, folder: Path, digest: str, on_progress: OnProgress) -> None:
         self._folder, self._on_progress = folder, on_progress

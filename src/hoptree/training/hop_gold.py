@@ -328,7 +328,7 @@ class _RowMaker:
     async def _part_not_found(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
     ) -> list[ChatRow]:
-        """Make a row of other passages, some of them with the gold page cut to what does not tell."""
+        """Make a row of other passages, some with the gold page cut."""
         gold = self._gold[step.id]
         wide = await finder.gather(step.asked, references, main, wide=True)
         others = without_answers(wide, [step.answer], [gold])[: finder.k]

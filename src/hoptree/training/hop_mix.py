@@ -55,7 +55,7 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
 
 
 def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: float, seed: int) -> list[ChatRow]:
-    """Return at most `ratio` times as many rows of each data set as there are others of it."""
+    """Return at most `ratio` times as many rows as others, by data set."""
     counts = Counter(row.source for row in others)
     return [
         row

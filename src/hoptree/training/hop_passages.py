@@ -254,13 +254,13 @@ def answer_in(sentence: str, answers: Sequence[str]) -> str:
 
 
 def is_titled(passage: Passage, answer: str) -> bool:
-    """Whether an answer is the title of a passage, with or without the addition in brackets."""
+    """Return whether an answer is the title of a passage."""
     name = normalise(answer)
     return name in (normalise(passage.title), normalise(ADDITION.sub("", passage.title)))
 
 
 def _candidates(passage: Passage, gold_sentences: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the sentences of a passage as it is shown, and whether each is a gold one."""
+    """Return the sentences of a passage, and which are gold."""
     text = shown_text(passage)
     gold = [sentence for given in gold_sentences if (sentence := " ".join(given.split())) in text]
     split = [text[start:end] for start, end in sentence_spans(text)]

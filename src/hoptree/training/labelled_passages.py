@@ -1,4 +1,4 @@
-"""Passages with gold or judged labels, and asking a model many questions from memory."""
+"""Passages with labels, and questions asked from memory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class PassageFinder:
         return telling[0], tuple(shown)
 
     async def find_others(self, step: GoldStep) -> tuple[Passage, ...]:
-        """Return what a search for a step finds without the passages that may say its answer."""
+        """Return what a search finds without the answer of a step."""
         return tuple(passage for passage in await self.search(step.asked) if not says(passage, step.answer))
 
 
@@ -166,7 +166,7 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, in their order, asking `width` at once.
+    """Return what `ask` gives for every question, `width` at once.
 
     Without a width, they are as many as keep the slots of the model busy.
 

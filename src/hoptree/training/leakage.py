@@ -128,7 +128,7 @@ class Excluded:
 
     @property
     def without_steps(self) -> int:
-        """The number of questions without known steps: what shares a step with them is not found."""
+        """The number of questions without known steps."""
         return len(self._known - self._with_steps)
 
     def same_file(self, path: Path) -> bool:
@@ -144,7 +144,7 @@ class Excluded:
         return not self._steps.isdisjoint(steps_within(question))
 
     def why(self, question: TrainingQuestion) -> str:
-        """Return where the question is an evaluation question, and by what; "" if it is none."""
+        """Return where and by what it is an evaluation question, or ""."""
         if question.key in self._ids:
             return f"id in {self._ids[question.key]}"
         for listed in self._listed:

@@ -52,7 +52,7 @@ class Sampling:
     searches: SingleFlight
 
     def drawn(self, request: Request) -> Request:
-        """Return the request with the temperature and its seed: the same run asks the same again."""
+        """Return the request with the temperature and a fixed seed."""
         digest = hashlib.sha256(self.name.encode("utf-8", "replace"))
         for message in request.messages:
             digest.update(f"\n{message.role}:{message.content}".encode("utf-8", "replace"))
@@ -115,7 +115,7 @@ async def open_recording(cache: str | None, concurrency: int | None) -> AsyncIte
 
 
 async def record(engine: Engine, question: TrainingQuestion, sampling: Sampling | None = None) -> Recorded:
-    """Ask an engine with recording calls; at temperature 0 unless it is told how to draw."""
+    """Ask an engine with recording calls, sampled if told so."""
     recording = _Recording(sampling)
     _RECORDING.set(recording)
     events: list[Event] = []

@@ -84,7 +84,7 @@ class SampledPlan:
 
 @dataclass(frozen=True, slots=True)
 class SampledRun:
-    """One sample: the first reading of the question itself, the plan, and the plan after that."""
+    """One sample: the first reading, the plan, and the re-plan."""
 
     direct: SampledReading | None
     plans: tuple[SampledPlan, ...]
@@ -210,19 +210,19 @@ class Gold:
         return bool(self._steps)
 
     def lacks(self, passages: Sequence[Passage]) -> bool:
-        """Whether a step has none of its gold passages among these; never where no gold is known."""
+        """Return whether a step has none of its gold passages here."""
         names = self._names(passages)
         return any(not step & names for step in self._steps)
 
     def rests_on(self, passages: Sequence[Passage]) -> bool:
-        """Whether one of these is a gold passage of any step; so is each where no gold is known."""
+        """Return whether one of these is a gold passage of any step."""
         return not self._steps or bool(set().union(*self._steps) & self._names(passages))
 
     def _names(self, passages: Sequence[Passage]) -> set[str]:
         return {passage.id if self._by_id else spaced(passage.title) for passage in passages}
 
     def why_not_reading(self, reading: SampledReading) -> str:
-        """Say why a reading of the question itself is not right by its evidence; "" if it is."""
+        """Return why a reading is not right by its evidence, or ""."""
         if not reading.answer or not self.is_right(reading.answer):
             return "wrong"
         if not reading.is_stated:

@@ -42,7 +42,7 @@ NOT_FOUND = "NOT FOUND"
 
 
 async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of all parts for every question, as far as its plan, steps and gold are known.
+    """Make rows of all parts that are known of each question.
 
     Plans written by hand take precedence over what the data set says. Without a corpus no rows show passages. With
     `robust`, the prompts are those that TAIKC sends with robust=on: other demonstrations before a plan, titles before
@@ -150,7 +150,7 @@ class _RowMaker:
     async def _read_or_not_found(
         self, step: GoldStep, passages: Sequence[Passage], finder: PassageFinder
     ) -> list[ChatRow]:
-        """Make a row of the prompt that allows NOT FOUND; half of the rows have that as target."""
+        """Make a row of the prompt that allows NOT FOUND."""
         answerable = drawn(f"{self._question.key}/{step.id}/not found") % 2 == 0
         shown = passages if answerable else await finder.find_others(step)
         if not shown:
@@ -165,7 +165,7 @@ class _RowMaker:
         return [self._row(f"not-found/{step.id}", rehearsal, "read", source, {"k": finder.k})]
 
     async def _conclude(self, tree: GoldTree) -> list[ChatRow]:
-        """Make a row of the last reading: the question itself over the chains of sub-answers."""
+        """Make a row of the last reading over sub-answers."""
         answers, robust = self._question.example.answers, self._spec.robust
         answer = answers[0] if answers else ""
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
@@ -216,7 +216,7 @@ def _is_understood(rehearsal: Rehearsal[Answer]) -> bool:
 
 
 def _sentence(path: Sequence[GoldStep]) -> str:
-    """Return all that a path states in one sentence; "" if a part of it cannot be put so."""
+    """Return all that a path states in one sentence, or ""."""
     parts = [step.states for step in path]
     if not all(parts):
         return ""

@@ -174,7 +174,7 @@ def labels_of(identity: str) -> str:
 
 
 async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: the model's own answer if it is right, RAG_REQUIRED if it is not.
+    """Make a row a question: the right answer, or RAG_REQUIRED.
 
     It is right by exact match or, if there is a judge, by its verdict; both are in the row.
     """

@@ -348,7 +348,7 @@ def _passage(title: str, text: str, key: str = "", *, is_gold: bool = False) -> 
 
 
 def _html_paragraphs(page: str) -> list[str]:
-    """Return the paragraphs of a page, without tags; short lines are headings and captions."""
+    """Return the paragraphs of a page without tags and headings."""
     lines = (spaced(html.unescape(_TAG.sub("", line))) for line in page.split("\n"))
     return [line for line in lines if len(line.split()) > _MIN_PARAGRAPH_WORDS]
 

@@ -122,7 +122,7 @@ class DataSet:
 
 
 def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
-    """Return the title and sentence number of each supporting fact; None if the row has none."""
+    """Return title and sentence number of supporting facts, or None."""
     value = row.get("supporting_facts")
     pairs: list[tuple[Any, ...]]
     if isinstance(value, dict):
@@ -175,7 +175,7 @@ def page_words(row: Fields) -> list[str]:
 
 
 def span_text(words: Sequence[str], span: Fields) -> str:
-    """Return the text of a span of tokens without tags; "" for the span that stands for none."""
+    """Return the text of a token span without tags, or ""."""
     start, end = span.row.get("start_token"), span.row.get("end_token")
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(words):
         return ""

@@ -201,7 +201,7 @@ def _digest(path: Path, on_stage: OnStage) -> str:
 
 
 def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], sources: Sequence[Path]) -> None:
-    """Refuse a file without the digest that it must have; one that was fetched is deleted."""
+    """Refuse a file with a wrong digest; delete it if fetched."""
     expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
     if order.sha256 and order.sources:
         expected[next(iter(digests))] = order.sha256.lower()
@@ -277,7 +277,7 @@ def _is_archive(path: Path) -> bool:
 def _unpack(
     archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, located: dict[str, Path], on_stage: OnStage
 ) -> list[str]:
-    """Unpack the wanted members under names of our own, and return the names of all members."""
+    """Unpack the wanted members; return the names of all members."""
     limit = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
     names: list[str] = []
     try:
@@ -389,7 +389,7 @@ def _make(
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Return where the files of a data set come from, by split; empty if nobody wrote it down."""
+    """Return the origins of a data set's files by split."""
     try:
         known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -381,7 +381,7 @@ def simplequestions(row: Fields, position: int) -> Iterator[Example]:
 
 
 def _short(name: str) -> str:
-    """Return a Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    """Return a Freebase id without its address."""
     host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
     return path.replace("/", ".") if slash and "freebase" in host else name
 
@@ -391,7 +391,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are read (`read` gets the row and its number), and which rows it `fits`.
+    """How rows are read, and which rows it `fits`.
 
     `may_lack_answers`: the data set has questions without an answer beside others. `aliased`: a file of aliases adds
     to the answers.

@@ -357,13 +357,13 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
 
 
 def _stem(path: Path) -> str:
-    """Return the file's name without endings, or its folder's where it only names a split."""
+    """Return the file's name without endings, or its folder's."""
     stem = path.name.partition(".")[0]
     return path.resolve().parent.name or stem if stem in _SPLIT_NAMES else stem or path.name
 
 
 async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> tuple[DataSet, int, list[str]]:
-    """Keep the answers that occur, as whole words, in the first `k` passages for the question.
+    """Keep the answers that occur in the first `k` passages.
 
     Also return how many were left out, and the ids of questions that would have lost all and keep them: without answers
     they could not be scored. The digest becomes that of the remaining examples.

@@ -25,7 +25,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A file of questions in our layout, and what it is made from: see `releases.toml`."""
+    """A file in our layout, and its origin: see `releases.toml`."""
 
     split: str
     rows: tuple[str, ...]
@@ -45,7 +45,7 @@ class Release:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files it becomes; what is kept as it is has one of several names."""
+        """The names of the files it becomes."""
         return tuple(filter(None, (f"{self.split}.jsonl", self.corpus))) if self.form else self.rows
 
 
@@ -88,7 +88,7 @@ def _release(split: str, declared: Mapping[str, Any]) -> Release:
 
 
 def find_set(name: str) -> PublicSet:
-    """Return a data set by its name; an unknown one is an error that names the closest."""
+    """Return a data set by its name, or name the closest."""
     sets = public_sets()
     if name not in sets:
         known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}

@@ -1,4 +1,4 @@
-"""Rows of question files: JSON Lines, a JSON array, an array inside an object, or a table."""
+"""Rows of question files: JSON Lines, JSON arrays, or tables."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class UncertainSentence:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Options of the method as its parts need them, for filters first and then for searches.
+    """Options of the method, for filters and for searches.
 
     `scaled` attention has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
     """

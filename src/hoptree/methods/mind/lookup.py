@@ -62,7 +62,7 @@ class AnsweredByMemory(Decision):
 
 @decision("memory")
 class MemoryShown(Decision):
-    """The facts that are shown, how many are held, and those that contradict each other."""
+    """The facts that are shown, and those that contradict."""
 
     value: list[str]
     facts: int
@@ -134,7 +134,7 @@ class Lookup:
         return Help(self._show(retrieved.passages))
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
-        """Search with the names that were kept; None where there is nothing to search with."""
+        """Search with the kept names; None without a query."""
         passages = await self._search(uncertain, chosen.kept, chosen.kept, sought)
         return None if passages is None else Found(passages, chosen.kept)
 
@@ -179,7 +179,7 @@ class Lookup:
         return [passage for passage in passages if passage.id not in read]
 
     async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
-        """Read passages for facts; one that comes again is read only for names that are new."""
+        """Read passages for facts, again only for new names."""
         self.read += self._unread(passages)
         if self._memory is None:
             return
@@ -196,7 +196,7 @@ class Lookup:
         return stated.sentence
 
     def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
-        """Return what memory has of just what the sentence says: it is not searched for again."""
+        """Return what memory has of what the sentence says."""
         relation = relation_key(" ".join(sought))
         held = self._memory.answers(uncertain.sentence, relation, hits=uncertain.hits) if self._memory else None
         if held is None:

@@ -1,4 +1,4 @@
-"""MIND: look up what a model doubts, by names it is sure of, and remember what was read."""
+"""MIND: look up what a model doubts, and remember what was read."""
 
 from __future__ import annotations
 

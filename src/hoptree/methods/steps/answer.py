@@ -1,4 +1,4 @@
-"""Answer from memory or passages, combine answers, and note how replies were parsed."""
+"""Answer from memory or passages, and combine answers."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) ->
 
 
 def least_probability(reply: Reply) -> float | None:
-    """Return the probability of a reply's least likely token; None without log-probabilities."""
+    """Return the probability of the least likely token, or None."""
     tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
     return math.exp(min(token.logprob for token in tokens)) if tokens else None
 

@@ -33,7 +33,7 @@ class NoAnswerPhrase(Decision):
 
 
 async def conclude(ctx: Context, generator: Generator, written: Draft, *, context: str = "") -> Answer:
-    """Return the answer that a text ends in; where it gives none, the model is asked for it."""
+    """Return the answer that a text ends in, asking if needed."""
     text = written.text
     if not gives_answer(text):
         ctx.emit(NoAnswerPhrase(text=text))

@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 @decision("surest")
 class SurestChosen(Decision):
-    """The place of the answer that was taken, all answers, and how sure the model was of each.
+    """The answer that was taken, and how sure each was.
 
     `when` is the step of the method; `named` is what each of the answers is.
     """
@@ -122,7 +122,7 @@ def _format_confidence(confidence: float | None) -> str:
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
-    """Return the answer that is given most often, in its normal form, and its share of all.
+    """Return the most frequent answer in normal form, and its share.
 
     Of equals the one with the surest voter is taken, else the first. Unknown answers count among all, but do not vote;
     where nothing is known the first comes back, with a share of 0.
@@ -160,7 +160,7 @@ def answer_key(answer: str) -> str:
 
 
 def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> tuple[Answer, bool]:
-    """Return the answer of most chains, and whether at least this share of them gives it.
+    """Return the answer of most chains, and whether enough agree.
 
     The answer is proposed in case the budget ends.
     """

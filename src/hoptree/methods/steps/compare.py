@@ -1,4 +1,4 @@
-"""Compare in code what was found about the things that a question sets side by side."""
+"""Compare in code what was found about several things."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _decide(
 
 
 def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Node | None:
-    """Return the last node of the branch that begins with a question about the operand."""
+    """Return the last node of the branch about the operand."""
     branch = [node for node in plan.nodes if operand in about[node.id]][:1]
     while branch:
         reached = {node.id for node in branch}
@@ -158,7 +158,7 @@ def _same_things(things: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _named(text: str, operands: Sequence[str]) -> list[str]:
-    """Return the operands that a text names, the longest first: "Alien 3" in it is no "Alien"."""
+    """Return the operands that a text names, the longest first."""
     rest, named = f" {_folded(text)} ", []
     for operand in sorted(operands, key=len, reverse=True):
         if (name := f" {_folded(operand)} ") in rest:
@@ -227,7 +227,7 @@ def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
 
 
 def _split_brackets(text: str) -> tuple[str, str]:
-    """Return a name without case, accents and article, and what stands in brackets in it."""
+    """Return a folded name, and what its brackets hold."""
     outside, inside = _BRACKETS.sub(" ", text), " ".join(_BRACKETS.findall(text))
     return _ARTICLE.sub("", _fold_words(outside)), _fold_words(inside)
 

@@ -47,7 +47,7 @@ _PREAMBLE = lazy_re(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE 
 
 
 def named_spans(text: str) -> list[Span]:
-    """Return where names and dates stand in a text, in their order; words that ask are none.
+    """Return where names and dates stand in a text.
 
     A name behind a comma is a part of the one before it unless the two are listed: "Ann Low, Countess of Ghent", but
     "Ann Low, Bob High and Cora Lind". A rank is never listed: "Ann Low, 3rd Baroness Low and Bob High" are two.

@@ -166,7 +166,7 @@ class Generator:
     async def sample_drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
     ) -> tuple[Draft, ...]:
-        """Return whole replies, sampled in one call; some endpoints give fewer than are asked for."""
+        """Return whole replies sampled in one call."""
         options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
         reply = await self._ask("", context, step, max_tokens, **options)
         return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
@@ -186,7 +186,7 @@ class Generator:
         return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
 
     async def attended_from(self, text: str, spans: Sequence[Span], *, context: str = "") -> Attended | None:
-        """Return what these places of the text attend to, where the model gives its attention."""
+        """Return what these places attend to, if the model tells."""
         if not self._prefix or "attention" not in self._signals:
             return None
         prompt = self._prompt(text, context)
@@ -303,7 +303,7 @@ def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> 
 
 
 def as_context(texts: Sequence[str], *, facts: str = "") -> str:
-    """Return numbered texts and known facts as they stand before a question; "" of neither."""
+    """Return numbered texts and facts as shown before a question."""
     blocks = []
     if texts:
         blocks.append("Context:\n" + number_lines(texts))

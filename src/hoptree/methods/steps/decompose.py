@@ -1,4 +1,4 @@
-"""Decompose a question into a tree, a list, or follow-up questions, and show a model how."""
+"""Decompose a question into a tree, a list, or follow-ups."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _complaint(plan: Plan) -> str:
 async def split_question(
     ctx: Context, question: str, *, linked: bool = False, node: Node | None = None
 ) -> tuple[str, ...]:
-    """Return the sub-questions a model lists for a question; none where its reply holds none.
+    """Return the sub-questions that a model lists.
 
     `linked` ones may refer to the answers of those before them.
     """

@@ -34,7 +34,7 @@ _MAX_NESTING = 8
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The passages and facts that references name, and references that name nothing there is."""
+    """The passages and facts that references name, and invented ones."""
 
     passages: tuple[Passage, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -43,7 +43,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBox:
-    """Passages and facts, each once; they are called T1, T2 … and F1, F2 … in a prompt."""
+    """Passages and facts, called T1, T2 … and F1, F2 … in a prompt."""
 
     passages: tuple[Passage, ...] = ()
     facts: tuple[Fact, ...] = ()

@@ -96,14 +96,14 @@ def _stems(words: Sequence[str]) -> set[str]:
 
 
 def _match_level(line: _Line, words: Sequence[str]) -> int:
-    """Return 0 where words are not in a line, 1 where they stand here and there, 2 in a row."""
+    """Return 0 if words are missing, 1 if scattered, 2 in a row."""
     if not words or not set(words) <= set(line.words):
         return 0
     return 1 if line.find(words) is None else 2
 
 
 def _stands(name: str, text: str) -> bool:
-    """Return whether a text has the name letter by letter, and not inside a longer word."""
+    """Return whether a text has the name outside longer words."""
     at = text.find(name)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
@@ -119,7 +119,7 @@ def _inside(left: str, right: str) -> bool:
 
 
 def _as_written(line: _Line, name: str) -> str:
-    """Return the name as a line writes it, with the marks around it that the name has too."""
+    """Return the name as a line writes it, with its marks."""
     wanted = _Line.of(name)
     at = line.find(wanted.words)
     if at is None:

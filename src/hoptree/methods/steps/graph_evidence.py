@@ -52,7 +52,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much is kept: entities of a query, relations of these, and passages of each page."""
+    """How many entities, relations and passages are kept."""
 
     entities: int
     relations: int
@@ -129,7 +129,7 @@ class Sources:
         return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
 
     async def _link(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
-        """Return the entities of a query, and those of its names that are titles of the corpus."""
+        """Return the entities of a query, and of names that are titles."""
         linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
         if self._kinds == "hybrid":  # a graph may know only some of the names
             return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))

@@ -1,4 +1,4 @@
-"""Explore a knowledge graph from the entities of a question until it is enough to answer."""
+"""Explore a knowledge graph until it is enough to answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MANY_ENDS = 20  # from so many ends of an edge on, some are sampled
 
 @decision("hops")
 class HopsKept(Decision):
-    """The facts that were followed on a level, with their scores, of so many `candidates`."""
+    """The facts followed on a level, of so many `candidates`."""
 
     value: list[str]
     level: int
@@ -125,7 +125,7 @@ async def _score_lines(
 
 
 def sample_hops(edge: Edge, score: float, question: str, *, sampled: int) -> list[Hop]:
-    """Return the ends of an edge; of many, `sampled` ones, the same for the same question."""
+    """Return the ends of an edge, `sampled` ones of many."""
     hops = [Hop(fact, end, score) for fact, end in zip(edge.facts, edge.ends, strict=True)]
     if len(hops) < _MANY_ENDS or sampled >= _MANY_ENDS:
         return hops
@@ -158,7 +158,7 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
 
 
 def _names_entity(question: str, name: str) -> bool:
-    """Whether a question has a name in full; one of small letters alone is a word like others."""
+    """Return whether a question has a name in full."""
     return not name.islower() and f" {question_key(fold(name))} " in f" {question_key(fold(question))} "
 
 
@@ -228,7 +228,7 @@ class Enough:
 
 
 def read_enough(reply: str) -> Enough:
-    """Read the first judgement in a reply: "Enough: {Yes}", then "Answer: …" or "Clue: …".
+    """Read "Enough: {Yes}", then "Answer: …" or "Clue: …".
 
     The answer may stand in braces too; one that says that there is none is none.
     """

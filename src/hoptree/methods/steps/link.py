@@ -56,7 +56,7 @@ class EntitiesLinked(Decision):
 
 
 class Linker(Protocol):
-    """Finds the things that a query is about, the most relevant first, `keep` of them at most."""
+    """Finds the `keep` most relevant things of a query."""
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]: ...
 
@@ -100,7 +100,7 @@ def _bare(name: str, *, article: bool = False) -> str:
 async def keep_entities(
     ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Return the entities that the model calls most relevant, `keep` at most and in its order.
+    """Return the `keep` entities that the model finds most relevant.
 
     All are kept where there are no more; the first ones where the reply names none and does not say so.
     """
@@ -128,7 +128,7 @@ def record_linked(
 
 
 def _entity_lines(entities: Sequence[Entity]) -> list[str]:
-    """Return a line for each entity; those that would read alike are told apart by their ids."""
+    """Return a line for each entity, with ids where needed."""
     lines = list(map(_entity_line, entities))
     counts = Counter(map(fold, lines))
     return [

@@ -77,7 +77,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LogicTree:
-    """The claims under a question, the draft of its answer, and what had to be repaired."""
+    """The claims under a question, its draft answer, and repairs."""
 
     children: tuple[Claim, ...] = ()
     draft: str = ""
@@ -85,7 +85,7 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """Read the tree in a parsed reply; no children where there is no sub-question in it.
+    """Read the tree in a parsed reply.
 
     A node without a sub-question is dropped and its children move up. A first node that repeats the question is the
     question itself.
@@ -159,7 +159,7 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """Return a text that may answer a question; "" for one that says that nothing is known.
+    """Return a text that may answer a question, or "".
 
     "None" is an answer to a question that counts or chooses: "How many of them survived?".
     """

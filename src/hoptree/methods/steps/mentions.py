@@ -290,7 +290,7 @@ async def _add_mentioned(
 
 
 async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
-    """Return the names of things in a query, as the model reads them, the main one first."""
+    """Return the names of things in a query, by the model."""
     prompt = prompt_for(ctx.method, "mentions").fill(query=query)
     reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_MENTION_TOKENS, node=node)
     mentions = read_mentions(reply.text)

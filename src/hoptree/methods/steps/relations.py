@@ -42,7 +42,7 @@ _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 @decision("relations")
 class RelationsChosen(Decision):
-    """The relations that were kept, or pairs of entity and relation, of so many `candidates`."""
+    """The relations that were kept, of so many `candidates`."""
 
     value: list[str] | list[list[str]]
     candidates: int
@@ -50,7 +50,7 @@ class RelationsChosen(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A relation of an entity with all its facts; `outward` where the entity is their subject."""
+    """A relation of an entity with all its facts."""
 
     entity: Entity
     relation: str
@@ -152,7 +152,7 @@ def _share(words: Sequence[str], asked: Collection[str]) -> float:
 
 
 def _akin(word: str, other: str) -> bool:
-    """Whether two words begin alike, as "directed" and "director" do; stems of such differ."""
+    """Return whether two words begin alike."""
     shorter = min(len(word), len(other))
     size = max(_MIN_STEM_CHARS, ceil(0.7 * shorter))
     return shorter >= size and word[:size] == other[:size]
@@ -263,7 +263,7 @@ class ByModel:
 
 
 def _line(entity: str, relation: Relation) -> str:
-    """Return a relation in one line: entity, relation, and values or else what it means."""
+    """Return a relation in one line."""
     values = ", ".join(relation.values) or relation.description
     parts = (entity, relation.label, values) if relation.outward else (values, relation.label, entity)
     return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())

@@ -78,7 +78,7 @@ def record_choice(ctx: Context, step: str, choice: str, raw: str, names: Sequenc
 
 
 async def ask_for_label(ctx: Context, step: str, prompt: Filled, *, role: str, max_tokens: int) -> Choice:
-    """Ask for a label, with the probabilities of all labels where the model gives them."""
+    """Ask for a label, with probabilities if the model gives them."""
     top = MAX_TOP_LOGPROBS if "logprobs" in ctx.model_for(role).capabilities else 0
     reply = await ctx.generate(step, prompt, role=role, max_tokens=max_tokens, top_logprobs=top, part=True)
     return reply.choices[0]
@@ -94,7 +94,7 @@ async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[s
 
 @typed_event
 class YesNoJudged(Decision):
-    """What a model says to a question of yes or no; `read` is False if it says neither."""
+    """A yes-or-no verdict; `read` is False if the reply is neither."""
 
     value: bool
     raw: str

@@ -244,7 +244,7 @@ class Disagreeing:
 
 @decision("step")
 class StepJudged(SentenceJudged):
-    """Whether a step is in doubt: its samples have a `spread` above theta, or say nothing."""
+    """Whether a step is in doubt by the `spread` of its samples."""
 
     tokens: list[list[Any]] = field(default_factory=list)
     spread: float | None
@@ -311,7 +311,7 @@ class Spread:
         return doubted
 
     def least(self, passages: Sequence[Passage], steps: Sequence[Measured]) -> int:
-        """Return the place of the passage that leaves least doubt in the step written with it."""
+        """Return the passage that leaves least doubt."""
         best = min(range(len(steps)), key=lambda place: steps[place].uncertainty)
         draft, tried = steps[best].draft, [[p.id, step.spread] for p, step in zip(passages, steps, strict=True)]
         tokens = token_probabilities(draft)

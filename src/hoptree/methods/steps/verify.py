@@ -48,7 +48,7 @@ class Verdict:
 
 @decision("verdict")
 class HypothesisValidated(Decision):
-    """What evidence says of a hypothesis; `asked` is False where there was none to ask about."""
+    """What evidence says of a hypothesis; `asked` if a model was."""
 
     value: str
     attempt: int
@@ -123,7 +123,7 @@ def _says_nothing(text: str) -> bool:
 
 
 def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return all values under each name, which may be spelled isTrue, is_true or "is true"."""
+    """Return all values under each name, in any spelling."""
     values: dict[str, list[Any]] = {}
     for key, item in value.pairs if isinstance(value, Pairs) else value.items():
         values.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
@@ -166,7 +166,7 @@ async def validate(
 async def find_conflict(
     ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
 ) -> Verdict:
-    """GetConflictReason: ask for the reason and correction of a verdict in a call of its own."""
+    """GetConflictReason: ask for reason and correction."""
     prompt = fill_evidence(ctx, "reason", question, hypothesis, box)
     reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text
     value = read_json(reply).value
@@ -201,7 +201,7 @@ async def judge(
 
 
 async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBox, *, node: Node | None = None) -> str:
-    """GenerateNewClue: ask for something new to search for; "" where the reply holds nothing."""
+    """GenerateNewClue: ask for a new query, or ""."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "clue").fill(
         question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts

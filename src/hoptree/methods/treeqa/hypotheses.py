@@ -1,4 +1,4 @@
-"""TreeQA's prompts about hypotheses: build the logic tree, and rebuild what is refuted."""
+"""TreeQA's prompts: build and rebuild the logic tree."""
 
 from __future__ import annotations
 

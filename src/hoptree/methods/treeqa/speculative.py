@@ -126,7 +126,7 @@ class SpeculativeWalk(Walk):
         return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
 
     async def _reach(self, branch: Branch) -> Outcome:
-        """Process a node again that was given up: a cap kept what was above it from being refuted."""
+        """Process a node again that was given up too early."""
         key = branch.key
         try:
             outcome = await self._process_once(branch)

@@ -158,7 +158,7 @@ class Walk:
         self._settled: dict[Key, Outcome] = {}
 
     async def run(self) -> None:
-        """Validate and correct all nodes, those that come into the tree on the way included."""
+        """Validate and correct all nodes, also new ones."""
         await self._traverse()
         self._ctx.emit(TreeCorrected(value=self.fixes, validations=self.validations, nodes=self._nodes))
 
@@ -312,7 +312,7 @@ class GoldenTree:
             yield from self.lines(branch.children, indent + "  ")
 
     def cited(self, branch: Branch, outcome: Outcome) -> Cited:
-        """Return what a node cites; nothing where that does not bear out its new hypothesis."""
+        """Return what a node cites, if that supports it."""
         return outcome.verdict.cited if outcome.rebuilt is None or outcome.rebuilt.borne_out else Cited()
 
     def certainty(self, branch: Branch, outcome: Outcome) -> str:
@@ -330,7 +330,7 @@ class GoldenTree:
 
 
 def strip_certainty(answer: Answer) -> Answer:
-    """Remove the golden tree's words about certainty from an answer: small models copy them."""
+    """Remove the golden tree's words about certainty."""
     text = _MARK.sub("", answer.text)
     if text == answer.text:
         return answer

@@ -18,7 +18,7 @@ SCHEMES = ("elasticsearch", "milvus")
 
 class _Checked(Retriever, Protocol):
     async def check(self) -> None:
-        """Raise an error if the corpus cannot be searched, and complete what is known of it."""
+        """Check that the corpus can be searched."""
 
 
 class _Engine(_Checked, Protocol):
@@ -87,7 +87,7 @@ _TIE_ROOM = 10
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a corpus is: `name` is the last part of the path, `folder` the part before it."""
+    """The address of a corpus: `folder` and `name` of its path."""
 
     scheme: str
     host: str

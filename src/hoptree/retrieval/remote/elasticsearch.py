@@ -371,7 +371,7 @@ class _BulkLoad:
             await asyncio.sleep(_RETRY_PAUSE_S * 2 ** (attempt - 1))
 
     async def _bulk(self, rows: list[Row], refresh: str) -> list[dict[str, Any]]:
-        """Return what the engine says of each row; nothing if it says nothing, which is success."""
+        """Return what the engine says of each row."""
         status, headers, body = await self._engine.http.send(
             "POST",
             f"{self._engine.path}/_bulk{refresh}",

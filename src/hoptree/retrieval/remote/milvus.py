@@ -114,7 +114,7 @@ class Milvus:
         return tuple(passage for passage in hits if passage.score > 0)
 
     def _condition(self, where: Mapping[str, str]) -> str:
-        """Return the filter, with names and values quoted so that they cannot be anything else."""
+        """Return the filter with quoted names and values."""
         if where and self._names["metadata"] not in self._stored:
             raise CorpusError(
                 f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by.",

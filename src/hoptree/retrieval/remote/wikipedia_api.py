@@ -85,7 +85,7 @@ def read_failure(data: Any, headers_wait: float | None, shown: str) -> HoptreeEr
 
 
 def read_site(data: Any, shown: str) -> Site:
-    """Read the description of a wiki; an error if it cannot give the plain text of its pages."""
+    """Read the description of a wiki; refuse unsuitable ones."""
     general = _query_part(data, "general", shown)
     extensions = data["query"].get("extensions")
     names = [item.get("name") for item in extensions if isinstance(item, dict)] if isinstance(extensions, list) else []
@@ -98,7 +98,7 @@ def read_site(data: Any, shown: str) -> Site:
 
 
 def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
-    """Return the articles that a search found, best first, without disambiguation pages."""
+    """Return the articles that a search found, best first."""
     if isinstance(data, dict) and "query" not in data:  # nothing was found
         return ()
     articles = [page for page in _pages(data, shown) if _is_article(page)]
@@ -125,7 +125,7 @@ def read_page(data: Any, asked: str, shown: str) -> Page:
 
 
 def _is_article(page: Mapping[str, Any]) -> bool:
-    """Tell whether a page is there, one of the wiki's subjects, and no disambiguation page."""
+    """Return whether a page is an article."""
     properties = page.get("pageprops")
     ambiguous = isinstance(properties, dict) and "disambiguation" in properties
     missing = any(page.get(flag) for flag in ("missing", "invalid", "special"))

@@ -24,7 +24,7 @@ _MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 class Checkpoints:
-    """The state of a training in a folder; `training` identifies it by base, sets and recipe."""
+    """The state of a training in a folder."""
 
     PLAN = "training.json"
 
@@ -196,7 +196,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 def write_adapter(
     folder: Path, base: str, learner: Learner, log: Sequence[Mapping[str, Any]], card: Mapping[str, Any]
 ) -> None:
-    """Write the adapter, its loss curve and, last, the card: a folder with a card is finished."""
+    """Write the adapter, its loss curve and, last, the card."""
     peft: Any = importlib.import_module("peft")
     config_file, weights_file = ADAPTER_FILES
     (settings,) = learner.adapted.peft_config.values()

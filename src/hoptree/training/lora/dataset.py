@@ -100,7 +100,7 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
 
 
 def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
-    """Count the rows with the prompt of an earlier one, by whether the reply is the same.
+    """Count the rows that repeat a prompt, by equal reply or not.
 
     Another reply may be intended, so these are reported and not refused.
     """
@@ -292,7 +292,7 @@ PAPER_RATES = {"ra-isf": 5e-4}
 
 
 def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
-    """Return the learning rate of the paper that all rows are for, or else that of the recipe."""
+    """Return the learning rate of the rows' paper, or the recipe's."""
     kinds = {row.kind for training_set in sets for row in training_set.rows}
     rates = (rate for paper, rate in PAPER_RATES.items() if all(kind.startswith(f"{paper}-") for kind in kinds))
     return next(rates, Recipe().learning_rate)

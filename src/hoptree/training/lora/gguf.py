@@ -26,7 +26,7 @@ _UNSUPPORTED = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "al
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What must be known of the base: its architecture, heads, and the shape of each tensor."""
+    """Architecture, heads and tensor shapes of the base."""
 
     kind: str
     blocks: int

@@ -1,4 +1,4 @@
-"""Train an adapter on chat sets; the same command resumes a training that was interrupted."""
+"""Train an adapter on chat sets, resumably."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpec:
-    """A training: `model` is hf/NAME, `data` the chat sets, `out` the folder of the adapter.
+    """A training: the base `model`, the chat sets, and the folder.
 
     With `paper_rate` the learning rate is that of the paper whose sets they are, and not the recipe's.
     """
@@ -60,7 +60,7 @@ class TrainingSpec:
 
 
 class Order:
-    """Which examples a step learns from: each epoch takes all of them, in its own order."""
+    """Which examples a step learns from."""
 
     def __init__(self, examples: int, recipe: Recipe) -> None:
         self._examples = examples
@@ -79,7 +79,7 @@ class Order:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that prints and writes, according to its environment."""
+    """Return whether this process prints and writes."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -194,7 +194,7 @@ class _Training:
 
     @property
     def packing(self) -> bool:
-        """Whether the examples of a step share sequences, which is faster on an accelerator only."""
+        """Whether the examples of a step share sequences."""
         return not self.processes.device.startswith("cpu")
 
     def estimate(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
@@ -337,7 +337,7 @@ class _Training:
 
 
 def _read_log(path: Path, step: int) -> list[dict[str, Any]]:
-    """Return the log of the saved steps; those after the last checkpoint are taken again."""
+    """Return the log of the saved steps."""
     rows = [row for _, row in read_lines(path) if row["step"] <= step]
     if [row["step"] for row in rows] != list(range(1, step + 1)):
         raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")

@@ -105,7 +105,7 @@ def gold_tree(question: TrainingQuestion) -> GoldTree:
 
 
 def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
-    """Return the facts of a question, each asked for by itself: reading needs no chain."""
+    """Return the facts of a question, each asked for by itself."""
     steps = []
     for place, (subject, relation, value) in enumerate(question.facts):
         answer, asked = _tidy(value), as_question(relation, subject)
@@ -163,7 +163,7 @@ def _downwards(below: Mapping[int | None, Sequence[int]], top: int | None) -> li
 
 
 def _check(step: Step, question: str) -> None:
-    """Refuse a step that adds words to a reference, or names what the question does not."""
+    """Refuse a step that is no sub-question of the question."""
     numbers = references(step.subject)
     if numbers and not REFERENCE.fullmatch(step.subject.strip()):
         raise LeftOut("a step that adds words to a reference")
@@ -187,13 +187,13 @@ def _stems(text: str) -> set[str]:
 
 
 def _kind(question: str) -> str:
-    """Return the kind of works that a question is about; "" if it names several or none."""
+    """Return the kind of works that a question is about, or ""."""
     kinds = {match[1].casefold() for match in _KIND.finditer(question)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _with_kind(step: Step, kind: str) -> Step:
-    """Return the step about "the film X", as TAIKC's demonstrations ask, if it says only "X"."""
+    """Return the step about "the film X" if it says only "X"."""
     if not kind or step.relation not in _OF_WORKS or references(step.subject) or is_named(kind, step.subject):
         return step
     subject = f"the {kind} {step.subject}"
@@ -221,7 +221,7 @@ def _released(text: str, kind: str) -> str:
 
 
 def _answers(question: TrainingQuestion, source: Source) -> list[str]:
-    """Return the answers of the steps in order, from the facts if the data set gives none."""
+    """Return the answers of the steps, from facts if needed."""
     given = question.example.decomposition_answers if source == "steps" else ()
     return [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)]
 

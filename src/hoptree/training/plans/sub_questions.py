@@ -319,14 +319,14 @@ def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: st
 
 
 def _check_subjects(steps: Sequence[Step], facts: Sequence[Fact], question: str) -> None:
-    """Refuse a later step about what only the answer of an earlier one could have named."""
+    """Refuse a later step about an earlier one's answer."""
     for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
         if is_named(subject, step.question) and not is_named(subject, question):
             raise LeftOut("a step about what the question does not name")
 
 
 def _self_contained(steps: Sequence[Step]) -> list[str]:
-    """Replace references by names; a step that is named in a later one is not asked itself."""
+    """Replace references by names of what they refer to."""
     phrases: list[str] = []
     questions: list[str] = []
     named: set[int] = set()
