@@ -207,10 +207,7 @@ def what_stays(finished: str = "", *, cached: bool) -> str:
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that Ctrl-C ends wherever it is.
-
-    asyncio only cancels, which takes effect at the next await. It leaves a handler alone that is not the usual one.
-    """
+    """Run a coroutine that Ctrl-C ends wherever it is."""
     import asyncio
     import signal
 

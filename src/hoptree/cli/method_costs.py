@@ -53,10 +53,7 @@ class Cost:
 
 
 def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
-    """Return a digest of a method's prompts and default options.
-
-    `own` are the digests of prompts that stand in for ours.
-    """
+    """Return a digest of a method's prompts and default options."""
     options = "".join(f"\\0{option.name}={option.default}" for option in method.options)
     parts = f"{prompts_digest(method.name)}{options}{json.dumps(own) if own else ''}"
     return hashlib.sha256(parts.encode()).hexdigest()[:12]

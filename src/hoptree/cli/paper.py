@@ -131,10 +131,7 @@ def paper(
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
-    """Return a folder that figures of one experiment file share.
-
-    `choices` are what else was chosen; if anything was, its digest is in the name.
-    """
+    """Return a folder that figures of one experiment file share."""
     assert part.file is not None
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
     digest = hashlib.sha256("\n".join(choices).encode("utf-8", "replace")).hexdigest()[:8] if any(choices) else ""
@@ -145,10 +142,7 @@ def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Seq
 async def _make(
     planned: list[Planned], out: Path, run_options: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs or measurements, and judge them; one model at once.
-
-    A judge that cannot be opened is known before the first run.
-    """
+    """Make all runs or measurements, and judge them; one model at once."""
     for spec in judges:
         await _open_judge(spec, base_url).aclose()
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):

@@ -55,10 +55,7 @@ def counting(show: Show, total: int) -> Callable[[str], None]:
 
 @contextmanager
 def bars(quiet: bool) -> Iterator[Bars]:
-    """Draw bars that come and go, each with a name before it, on a terminal only.
-
-    Texts are made a few times a second at most, since summing up thousands of questions takes a while.
-    """
+    """Draw bars that come and go, each with a name before it, on a terminal only."""
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 

@@ -36,10 +36,7 @@ _SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval
 
 
 def _estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
-    """Estimate what all questions would take from the finished ones.
-
-    Only the seconds like the sample depend on what the cache held.
-    """
+    """Estimate what all questions would take from the finished ones."""
     questions, usage = summary["questions"], summary["usage"]
     share = questions / max(summary["finished"], 1)
     return {
@@ -291,10 +288,7 @@ def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> 
 async def run_all(
     planned: list[Planned], out: Path, run_options: RunOptions, *, at_once: int, quiet: bool
 ) -> list[dict[str, Any]]:
-    """Make all runs under one limit of money; share loaded models.
-
-    Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
-    """
+    """Make all runs under one limit of money; share loaded models."""
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if run_options.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)

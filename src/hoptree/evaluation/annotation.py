@@ -84,10 +84,7 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
 
 
 def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
-    """Draw `count` decisions of each module, at most one a question.
-
-    A question is drawn by its id alone, however many decisions it led to, and then one of these.
-    """
+    """Draw `count` decisions of each module, at most one a question."""
     drawn = []
     for module in MODULES:
         by_id = {

@@ -306,10 +306,7 @@ async def measure_all(
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
-    """Measure each model on every data set, pooled, and on average.
-
-    Judges are opened after all questions are asked, so that no two models are in memory at once.
-    """
+    """Measure each model on every data set, pooled, and on average."""
     by_model: dict[str, dict[str, Planned]] = {}
     for run in planned:
         if not isinstance(run.experiment, BoundaryExperiment):

@@ -194,10 +194,7 @@ def boundary(
     confident: Mapping[str, Attempt | None],
     same: Mapping[str, bool] | None = None,
 ) -> BoundaryAwareness:
-    """Compare both settings by question; None is a refusal.
-
-    `same` says for each pair of answers whether a judge finds that they mean the same.
-    """
+    """Compare both settings by question; None is a refusal."""
     _check_same_questions(direct, confident)
     both = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
     if same is not None and (missing := both.keys() - same.keys()):

@@ -225,10 +225,7 @@ _STEPS_OF = "taikc"
 
 @dataclass(frozen=True, slots=True)
 class BoundaryExperiment(Experiment):
-    """A run that asks every question twice by TAIKC's steps.
-
-    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
-    """
+    """A run that asks every question twice by TAIKC's steps."""
 
     method: str = BOUNDARY_METHOD
 
@@ -245,10 +242,7 @@ class BoundaryExperiment(Experiment):
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict` as in the paper.
-
-    The direct answer has the probability of its least likely token where the model gives it.
-    """
+    """Ask in both settings at once; `strict` as in the paper."""
     logprobs = "logprobs" in ctx.model_for("answer").capabilities
     direct, confident = await together(
         (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
@@ -378,10 +372,7 @@ def _sources(events: Sequence[Event]) -> dict[str, int]:
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
-    """Return the cited sentences as (title, number), or None.
-
-    Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
-    """
+    """Return the cited sentences as (title, number), or None."""
     decisions = decisions_of("cited_sentences", events)
     if not decisions:
         return None

@@ -41,10 +41,7 @@ class JudgeItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YesNoReply:
-    """A model's reply to a yes-or-no question, with its `error`.
-
-    `asked` is False where the verdict needs no call. Tokens are those of the call, also when the cache answered.
-    """
+    """A model's reply to a yes-or-no question, with its `error`."""
 
     asked: bool = True
     unparsed: bool = False
@@ -262,10 +259,7 @@ def _digest_of(row: Row) -> str:
 
 
 def read_judgements(folder: Path) -> list[Judgements]:
-    """Return all judges of a run with their verdicts, the latest last.
-
-    Verdicts of a judge with other weights or another prompt do not count.
-    """
+    """Return all judges of a run with their verdicts, the latest last."""
     judges: dict[str, Judgements] = {}
     path = folder / JUDGEMENTS
     known = {part.name for part in fields(Verdict)}

@@ -120,10 +120,7 @@ _RANKINGS = ("words", "dense", "llm")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is measured: graph, candidates, model and rankings.
-
-    `linker` replaces the index of names over whole questions; the index is then measured beside it.
-    """
+    """What is measured: graph, candidates, model and rankings."""
 
     graph: KnowledgeGraph
     candidates: Candidates
@@ -216,10 +213,7 @@ def _recall(ranks: Sequence[Mapping[str, int | None]], ks: Sequence[int]) -> dic
 async def evaluate_linking(
     asked: LinkingSet, parts: Parts, *, on_done: Callable[[], None] = lambda: None
 ) -> LinkingRun:
-    """Link every question; a failed one has found nothing.
-
-    A failure that every question would meet (a key, a missing model) is raised.
-    """
+    """Link every question; a failed one has found nothing."""
     import_optional("numpy", "Measuring linking", "eval")  # before the work, not after it
     linker = _Linker(parts, await parts.graph.properties())
     limit = asyncio.Semaphore(at_once(parts.model.slots) if parts.model else 2)

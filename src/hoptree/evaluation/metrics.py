@@ -123,10 +123,7 @@ _ALL_AT = 5
 
 
 def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEPTH) -> dict[str, float]:
-    """Return recall, `all@5`, MRR and nDCG of one ranking.
-
-    A passage that comes again fills its place, but is no further hit.
-    """
+    """Return recall, `all@5`, MRR and nDCG of one ranking."""
     left = set(gold)
     hits = []
     for name in ranking[:k]:
@@ -268,10 +265,7 @@ _MAX_NAME_CHARS = 200
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
-    """Return the list scores; {} if no list is wanted.
-
-    A name counts once. An empty answer has a precision of 0.
-    """
+    """Return the list scores; {} if no list is wanted."""
     scores = support(said_names(answer, wanted), range(len(wanted)))
     return {} if scores is None else {name: getattr(scores, name.removeprefix("list_")) for name in LIST_SCORES}
 

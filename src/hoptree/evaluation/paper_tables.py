@@ -56,10 +56,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PaperPart:
-    """A table or figure of a paper; see `experiments/taikc/paper.toml`.
-
-    `corpus`, `judge` and `questions` are the paper's own.
-    """
+    """A table or figure of a paper; see `experiments/taikc/paper.toml`."""
 
     paper: str
     name: str

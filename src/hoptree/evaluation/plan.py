@@ -60,10 +60,7 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How files become an index: chunking, encoder and facts.
-
-    Tokens are counted by a `tokenizer`, the file of one or minilm's.
-    """
+    """How files become an index: chunking, encoder and facts."""
 
     chunk: str = "auto"
     encoder: str = ""

@@ -24,10 +24,7 @@ Listener = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRating(YesNoReply):
-    """The rating of one decision; `right` is None if unreadable.
-
-    A split without any new sub-question is wrong without asking.
-    """
+    """The rating of one decision; `right` is None if unreadable."""
 
     key: str
     right: bool | None
@@ -53,10 +50,7 @@ async def rate_decisions(
     concurrency: int | None = None,
     on_progress: Listener = lambda done, total: None,
 ) -> ModelRatings:
-    """Have a model rate every decision, concurrently.
-
-    A failed call is no rating; if all fail, the error is raised. Replies are cached, so the call is resumable.
-    """
+    """Have a model rate every decision, concurrently."""
     calls = open_calls(cache, concurrency=concurrency)
     failures: list[ModelError] = []
     done = 0

@@ -295,10 +295,7 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str, Any], int]:
-    """Decide on workers, their resources, and concurrent requests.
-
-    Workers that share an endpoint share its slots; those that load a model have their own.
-    """
+    """Decide on workers, their resources, and concurrent requests."""
     resources = ray.cluster_resources()
     kind = experiment.model.partition("/")[0]
     if kind == "hf" and resources.get("GPU", 0) >= 1:

@@ -62,10 +62,7 @@ class RetrievalRun:
         return sum(result.error is not None for result in self.results)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the means, counting failures as 0, and search times.
-
-        With too few questions for a warm-up, all times count.
-        """
+        """Return the means, counting failures as 0, and search times."""
         good = [result for result in self.results if result.error is None]
         times = sorted(result.milliseconds for result in good[WARM_UP:] or good)
         return {
@@ -81,10 +78,7 @@ class RetrievalRun:
 
 
 def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> QuestionSet:
-    """Read the first `limit` questions with gold passages.
-
-    Where passages come with the questions, gold ids are those that an index of the same file gives them.
-    """
+    """Read the first `limit` questions with gold passages."""
     if half:
         check_half(half)
     judged = [Judged(example.id, example.question, example.supporting_ids) for example in read_examples(path).examples]

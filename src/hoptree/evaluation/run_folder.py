@@ -281,10 +281,7 @@ class Warned:
 
 
 def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
-    """Return the warnings by kind; a question counts once a kind.
-
-    That a budget stopped a question is part of its outcome, and no warning here.
-    """
+    """Return the warnings by kind; a question counts once a kind."""
     messages: dict[str, dict[str, str]] = defaultdict(dict)
     for event in events:
         if isinstance(event, WarningEvent) and event.kind != "stopped":
@@ -297,10 +294,7 @@ def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A cost over all questions, with its 95th percentile.
-
-    Without questions, all but the total are None.
-    """
+    """A cost over all questions, with its 95th percentile."""
 
     total: float
     mean: float | None
@@ -333,10 +327,7 @@ def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def summarise(folder: Path) -> dict[str, Any]:
-    """Return the metrics of a run over its finished questions.
-
-    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
-    """
+    """Return the metrics of a run over its finished questions."""
     run, rows = read_run(folder), read_rows(folder)
     unfinished, warned = _traced(folder, {row.trace for row in rows})
     return {

@@ -62,10 +62,7 @@ _MIN_SUSPICIOUS_QUESTIONS = 5
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `rows` are all outcomes so far, of which `asked` are new.
-
-    `spent` is all the money that counts against the limit.
-    """
+    """How far a run is; `rows` are all outcomes so far, of which `asked` are new."""
 
     total: int
     rows: list[Row]

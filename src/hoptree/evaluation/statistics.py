@@ -208,20 +208,14 @@ def interval(scores: Iterable[float], *, level: float = _LEVEL, samples: int = S
 def compare_pair(
     a: Scores, b: Scores, *, common_only: bool = False, samples: int = SAMPLES, seed: int = 0
 ) -> PairedComparison:
-    """Compare two runs over the questions they share.
-
-    A question that only one of them has is an error, unless `common_only` leaves it out.
-    """
+    """Compare two runs over the questions they share."""
     return _compare(a, b, _align((a, b), common_only), samples, seed)
 
 
 def compare_groups(
     a: Scores, b: Scores, groups: Mapping[str, str], *, common_only: bool = False
 ) -> dict[str, PairedComparison]:
-    """Compare two runs within groups of questions.
-
-    Questions without a group make the group "none". A group without a comparable question is not listed.
-    """
+    """Compare two runs within groups of questions."""
     aligned = _align((a, b), common_only)
     members: dict[str, set[str]] = {}
     for key in a.keys() | b.keys():

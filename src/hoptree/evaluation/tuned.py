@@ -184,10 +184,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All trials beside the defaults, over the questions `ids`.
-
-    `others` counts its other questions, whose ids are in `others_file`.
-    """
+    """All trials beside the defaults, over the questions `ids`."""
 
     experiment: Experiment
     data_name: str

@@ -34,10 +34,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A corpus to read; `identity` digests its content, `known` counts passages.
-
-    `problems` collects what cannot be read.
-    """
+    """A corpus to read; `identity` digests its content, `known` counts passages."""
 
     name: str
     identity: str
@@ -137,10 +134,7 @@ class ExtractionSpec:
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of an extraction: `done` of all passages, `new` ones in this call.
-
-    `failed` names passages whose call failed, with the class and the message of the error.
-    """
+    """Progress of an extraction: `done` of all passages, `new` ones in this call."""
 
     total: int
     done: int = 0

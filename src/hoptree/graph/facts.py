@@ -165,10 +165,7 @@ class KnowledgeGraph(Protocol):
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Return facts with this entity as subject, object, or both.
-
-        If there are more than `limit`, they are spread over the properties as far as the graph allows.
-        """
+        """Return facts with this entity as subject, object, or both."""
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         """Return the entities with this label or alias, best first, ignoring case."""

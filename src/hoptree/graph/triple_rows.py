@@ -142,10 +142,7 @@ def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, 
 
 
 def _entity(name_value: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
-    """Return the node of a name with or without an id, and its name.
-
-    The name of an object with an id may be a mere mention ("American" for the country): it is an alias.
-    """
+    """Return the node of a name with or without an id, and its name."""
     name = _text(name_value) if name_value not in (None, "") else ""
     if not identifier:
         bracketed = _BRACKETED.fullmatch(name)

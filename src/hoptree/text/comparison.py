@@ -364,10 +364,7 @@ def tells(statement: str, answer: str) -> bool:
 
 
 def _within(words: str, text: str) -> bool:
-    """Return whether a text has the words in a row, whatever their accents.
-
-    A bare yes or no is in no text.
-    """
+    """Return whether a text has the words in a row, whatever their accents."""
     if _key(words) in ("", "yes", "no"):
         return False
     return bool(grounded(Answer(words, words, "answered"), "", [Passage("other", "", text)]).support)

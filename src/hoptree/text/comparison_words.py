@@ -368,10 +368,7 @@ def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | No
 
 
 def is_unclear(text: str, word: str) -> bool:
-    """Return whether a comma may separate operands or belong to one.
-
-    It separates if another comma stands before the joining word, and does not if the last operand has a comma too.
-    """
+    """Return whether a comma may separate operands or belong to one."""
     joints = list(_joints(text, word))
     if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
         return False

@@ -355,10 +355,7 @@ def fits_question_type(question: str, answer: str) -> bool | None:
 
 
 def explain_type_mismatch(question: str, answer: str) -> str:
-    """Explain why an answer is of the wrong type; "" if it may fit.
-
-    Clear are a date for a place, and for "when" a name that is not one of a time.
-    """
+    """Explain why an answer is of the wrong type; "" if it may fit."""
     expected = expected_answer_type(question)
     if expected == "place" and _all_within(answer, date_spans(answer)):
         return "a place is asked for, and a date given"

@@ -242,10 +242,7 @@ _OF_WHAT_WAS_GIVEN = lazy_re(
 
 
 def says_unknown(text: str) -> bool:
-    """Return whether an answer says that none is known.
-
-    That something is missing may be the answer: "The documents were never found".
-    """
+    """Return whether an answer says that none is known."""
     text = " ".join(text[:MAX_ANSWER_CHARS].split())
     bare = extract_conclusion(text).strip(" .!\"'“”`*")
     if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):

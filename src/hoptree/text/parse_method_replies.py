@@ -384,10 +384,7 @@ _QUERY_TERM = re.compile(r"\b(wdt?|p|ps)\s?:\s?(?:/([^/\n]{1,200})/|([A-Za-z][\w
 
 
 def read_graph_query(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the things and relations that a SPARQL query names.
-
-    Of a reply with wrong queries beside the right one, that one is read.
-    """
+    """Return the things and relations that a SPARQL query names."""
     text = _WRONG_QUERY.split(_CORRECT_QUERY.split(text[:MAX_REPLY_CHARS])[-1])[0]
     terms: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for kind, named, bare in _QUERY_TERM.findall(text):

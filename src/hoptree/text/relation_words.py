@@ -115,10 +115,7 @@ _MAX_SENTENCE_CHARS = 2_000
 
 
 def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
-    """Return whether a sentence states a relation of this name.
-
-    None where it does not state it in such words, or where it is the same for both.
-    """
+    """Return whether a sentence states a relation of this name."""
     noun, sentence = _head(relation), sentence[:_MAX_SENTENCE_CHARS]
     if not noun or relation_key(relation) & _MUTUAL:
         return None

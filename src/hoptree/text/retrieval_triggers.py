@@ -90,10 +90,7 @@ def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
-    """SeaKR's query: the sure content words of a failed step.
-
-    A word is as sure as its least probable token: 1 - p must not exceed `doubt`.
-    """
+    """SeaKR's query: the sure content words of a failed step."""
     words = find_words(text, [token.text for token in tokens])
     given = {context[start:end].casefold() for start, end in word_spans(context)}
     carries = content_words(text, words, tagger)

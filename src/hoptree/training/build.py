@@ -83,10 +83,7 @@ async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a passage: gold ones, and others among the first `k` hits.
-
-    With a teacher, it is each passage of the search by the teacher's word (RA-ISF, appendix A.2).
-    """
+    """Make a row a passage: gold ones, and others among the first `k` hits."""
     if spec.teacher:
         return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
@@ -142,10 +139,7 @@ async def _relevance_row(
 
 
 async def make_decompositions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row of sub-questions from gold steps or facts.
-
-    With a teacher, for each question that it splits (RA-ISF, appendix A.3).
-    """
+    """Make a row of sub-questions from gold steps or facts."""
     if spec.teacher:
         return await _taught_decompositions(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
@@ -200,10 +194,7 @@ async def _decomposition_row(
 
 
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question with passage likelihoods (REPLUG's LSR).
-
-    A retriever is trained to lessen the divergence of its shares from those that the model prefers.
-    """
+    """Make a row a question with passage likelihoods (REPLUG's LSR)."""
     asked = with_answers(questions, "their likelihood is what is learnt")
     async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
 
@@ -311,10 +302,7 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first questions of each file in turn, or a draw by seed.
-
-    With `paper`, as many of each data set and type as that paper draws.
-    """
+    """Return the first questions of each file in turn, or a draw by seed."""
     if spec.paper:
         names = dict.fromkeys(question.example.dataset for question in questions)
         return [question for name in names for question in _mix(questions, name, spec)]

@@ -192,10 +192,7 @@ class _FixedReply:
 
 
 async def rehearse(method: str, step: Callable[[Context], Awaitable[T]], target: str) -> Rehearsal[T]:
-    """Let a step of a method make its one call and receive the target as reply.
-
-    So the prompt is the one that a run sends, and it shows whether the step understands the target.
-    """
+    """Let a step of a method make its one call and receive the target as reply."""
     model = _FixedReply(target)
     ctx = Context(method=method, model=model, calls=Calls(None), trace=Trace("rehearsal"))
     read = await step(ctx)

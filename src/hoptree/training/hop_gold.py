@@ -63,10 +63,7 @@ _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "oc
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of each question's known plan, steps and gold passages.
-
-    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
-    """
+    """Make rows of each question's known plan, steps and gold passages."""
     plans, sentences = packaged_plans(), _gold_sentences(spec.data)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []

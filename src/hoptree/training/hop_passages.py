@@ -58,10 +58,7 @@ class HopPassages(PassageFinder):
         super().__init__(corpus, retriever, rerank=rerank, k=k)
 
     async def gold_of_step(self, example: Example, step: GoldStep) -> list[Passage]:
-        """Return the gold passages that say the answer of a step.
-
-        Where a data set gives titles alone, that is the only passage of the step's page with the answer.
-        """
+        """Return the gold passages that say the answer of a step."""
         if example.supporting_ids:
             return [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         titles = [title for title in example.supporting_titles if is_named(ADDITION.sub("", title), step.asked)]
@@ -74,10 +71,7 @@ class HopPassages(PassageFinder):
     async def gather(
         self, asked: str, references: Sequence[GoldStep], main: Sequence[Passage], *, wide: bool = False
     ) -> tuple[Passage, ...]:
-        """Return what hop reads for a part: pages, hits, and one main passage.
-
-        A `wide` search returns more than hop reads, for want of those that will be taken out.
-        """
+        """Return what hop reads for a part: pages, hits, and one main passage."""
         pages: list[Passage] = []
         for step in references[:_REFERENCE_PAGES]:
             pages += await self.search(f"{asked} {step.answer}", k=1, title=step.answer)
@@ -87,10 +81,7 @@ class HopPassages(PassageFinder):
 
 
 def with_gold(shown: Sequence[Passage], gold: Sequence[Passage], key: str) -> tuple[Passage, ...]:
-    """Insert missing gold passages at places that `key` decides.
-
-    Each takes the place of a passage that is not gold, from the last on.
-    """
+    """Insert missing gold passages at places that `key` decides."""
     wanted = {passage.id for passage in gold}
     missing = [passage for passage in gold if passage.id not in {hit.id for hit in shown}]
     kept = list(shown)
@@ -143,10 +134,7 @@ _UNTOLD = {
 
 
 def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern[str]] | None:
-    """Return a question about a person that the person's page does not answer.
-
-    `key` decides which, if there are several; None if there is none.
-    """
+    """Return a question about a person that the person's page does not answer."""
     text = f"{page.title} {page.text}"
     untold = [relation for relation, cue in _UNTOLD.items() if not re.search(rf"\b(?:{cue})", text, re.IGNORECASE)]
     if not untold:
@@ -199,10 +187,7 @@ _LIFE = re.compile(r"[(;]([^()]*\d{3,4}[^()]*)\)")
 
 
 def _fits(question: str, sentence: str, answer: str) -> bool:
-    """Return whether a sentence can be about the birth or death asked for.
-
-    It says so, or has the answer in the right half of the brackets with the dates of a life.
-    """
+    """Return whether a sentence can be about the birth or death asked for."""
     asks_birth = re.search(r"\b(?:born|birth)\b", question)
     asks_death = re.search(r"\b(?:die|died|death)\b", question)
     if not _ASKS_PLACE_OR_DATE.match(question) or bool(asks_birth) == bool(asks_death):

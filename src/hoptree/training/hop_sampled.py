@@ -50,10 +50,7 @@ _RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
 
 
 async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Sample runs of hop, and make rows of those right by their evidence.
-
-    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
-    """
+    """Sample runs of hop, and make rows of those right by their evidence."""
     asked = with_answers(questions, "only what led to right ones is kept")
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_recording(spec.cache, spec.concurrency))

@@ -109,10 +109,7 @@ class PassageFinder:
         )
 
     async def find(self, example: Example, step: GoldStep, key: str) -> tuple[Passage, tuple[Passage, ...]] | None:
-        """Return a gold passage for a step and the passages to show, or None.
-
-        A gold passage that the search does not find replaces one that it did; `key` decides which.
-        """
+        """Return a gold passage for a step and the passages to show, or None."""
         telling = [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         if not telling:
             return None
@@ -296,10 +293,7 @@ async def _from_memory(question: Question, ctx: Context) -> Answer:
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:
-    """Return whether an answer is an accepted one, or its F1 reaches `f1`.
-
-    For yes-or-no questions the first word decides.
-    """
+    """Return whether an answer is an accepted one, or its F1 reaches `f1`."""
     verdict = yes_no(answer, golds)
     if verdict is not None:
         return verdict > 0

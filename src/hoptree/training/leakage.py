@@ -320,10 +320,7 @@ _IDS_OF_SET = re.compile(r"([^/=]+)=(.+\.txt)")
 
 
 def read_listed_ids(path: Path) -> ListedIds | None:
-    """Read ids from `SET=FILE.txt`, or from a JSON object of lists by file.
-
-    None if the file is something else.
-    """
+    """Read ids from `SET=FILE.txt`, or from a JSON object of lists by file."""
     if not path.exists() and (match := _IDS_OF_SET.fullmatch(str(path))):
         return _read_ids_of_set(match[1], Path(match[2]))
     if path.suffix != ".json" or not path.is_file():

@@ -66,10 +66,7 @@ class Item:
 
 @dataclass(slots=True)
 class Converted:
-    """What came of a release, with counts of rows left out.
-
-    `files` were made, of files with these `sha256`.
-    """
+    """What came of a release, with counts of rows left out."""
 
     files: list[str] = field(default_factory=list)
     sha256: dict[str, str] = field(default_factory=dict)

@@ -63,10 +63,7 @@ class Order:
 
 
 def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Converted:
-    """Make the files of a release in the folder of its data set below `data`.
-
-    A download that was cut off goes on where it stopped. Nothing of the old files is touched before all is well.
-    """
+    """Make the files of a release in the folder of its data set below `data`."""
     _check(release, order)
     folder = data / public.name
     files = tuple(folder / name for name in release.files)

@@ -139,10 +139,7 @@ def _paragraph(part: Fields) -> tuple[str, str]:
 
 
 def strategyqa(row: Fields, position: int) -> Iterator[Example]:
-    """StrategyQA: `answer` is a boolean; the first annotator's evidence.
-
-    Paragraphs are named by their page and a number ("Depression (mood)-12"), as in the file of paragraphs.
-    """
+    """StrategyQA: `answer` is a boolean; the first annotator's evidence."""
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, bool):
         raise row.wrong(': "answer" is neither true nor false')
@@ -180,10 +177,7 @@ def _page(paragraph: str) -> str:
 
 
 def iirc(row: Fields, position: int) -> Iterator[Example]:
-    """IIRC: a page with `questions` whose contexts name linked pages.
-
-    A question that nothing answers has no answers.
-    """
+    """IIRC: a page with `questions` whose contexts name linked pages."""
     page = spaced(row.text("title"))
     for place, question in enumerate(row.parts("questions")):
         given = question.part("answer")

@@ -165,10 +165,7 @@ class BeirFiles:
 
 
 def find_beir(path: Path) -> BeirFiles | None:
-    """Return the files of a BEIR folder, by it or one of its files.
-
-    A folder stands for its test split, else for dev or train.
-    """
+    """Return the files of a BEIR folder, by it or one of its files."""
     if path.is_dir():
         folder, tables = path, _tables(path)
     elif path.name in _QUERIES:

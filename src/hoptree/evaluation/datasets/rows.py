@@ -163,10 +163,7 @@ _WRAPPED = re.compile(
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
-    """Yield rows with their line numbers; anything broken is an error.
-
-    A score over the rest of a broken file would not be comparable.
-    """
+    """Yield rows with their line numbers; anything broken is an error."""
     problems = Problems(limit=sys.maxsize)
     for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:

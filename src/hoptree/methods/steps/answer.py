@@ -27,10 +27,7 @@ def note_reply(ctx: Context, step: str, error: str = "", repairs: Sequence[str] 
 
 
 def note_answer(ctx: Context, step: str, raw: str, answer: str) -> None:
-    """Record whether a reply was a bare answer, or had other words that were left out.
-
-    A reply that says that it has no answer is one that could be read.
-    """
+    """Record whether a reply was a bare answer, or had other words that were left out."""
     shortened = answer and answer != raw and question_key(answer) != question_key(raw)
     note_reply(ctx, step, "" if answer else "no answer", ["other words left out"] if shortened else [])
 
@@ -120,10 +117,7 @@ async def answer_from(
     titles: bool = False,
     logprobs: bool = False,
 ) -> Answer:
-    """Return the answer that documents hold, or unknown.
-
-    With `logprobs`, its confidence is its least token probability.
-    """
+    """Return the answer that documents hold, or unknown."""
     if not passages:
         ctx.emit(Answered(value=False, step="read", continuation_hit="no passages"), node=node)
         return Answer("", "", "unknown", "external")
@@ -138,10 +132,7 @@ async def answer_from(
 async def answer_each(
     ctx: Context, question: str, passages: Sequence[Passage], *, titles: bool = False, logprobs: bool = True
 ) -> list[Answer]:
-    """Return the answer in each passage, read alone; propose the best one.
-
-    With `logprobs`, its confidence is the geometric mean of its token probabilities.
-    """
+    """Return the answer in each passage, read alone; propose the best one."""
 
     async def read(rank: int, passage: Passage) -> Answer:
         documents = show_passages(ctx, [passage], titles=titles)

@@ -26,10 +26,7 @@ _ROUNDING = 1e-9
 
 @decision("surest")
 class SurestChosen(Decision):
-    """The answer that was taken, and how sure each was.
-
-    `when` is the step of the method; `named` is what each of the answers is.
-    """
+    """The answer that was taken, and how sure each was."""
 
     value: int
     when: str
@@ -160,10 +157,7 @@ def answer_key(answer: str) -> str:
 
 
 def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> tuple[Answer, bool]:
-    """Return the answer of most chains, and whether enough agree.
-
-    The answer is proposed in case the budget ends.
-    """
+    """Return the answer of most chains, and whether enough agree."""
     answer, share = majority(ctx, chains, when="gate")
     passed = answer.known and share + _ROUNDING >= least
     decision = AgreementChecked(

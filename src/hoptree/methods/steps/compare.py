@@ -69,10 +69,7 @@ def chooses(question: str) -> bool:
 
 
 def compares_again(question: str, above: Iterable[str]) -> bool:
-    """Return whether a question compares the same things as one above it.
-
-    Splitting it would give the same parts once more. "The director of A" is A here.
-    """
+    """Return whether a question compares the same things as one above it."""
     comparison = detect_comparison(question)
     if comparison is None:
         return False
@@ -82,10 +79,7 @@ def compares_again(question: str, above: Iterable[str]) -> bool:
 def compare_branches(
     ctx: Context, question: str, plan: Plan, asked: Mapping[int, str], answers: Mapping[int, Answer]
 ) -> Answer | None:
-    """Compare in code what the branches of a plan answered: dates, numbers, names.
-
-    None where the question compares nothing, or what was found does not decide it.
-    """
+    """Compare in code what the branches of a plan answered: dates, numbers, names."""
     comparison = detect_comparison(question)
     if comparison is None:
         return None
@@ -212,10 +206,7 @@ async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: 
 
 
 def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the first passages of the thing's own page.
-
-    Brackets tell things of one name apart, if both name and title have them.
-    """
+    """Return the first passages of the thing's own page."""
     wanted, meaning = _split_brackets(name)
 
     def fits(passage: Passage) -> bool:

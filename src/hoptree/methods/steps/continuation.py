@@ -45,10 +45,7 @@ class Fidelity(Decision):
 
 
 def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = False) -> UncertaintySignal:
-    """Return the model's best uncertainty signal; record which it lacks.
-
-    `beyond` says that the options leave the paper, whatever the model gives.
-    """
+    """Return the model's best uncertainty signal; record which it lacks."""
     model = ctx.model_for("answer")
     can = model.capabilities
     signal: UncertaintySignal = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"

@@ -200,10 +200,7 @@ def _complaint(plan: Plan) -> str:
 async def split_question(
     ctx: Context, question: str, *, linked: bool = False, node: Node | None = None
 ) -> tuple[str, ...]:
-    """Return the sub-questions that a model lists.
-
-    `linked` ones may refer to the answers of those before them.
-    """
+    """Return the sub-questions that a model lists."""
     prompt = prompt_for(ctx.method, "decompose_linked" if linked else "decompose").fill(question=question)
     reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_LIST_TOKENS, node=node)
     questions = read_questions(reply.text)
@@ -220,10 +217,7 @@ def drop_asked(
     again: Callable[[str], bool] = lambda question: False,
     node: Node | None = None,
 ) -> tuple[str, ...]:
-    """Return at most `most` sub-questions that were not `asked` before.
-
-    `again` says of others that they ask the same in other words.
-    """
+    """Return at most `most` sub-questions that were not `asked` before."""
     new = [question for question in questions if question_key(question) not in asked and not again(question)]
     kept = new[:most]
     beyond = new[len(kept) :]
@@ -258,10 +252,7 @@ class FollowUps:
         return node
 
     def end(self, node: Node, answer: Answer) -> None:
-        """Keep the answer to a sub-question.
-
-        It is proposed, in case the budget ends, only if the sub-question is the question itself.
-        """
+        """Keep the answer to a sub-question."""
         self._ctx.end_node(node, answer)
         self.pairs.append((node.question, answer))
         if question_key(node.question) == question_key(self.question):

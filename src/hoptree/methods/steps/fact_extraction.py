@@ -73,10 +73,7 @@ class Wording:
         return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, value: str) -> str:
-        """Return the first sentence that states the triple best.
-
-        What the title names is the subject of any sentence, under whatever pronoun. "" if no sentence holds a name.
-        """
+        """Return the first sentence that states the triple best."""
         subject_words, value_words = _Line.of(subject).words, _Line.of(value).words
         relation_stems = _stems(_Line.of(relation).words)
         titled = bool(subject_words) and set(subject_words) <= set(self._title.words)

@@ -70,10 +70,7 @@ async def edges_around(ctx: Context, entities: Sequence[Entity], *, known: Colle
 async def choose_edges(
     ctx: Context, question: str, edges: Sequence[Edge], *, keep: int, temperature: float = 0.0
 ) -> list[tuple[Edge, float]]:
-    """Return the edges that the model scores highest, in one call.
-
-    A single edge is followed without asking.
-    """
+    """Return the edges that the model scores highest, in one call."""
     if len(edges) == 1:
         return [(edges[0], 1.0)]
     shown = edges[:_MAX_EDGES_SHOWN]
@@ -106,10 +103,7 @@ async def _score_lines(
     keep: int,
     temperature: float,
 ) -> list[tuple[int, float]]:
-    """Return the `keep` lines that the model scores highest, with scores.
-
-    Where the reply cannot be read, the first lines are kept and count alike.
-    """
+    """Return the `keep` lines that the model scores highest, with scores."""
     if not lines:
         return []
     numbered = number_lines(" ".join(line.split()) for line in lines)
@@ -228,10 +222,7 @@ class Enough:
 
 
 def read_enough(reply: str) -> Enough:
-    """Read "Enough: {Yes}", then "Answer: …" or "Clue: …".
-
-    The answer may stand in braces too; one that says that there is none is none.
-    """
+    """Read "Enough: {Yes}", then "Answer: …" or "Clue: …"."""
     text = _NEXT_QUESTION.split(reply[:MAX_REPLY_CHARS].strip(), 1)[0]
     verdicts = [match for form in (_BRACED, _LABELLED) if (match := form.search(text))]
     verdict = min(verdicts, key=lambda match: match.start()) if verdicts else _FIRST_WORD.match(text)
@@ -257,10 +248,7 @@ def _read_answer(text: str) -> str:
 
 
 async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: str = "") -> Enough:
-    """Ask whether texts and facts suffice to answer; propose its answer.
-
-    The answer that it gives is proposed in case the budget ends, enough or not.
-    """
+    """Ask whether texts and facts suffice to answer; propose its answer."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "enough").fill(texts=texts, facts=facts, clue=clue or NOTHING, question=question)
     reply = await ctx.generate("enough", prompt, role="verify", max_tokens=_VERDICT_TOKENS)

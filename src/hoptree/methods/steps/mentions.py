@@ -158,10 +158,7 @@ def _exact(entities: Iterable[Entity]) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EntityCandidates:
-    """Candidates of a query: by its words (`linker`), and by the `model`.
-
-    `fitting` are those of the model's whose names fit what it read.
-    """
+    """Candidates of a query: by its words (`linker`), and by the `model`."""
 
     linker: tuple[Entity, ...]
     model: tuple[Entity, ...] = ()

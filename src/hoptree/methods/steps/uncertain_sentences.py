@@ -49,10 +49,7 @@ class SentenceJudged(Decision):
 
 @decision("sentence")
 class WordsJudged(SentenceJudged):
-    """Whether a sentence is in doubt by its words, with their scores.
-
-    `hits` are the places of the words in doubt.
-    """
+    """Whether a sentence is in doubt by its words, with their scores."""
 
     words: list[list[Any]]
     theta: float | None
@@ -178,10 +175,7 @@ class Unsure:
 
 
 def _highest_score(sentences: Sequence[JudgedSentence]) -> float | None:
-    """Return the highest score of content words, or of all if none has content.
-
-    None where nothing is said, or no more than that an answer follows.
-    """
+    """Return the highest score of content words, or of all if none has content."""
     words = [word for sentence in sentences for word in sentence.words if not word.announces]
     weighed = [word for word in words if word.content] or [replace(word, content=True) for word in words]
     return max((word.score for word in weighed), default=None)

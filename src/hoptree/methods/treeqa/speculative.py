@@ -89,10 +89,7 @@ class SpeculativeWalk(Walk):
         await together(map(self._process_ahead, self._begin(likely, key)))
 
     def _begin(self, branches: Iterable[Branch], under: Key | None) -> list[Branch]:
-        """Return the branches that may be begun, within the caps.
-
-        What was given up counts too. Rebuilds under way when the bound is reached are not stopped.
-        """
+        """Return the branches that may be begun, within the caps."""
         begun: list[Branch] = []
         for branch in branches:
             key = branch.key

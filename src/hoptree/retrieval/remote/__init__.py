@@ -47,10 +47,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
 
 
 async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int], None] | None = None) -> int:
-    """Load passages into an index or collection; return their number.
-
-    A passage replaces one with the same id (Quickwit, which has no ids, keeps both).
-    """
+    """Load passages into an index or collection; return their number."""
     engine = _engine(url)
     try:
         return await engine.load(passages, on_passage)

@@ -100,10 +100,7 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
 
 
 def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
-    """Count the rows that repeat a prompt, by equal reply or not.
-
-    Another reply may be intended, so these are reported and not refused.
-    """
+    """Count the rows that repeat a prompt, by equal reply or not."""
     first_rows: dict[tuple[Message, ...], TrainingRow] = {}
     counts = {"same_reply": 0, "other_reply": 0}
     example = ""

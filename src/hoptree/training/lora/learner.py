@@ -195,10 +195,7 @@ _WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter that learns in 32 bits.
-
-    An encoder-decoder reads prompts and writes replies, so its examples are padded and not packed.
-    """
+    """The base with an adapter that learns in 32 bits."""
 
     def __init__(
         self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
@@ -227,10 +224,7 @@ class Learner:
         )
 
     def step(self, examples: Sequence[Example], number: int, steps: int) -> float:
-        """Learn from the examples of a step; return their mean loss.
-
-        The generator is seeded at each step, so that a resumed training needs no earlier state.
-        """
+        """Learn from the examples of a step; return their mean loss."""
         self._torch.manual_seed(self._recipe.seed + number)
         with _explain_out_of_memory(self._recipe):
             loss = self.gradients(examples)
@@ -252,10 +246,7 @@ class Learner:
             )
 
     def gradients(self, examples: Sequence[Example]) -> Any:
-        """Compute the loss and its gradients, summed over all processes.
-
-        How examples are packed and distributed changes nothing but rounding.
-        """
+        """Compute the loss and its gradients, summed over all processes."""
         reply_tokens = sum(example.reply for example in examples)
         for weight in self.weights.values():
             weight.grad = self._torch.zeros_like(weight)
