@@ -237,9 +237,11 @@ def evaluate(
         raise InputError("There is no adapter to hold against the base.", "Give one: --adapter FOLDER.")
     versions = versions_of(model, adapter)
     trials = plan_trials(experiments, data, versions, settings=given(limit=limit, judge=judge), only=only)
-    ways = RunOptions(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
+    run_options = RunOptions(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
     with run_bars(as_json) as show:
-        work = measure(trials, out, ways, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now))
+        work = measure(
+            trials, out, run_options, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now)
+        )
         measured = run(work, stays=what_stays("questions", cached=not no_cache))
     summary = {
         "folder": str(out),

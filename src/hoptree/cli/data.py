@@ -45,12 +45,10 @@ Data = Annotated[Path, Option("--data", help="The folder of all data sets.")]
 def list_sets(
     name: Annotated[str, Argument(help="One data set.  [default: all]")] = "",
     data: Data = Path("data"),
-    experiments: Annotated[Path | None, Option(help="The folder of the experiment files.  [default: ours]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
-    experiments = experiments or experiments_folder()
-    needs = needed_by(experiments)
+    needs = needed_by(experiments_folder())
     rows = []
     for public in [find_set(name)] if name else public_sets().values():
         folder, needed = data / public.name, needs.get(public.name, {})
@@ -79,8 +77,6 @@ def list_sets(
         return
     for row in rows:
         _print_set(row)
-    if not needs:
-        echo(f"There are no experiment files in {experiments}: --experiments names the folder that has them.")
 
 
 def _papers_first(table: str) -> tuple[bool, str]:

@@ -255,16 +255,16 @@ def query(
 @app.command()
 def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> None:
     """Show what a graph holds, source by source."""
-    held = _with_graph(graph, [], no_cache, lambda opened: opened.stats())
+    counts = _with_graph(graph, [], no_cache, lambda opened: opened.stats())
     if as_json:
-        print_json(asdict(held))
+        print_json(asdict(counts))
         return
-    if held.sources:
-        properties = counted(held.properties, "property", "properties")
-        echo(f"{counted(held.facts, 'fact')} with {properties}, and {counted(held.names, 'name')}")
-    for source in held.sources:
+    if counts.sources:
+        properties = counted(counts.properties, "property", "properties")
+        echo(f"{counted(counts.facts, 'fact')} with {properties}, and {counted(counts.names, 'name')}")
+    for source in counts.sources:
         echo(f"  {source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}")
-    for name, value in held.details.items():
+    for name, value in counts.details.items():
         echo(f"  {name} {value}")
 
 

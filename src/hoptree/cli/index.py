@@ -288,7 +288,7 @@ def info(out: Out, as_json: AsJson = False) -> None:
     index = Index(out)
     manifest = index.manifest
     checking.check_parts(index)
-    held = count_facts(index)
+    fact_counts = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
         files, gave = [(file, name) for file, _, name in ledger.files() if name], ledger.files_with_passages()
@@ -301,7 +301,7 @@ def info(out: Out, as_json: AsJson = False) -> None:
             "formats": dict(formats.most_common()),
             "files_without_passages": without,
             "languages": languages,
-            **({"facts": asdict(held)} if held else {}),
+            **({"facts": asdict(fact_counts)} if fact_counts else {}),
         }
         print_json({"index": str(out), **asdict(manifest), **counts})
         return
@@ -309,9 +309,9 @@ def info(out: Out, as_json: AsJson = False) -> None:
     echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
     echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
-    if held:
-        by = held.encoder or "their words"
-        echo(f"  {counted(held.facts, 'fact')} of {counted(held.passages, 'passage')}, found by {by}")
+    if fact_counts:
+        by = fact_counts.encoder or "their words"
+        echo(f"  {counted(fact_counts.facts, 'fact')} of {counted(fact_counts.passages, 'passage')}, found by {by}")
     echo(f"  digest {manifest.digest}")
     if formats:
         echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")

@@ -179,9 +179,9 @@ def _show_settings(*, as_json: bool) -> None:
          "from": config.origins.get(variable, "default")}
         for name, variable in VARIABLES.items()
     ]  # fmt: skip
-    held = {row["setting"]: row["value"] for row in rows}
-    find_method(held["method"])
-    check_kind(held["retriever"])
+    current = {row["setting"]: row["value"] for row in rows}
+    find_method(current["method"])
+    check_kind(current["retriever"])
     rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
                  "from": config.origins.get(KEY, "default")})  # fmt: skip
     for row in rows:
@@ -198,9 +198,6 @@ def _show_settings(*, as_json: bool) -> None:
 
 
 _DEMO_QUESTION = "q01"
-# What suits the embedded 1.5B model: TAIKC puts documents first, since such a model rarely knows what it does not know,
-# and gives no answer rather than a guess.
-_CAREFUL = {"taikc": {"robust": "on", "continuation": "off"}}
 
 
 @stoppable(AS_BEFORE)
@@ -220,7 +217,7 @@ def demo(
     hoptree demo                                   one question; fetches the embedded model first (1.1 GB)
     hoptree demo --all                             all 20, with the score
     hoptree demo --all --method direct             the same model without documents, for comparison
-    hoptree demo --all --method taikc --set robust=off      TAIKC as in its paper
+    hoptree demo --all --method taikc              TAIKC as in its paper
     """
     from hoptree.engine.engine import Engine
 
@@ -233,7 +230,7 @@ def demo(
         method=method,
         model=chosen,
         corpus="sample",
-        options=demo_options(method, read_settings(settings)),
+        options=read_settings(settings),
         cache=None if no_cache else "default",
         base_url=base_url,
         prompts=prompts,
@@ -242,13 +239,6 @@ def demo(
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
     if code := run(work, stays=what_stays(cached=not no_cache)):
         raise typer.Exit(code)
-
-
-def demo_options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the demo, overridden by settings."""
-    careful = _CAREFUL.get(method, {})
-    usual = {"k": "3"} if method == "taikc" else {}
-    return usual | ({} if careful.keys() & settings.keys() else careful) | settings
 
 
 async def _ask_one(engine: Engine, as_json: bool) -> int:

@@ -88,7 +88,9 @@ def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
 
 
 def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
-    fidelities = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
+    fidelities = (
+        method.fidelity({}, {*capabilities, *corpus_signals}) for corpus_signals in (held_by_corpus(method), ())
+    )
     return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
@@ -188,7 +190,6 @@ def default_of(option: Option) -> str:
 
 
 def how_to_meet(need: str) -> str:
-    """Return how a need of a method is met."""
     if need in _HOW or need in _CORPUS_WITH:
         return (_HOW | _CORPUS_WITH)[need]
     return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
@@ -210,8 +211,8 @@ def notes_of(method: Method) -> tuple[str, ...]:
         notes.append(f"approx unless the model that answers gives {_with_means(always, _MODELS_WITH)}")
     if further := [signal for signal in heard if signal not in always and _changes(method, signal, {name: value})]:
         notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
-    if held := held_by_corpus(method):
-        notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
+    if corpus_needs := held_by_corpus(method):
+        notes.append(f"approx unless the corpus has {_with_means(corpus_needs, _CORPUS_WITH)}")
     switches = {option.name for option in method.options if option.type is bool}
     for option, reason in method.beyond.items():
         notes.append(f"approx with {f'{option}=on' if option in switches else option}: {reason}")
@@ -361,9 +362,9 @@ def _section(facts: MethodFacts) -> str:
         source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
         lines.append(f"- Paper: {source}.")
     lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
-    held = " and ".join(held_by_corpus(method))
+    corpus_needs = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
-    lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")
+    lines.append(f"- Needs: {needs}{f', which holds {corpus_needs}, else it is approx' if corpus_needs else ''}.")
     if len(method.roles) > 1:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
     if used := files_of(method):

@@ -360,8 +360,8 @@ def show_one(facts: MethodFacts) -> None:
     lines += ["", "needs:" if method.needs else "needs: nothing but a model"]
     for need in method.needs:
         lines += _wrap(f"{need}: {method_facts.how_to_meet(need)}", "  ", "    ")
-    for held in method_facts.held_by_corpus(method):
-        lines += _wrap(f"{held} in the corpus, else it is approx: {method_facts.how_to_meet(held)}", "  ", "    ")
+    for signal in method_facts.held_by_corpus(method):
+        lines += _wrap(f"{signal} in the corpus, else it is approx: {method_facts.how_to_meet(signal)}", "  ", "    ")
     if used := own_prompts.files_of(method):
         lines += ["", *_wrap(f"prompts and demonstrations: {', '.join(used)}", "", "  ")]
     if own := facts.own_prompts:

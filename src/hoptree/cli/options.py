@@ -184,7 +184,6 @@ _config = Config({}, {}, ())
 
 
 def current_config() -> Config:
-    """Return the configuration of this command."""
     return _config
 
 

@@ -46,7 +46,7 @@ def search(
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
-    conditions = _read_conditions(where)
+    conditions = options.read_named(where, "--where")
 
     async def find() -> tuple[Passage, ...]:
         async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
@@ -79,20 +79,6 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
     options.warn_without_links(corpus, kind)
     return opened
-
-
-def _read_conditions(texts: list[str]) -> dict[str, str]:
-    conditions: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name:
-            raise ConfigError(f"'{text}' is no condition.", "Write it as --where NAME=VALUE.")
-        if conditions.setdefault(name, value) != value:
-            raise InputError(
-                f"--where gives '{name}' two values ({conditions[name]}, {value}).",
-                "Give each name once: a passage must fit all conditions. Search once for each value.",
-            )
-    return conditions
 
 
 def _row(passage: Passage, explain: bool) -> dict[str, object]:

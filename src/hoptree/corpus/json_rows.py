@@ -274,7 +274,7 @@ def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
 
 def _passage_columns(fields: list[str]) -> list[str]:
     """Return the column names of a passage table, or none."""
-    fields = [_unquoted(field).strip() for field in fields]
+    fields = [unquoted(field).strip() for field in fields]
     header = [_SYNONYMS.get(field.lower(), field.lower()) for field in fields]
     if not _HEADER_COLUMNS.isdisjoint(header):
         return header
@@ -287,7 +287,7 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     """Yield rows by the first line's names, or of id, text and title; skip others."""
     names: list[str] = []
     for number, line in read_lines(stream, name, problems):
-        fields = [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]
+        fields = [unquoted(field) for field in line.rstrip("\r\n").split("\t")]
         if not names:
             names = _passage_columns(fields)
             if names is not _DEFAULT_COLUMNS:
@@ -343,7 +343,7 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _unquoted(field: str) -> str:
+def unquoted(field: str) -> str:
     """Return the field without its quotes, doubled ones undone."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):

@@ -259,7 +259,6 @@ def read_file(
     tokenizer: Tokenizer | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """Yield the passages of a file of a corpus."""
     if chunking.by != "auto" or _reader_of(file) is not None:
         for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
@@ -422,7 +421,6 @@ class QuestionFilter:
                 yield passage
 
     def holds(self, passage: Passage) -> bool:
-        """Return whether the passage holds a question."""
         return self._in(_words(passage.text)) or self._in(_words(passage.title))
 
     def _in(self, words: list[str]) -> bool:

@@ -274,9 +274,9 @@ def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
     if content is None:
         return
     content = content.replace(b"\r\n", b"\n")
-    many = name.lower().removesuffix(".gz").endswith(".mbox")
-    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if many else [content], 1):
-        key = f"{name}#message={number}" if many else name
+    is_mailbox = name.lower().removesuffix(".gz").endswith(".mbox")
+    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if is_mailbox else [content], 1):
+        key = f"{name}#message={number}" if is_mailbox else name
         try:
             yield _mail_document(message, key, name)
         except Oversized:

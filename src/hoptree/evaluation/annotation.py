@@ -97,8 +97,8 @@ def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed
     return drawn
 
 
-def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[Drawn]:
-    """Draw from several runs, one a data set; without `count` take all decisions."""
+def draw_of_runs(folders: Sequence[Path], count: int, seed: int) -> list[Drawn]:
+    """Draw from several runs, one a data set."""
     drawn: dict[str, Drawn] = {}
     without = []
     for folder in folders:
@@ -113,7 +113,7 @@ def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[
                 f"Two runs are over {data}: {drawn[data].folder} and {folder}.",
                 "Write a sheet for each: a mean over both would be neither's.",
             )
-        chosen = decisions if count is None else draw_decisions(by_id, count, seed)
+        chosen = draw_decisions(by_id, count, seed)
         counts, totals = (
             {module: sum(decision.module == module for decision in part) for module in MODULES}
             for part in (chosen, decisions)

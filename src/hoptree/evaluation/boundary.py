@@ -302,7 +302,7 @@ def planned_for(files: Sequence[Path], experiment: BoundaryExperiment) -> list[P
 async def measure_all(
     planned: Sequence[Planned],
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
@@ -316,12 +316,12 @@ async def measure_all(
             )
         label = run.experiment.name.removesuffix(f" on {run.data_name}")
         by_model.setdefault(label, {})[run.data_name] = run
-    warnings = {label: await _ask(runs, out, ways, on_progress) for label, runs in by_model.items()}
+    warnings = {label: await _ask(runs, out, options, on_progress) for label, runs in by_model.items()}
     measured = []
     for label, runs in by_model.items():
         folders = {name: out / run.folder for name, run in runs.items()}
         pairs = {name: read_pairs(folder) for name, folder in folders.items()}
-        judged = await _judge(pairs, next(iter(runs.values())).experiment, ways)
+        judged = await _judge(pairs, next(iter(runs.values())).experiment, options)
         sets = {}
         for name, of_set in pairs.items():
             measures = measure(of_set, judged[name] if judged else None)
@@ -333,7 +333,9 @@ async def measure_all(
     return measured
 
 
-async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_progress: Listener) -> dict[str, list[str]]:
+async def _ask(
+    runs: Mapping[str, Planned], out: Path, options: RunOptions, on_progress: Listener
+) -> dict[str, list[str]]:
     """Run what has no outcome yet; return warnings by data set."""
     first = next(iter(runs.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
@@ -343,7 +345,7 @@ async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_prog
             # Both answers are judged together, in the end: the run itself has no judge.
             experiment = replace(run.experiment, judge="", judge_base_url="")
             summary = await run_experiment(
-                experiment, out / run.folder, ways, model=model, on_progress=partial(on_progress, run)
+                experiment, out / run.folder, options, model=model, on_progress=partial(on_progress, run)
             )
             warnings[name] = list(summary["warnings"])
     finally:
@@ -352,13 +354,13 @@ async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_prog
 
 
 async def _judge(
-    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, ways: RunOptions
+    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, options: RunOptions
 ) -> dict[str, Judgement] | None:
     """Have all pairs judged, if there is a judge; replies are cached."""
     if not experiment.judge:
         return None
     model = experiment.open_judge()
-    calls = open_calls(ways.cache, concurrency=ways.concurrency)
+    calls = open_calls(options.cache, concurrency=options.concurrency)
     try:
         return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
     finally:

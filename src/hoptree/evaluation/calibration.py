@@ -196,24 +196,24 @@ def boundary(
 ) -> BoundaryAwareness:
     """Compare both settings by question; None is a refusal."""
     _check_same_questions(direct, confident)
-    both = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
-    if same is not None and (missing := both.keys() - same.keys()):
+    answered = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
+    if same is not None and (missing := answered.keys() - same.keys()):
         raise InputError(
             f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them.",
             "Judge all of them or none.",
         )
     flips = []
-    for name, (plain, sure) in both.items():
+    for name, (plain, sure) in answered.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
         if not equal and not (plain.correct and sure.correct):  # two wordings of one answer are no flip
             flips.append(Flip(name, plain.answer, sure.answer, plain.correct, sure.correct))
     return BoundaryAwareness(
         direct=_domain(direct.values()),
-        confident=_domain(sure for _, sure in both.values()),
-        kept=_domain(plain for plain, _ in both.values()),
+        confident=_domain(sure for _, sure in answered.values()),
+        kept=_domain(plain for plain, _ in answered.values()),
         gap=_domain(direct[name] for name, attempt in confident.items() if attempt is None),
-        consistency_f1=mean_of([overlap(sure.answer, plain.answer).f1 for plain, sure in both.values()]),
-        consistency_judged=None if same is None else mean_of([same[name] for name in both]),
+        consistency_f1=mean_of([overlap(sure.answer, plain.answer).f1 for plain, sure in answered.values()]),
+        consistency_judged=None if same is None else mean_of([same[name] for name in answered]),
         flips=tuple(flips),
     )
 

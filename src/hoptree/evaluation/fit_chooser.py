@@ -149,7 +149,7 @@ def fit_logistic(
     return Logistic({name: weight for name, weight in weights.items() if weight}, round(float(point[-1]), 4))
 
 
-def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = PENALTY) -> Weights:
+def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
     """Fit the weights of answers and moves; data sets count equally."""
     hidden = () if logprobs else _UNKNOWN_TO_OTHERS
     sizes = Counter(course.data for course in courses)
@@ -159,10 +159,10 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = P
         stood = [answer for moment in course.moments for answer in moment.answers]
         share = equal[course.data] / (len(stood) or 1)
         rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
-    right = fit_logistic(*_columns(rows), penalty=penalty)
+    right = fit_logistic(*_columns(rows), penalty=PENALTY)
     if right.weights.get("agreement", 0.0) < 0:  # chance: what several moves came to is no less likely
         rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
-        right = fit_logistic(*_columns(rows), penalty=penalty)
+        right = fit_logistic(*_columns(rows), penalty=PENALTY)
     after: dict[str, Outlook] = {}
     for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
         rows, tokens = [], []
@@ -172,7 +172,7 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = P
                     rows.append((_state(before, right, hidden), moment.best(right)[0], equal[course.data]))
                     tokens.append(moment.tokens)
         mean = sum(tokens) / len(tokens)
-        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=penalty), round(mean, 1))
+        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=PENALTY), round(mean, 1))
     return Weights(right, after)
 
 
@@ -288,7 +288,7 @@ class Fitted:
         }
 
 
-def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
+def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> Fitted:
     """Fit both sets of weights; judge them and choose efforts on left-out data.
 
     Each effort is the one that loses least against every move on the data set where it loses most, within its share of
@@ -302,16 +302,13 @@ def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_fro
     sets: list[Weights] = []
     judged: dict[bool, dict[str, tuple[Judged, ...]]] = {}
     for logprobs in (True, False):
-        folds = {
-            data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs, penalty=penalty)
-            for data in by_data
-        }
+        folds = {data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs) for data in by_data}
         worth = _choose_worth(by_data, folds)
         judged[logprobs] = {
             effort: tuple(judge(by_data[data], replace(folds[data], worth=worth), effort) for data in by_data)
             for effort in EFFORTS
         }
-        sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
+        sets.append(replace(fit_weights(courses, logprobs=logprobs), worth=worth))
     figures = {
         effort: {
             name: round(_mean([getattr(row, name) for row in rows]), digits)

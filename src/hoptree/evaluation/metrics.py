@@ -184,8 +184,8 @@ def score_support(
     Among several accepted answers, precision and recall are those of the one with the highest F1.
     """
     facts = support(cited, gold_sentences)
-    both = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
-    return {**_named("support", facts), **_named("joint", both)}
+    joint_scores = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
+    return {**_named("support", facts), **_named("joint", joint_scores)}
 
 
 def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bool = False) -> dict[str, float | None]:
@@ -374,8 +374,8 @@ def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | 
 def _is_name(text: str, cased: bool) -> bool:
     if not cased:
         return any(letter.isalnum() for letter in text)
-    rest = _OPENING.sub("", text, count=1) if _OPENING.match(text) else text
-    return any(letter.isalnum() and not letter.islower() for letter in rest)
+    name_text = _OPENING.sub("", text, count=1) if _OPENING.match(text) else text
+    return any(letter.isalnum() and not letter.islower() for letter in name_text)
 
 
 def _list_text(answer: str, places: Mapping[str, int]) -> str:

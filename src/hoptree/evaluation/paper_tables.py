@@ -380,8 +380,8 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
         reports = [known.report(run.rows) for known in read_judgements(run.folder)]
         if len(reports) <= int(part):
             return None
-        both = agreement(reports[0], reports[int(part)])
-        return points(both.rate, questions=both.questions)
+        agreed = agreement(reports[0], reports[int(part)])
+        return points(agreed.rate, questions=agreed.questions)
     if kind == "sub_questions":
         asked = [work.questions for work in workload(run).values()]
         return mean_figure(asked, 1) if asked else None

@@ -75,11 +75,9 @@ class IndexPlan:
             raise ConfigError(f"Facts are on or off, not {self.facts!r}.", "Write index: {facts: on}.")
 
     def for_retriever(self, kind: str) -> IndexPlan:
-        """Return what a retriever needs of it."""
         return replace(self, encoder=self.encoder if kind in _BY_VECTORS else "", facts=self.facts and kind == "hippo")
 
     def reading(self) -> Reading:
-        """Return how the files are read."""
         chunking = Chunking.parse(self.chunk)
         if chunking.by != "tokens":
             return Reading(chunking)
@@ -107,7 +105,6 @@ class Planned:
 
 
 def experiments_folder() -> Path:
-    """Return the folder of the experiment files."""
     package = Path(__file__).resolve().parents[1]
     packaged = package / "experiments"
     return packaged if packaged.is_dir() else package.parents[1] / "experiments"

@@ -97,12 +97,12 @@ def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     ledger = Index(folder).ledger()
     try:
         keys = [key_of(name) for name in gold]
-        held: set[int] = set()
+        indexed: set[int] = set()
         for start in range(0, len(keys), _LOOKUP_BATCH):
-            held.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
+            indexed.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
     finally:
         ledger.close()
-    return [name for name, key in zip(gold, keys, strict=True) if key not in held]
+    return [name for name, key in zip(gold, keys, strict=True) if key not in indexed]
 
 
 async def evaluate(

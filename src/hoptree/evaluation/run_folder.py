@@ -177,7 +177,6 @@ class RunFolder:
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """Read `run.json`."""
     try:
         data: dict[str, Any] = without_sum(json.loads((path / RUN).read_text(encoding="utf-8")))
         if data.get("format") != FORMAT:
@@ -249,7 +248,6 @@ def _rescored(row: Row, unsearched: bool, recorded: set[str], judges: Sequence[J
 
 
 def trace_of(path: Path, row: Row) -> list[Event]:
-    """Return the events of one question."""
     return [event for event in read_events(path / TRACES) if event.run == row.trace]
 
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from statistics import NormalDist, stdev
 from typing import Any, TypeVar
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import InputError
 from hoptree.core.lazy import import_optional
 
 _LEVEL = 0.95
@@ -40,10 +40,10 @@ def unseen(count: int) -> float:
     return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))
 
 
-def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) -> Interval:
+def bootstrap(values: Sequence[float], samples: int, seed: int) -> Interval:
     """Return the percentile interval of a mean."""
     if len(set(values)) == 1:
-        return Interval(values[0], values[0], values[0], level)
+        return Interval(values[0], values[0], values[0], _LEVEL)
     stats = _scipy_stats()
     batch = max(1, _BATCH_CELLS // len(values))
     low, high = stats.bootstrap(
@@ -51,11 +51,11 @@ def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) ->
         lambda resamples, axis: resamples.mean(axis=axis),
         n_resamples=samples,
         batch=batch,
-        confidence_level=level,
+        confidence_level=_LEVEL,
         method="percentile",
         rng=seed,
     ).confidence_interval
-    return Interval(math.fsum(values) / len(values), float(low), float(high), level)
+    return Interval(math.fsum(values) / len(values), float(low), float(high), _LEVEL)
 
 
 def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tuple[float, bool]:
@@ -192,17 +192,16 @@ class PairedComparison:
         return {**asdict(self), "detectable": self.detectable}
 
 
-def interval(scores: Iterable[float], *, level: float = _LEVEL, samples: int = SAMPLES) -> Interval:
+def interval(scores: Iterable[float], *, samples: int = SAMPLES) -> Interval:
     """Return the mean of the scores with its bootstrap interval, by percentiles.
 
     Percentiles stay within the range of the scores, and turn round with the sign; BCa would estimate skewness from a
     handful of flipped questions. Scores that are all the same give an interval without width.
     """
-    _check(level, samples)
     values = sorted(_number(score, "A score") for score in scores)
     if not values:
         raise InputError("There is no score to take the mean of.", "Give the score of one question or more.")
-    return bootstrap(values, level, samples, seed=0)
+    return bootstrap(values, samples, seed=0)
 
 
 def compare_pair(
@@ -299,10 +298,9 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
 
 
 def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES, seed: int = 0) -> PairedComparison:
-    _check(_LEVEL, samples)
     pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
     differences = [_difference(pair.b, pair.a) for pair in pairs]
-    spread = bootstrap(differences, _LEVEL, samples, seed)
+    spread = bootstrap(differences, samples, seed)
     p_value, exact = sign_flip_test(differences, samples, seed)
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     flips = all(score in (0, 1) for pair in pairs for score in (pair.a, pair.b))
@@ -345,10 +343,3 @@ def _number(score: float | None, what: str) -> float:
     if score is None or not abs(score) <= _MAX_SCORE:  # which is false for NaN, too
         raise InputError(f"{what} is no number that can be counted: {score}.", "Mend the scores: all of them count.")
     return float(score)
-
-
-def _check(level: float, samples: int) -> None:
-    if not 0 < level < 1:
-        raise ConfigError(f"{level:g} is no level of an interval.", "Give one between 0 and 1, such as 0.95.")
-    if samples < 1:
-        raise ConfigError(f"{samples} samples cannot be drawn.", "Give 1 or more, such as 10000.")

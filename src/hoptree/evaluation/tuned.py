@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import random
-import re
 import shlex
 import statistics
 import typing
@@ -131,7 +130,6 @@ def _expanded(part: str, option: Option, variation: str) -> list[str]:
 
 
 _SIGNIFICANCE = 0.05
-_PLAIN = re.compile(r"[\w.+-]+(?::[\w.+-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +254,7 @@ class Tuned:
     def setting(self) -> str:
         """The best values as an experiment file takes them."""
         chosen = {**self.experiment.options, **self.best.trial.values}
-        texts = {name: as_text(value) for name, value in chosen.items()}
-        # Quoted where YAML would read something else than the text.
-        quoted = [
-            f"{name}: {text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)}"
-            for name, text in texts.items()
-        ]
-        return f"options: {{{', '.join(quoted)}}}"
+        return f"options: {json.dumps(chosen, ensure_ascii=False)}"
 
     def _run(self, trial: Trial, out: str) -> list[str]:
         experiment = self.experiment

@@ -139,13 +139,13 @@ def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int],
 async def tune(
     tuning: Tuning,
     out: Path,
-    ways: RunOptions | None = None,
+    options: RunOptions | None = None,
     *,
     on_progress: Callable[[Step, Progress], None] = lambda step, progress: None,
     on_outcome: Callable[[Step, Outcome], None] = lambda step, outcome: None,
 ) -> Tuned:
     """Ask what has no outcome yet, and compare each trial with the defaults."""
-    ways = ways or RunOptions()
+    options = options or RunOptions()
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
     total, number = sum(count + 1 for count, _ in steps), 0
@@ -160,7 +160,7 @@ async def tune(
                 for trial in (defaults, *left):
                     number += 1
                     step = Step(number, total, trial, questions)
-                    outcomes[trial.name] = await _run_trial(tuning, step, out, ways, models, on_progress)
+                    outcomes[trial.name] = await _run_trial(tuning, step, out, options, models, on_progress)
                     on_outcome(step, outcomes[trial.name])
         finally:
             for model in opened.values():
@@ -174,22 +174,22 @@ async def _run_trial(
     tuning: Tuning,
     step: Step,
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     models: Mapping[str, Model],
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:
     """Run a trial on the first questions, as many as the step wants."""
     experiment, folder = tuning.planned(step.trial, out)
     ids = tuning.ids[: step.questions]
-    known = {row.id for row in _rows_of(folder) if not (ways.retry_failed and row.error)}
+    known = {row.id for row in _rows_of(folder) if not (options.retry_failed and row.error)}
     spent = 0.0
-    if ways.max_cost is not None:
+    if options.max_cost is not None:
         spent = sum(money_spent(run.parent) for run in out.glob(f"*/{RUN}") if run.parent != folder)
     try:
         await run_experiment(
             experiment,
             folder,
-            replace(ways, spent=spent, only=sum(name not in known for name in ids)),
+            replace(options, spent=spent, only=sum(name not in known for name in ids)),
             model=models[""],
             roles={role: model for role, model in models.items() if role},
             data=tuning.data,
@@ -203,7 +203,7 @@ async def _run_trial(
     rows = {row.id: row for row in _rows_of(folder)}
     if missing := sum(name not in rows for name in ids):
         raise InputError(
-            f"{step.trial.name}: {missing:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room.",
+            f"{step.trial.name}: {missing:,} questions were not asked: the limit {options.max_cost:g} leaves no room.",
             "Raise --max-cost, and give the same command: what is finished costs nothing.",
         )
     asked = [rows[name] for name in ids]

@@ -83,7 +83,6 @@ class SharedReplies:
             await self.give_up(key, worker)
 
     def close(self) -> None:
-        """Close the file."""
         self._cache.close()
 
 
@@ -133,13 +132,11 @@ def _example(data: Message) -> Example:
 
 
 def write_error(error: HoptreeError) -> Message:
-    """Return an error as a message."""
     status = error.status if isinstance(error, EndpointError) else None
     return {"cause": error.cause, "remedy": error.remedy, "exit_code": error.exit_code, "status": status}
 
 
 def read_error(data: Message) -> HoptreeError:
-    """Return the error of a message."""
     error = HoptreeError(data["cause"], data["remedy"])
     if data["status"] is not None:
         error = EndpointError(data["cause"], data["remedy"], status=data["status"])
@@ -279,7 +276,6 @@ class WorkerPool:
             worker.tell(id=message["id"], failure=error.cause)
 
     async def aclose(self) -> None:
-        """End the workers."""
         self._usable.clear()
         for worker in self._started:
             with contextlib.suppress(ProcessLookupError):

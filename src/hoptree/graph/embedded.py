@@ -124,8 +124,10 @@ def _explain_syntax(message: str, query: str) -> str:
     if place is None:
         return " ".join(message.split())[:200].rstrip(".")
     line, column = int(place[1]), int(place[2])
-    rest = "".join(query.splitlines()[line - 1 : line])[column - 1 :].strip()
-    return f"it cannot be read at line {line}, column {column}, " + (f"from '{rest[:60]}' on" if rest else "its end")
+    unread = "".join(query.splitlines()[line - 1 : line])[column - 1 :].strip()
+    return f"it cannot be read at line {line}, column {column}, " + (
+        f"from '{unread[:60]}' on" if unread else "its end"
+    )
 
 
 def _cell(names: Names, value: object) -> list[str]:
@@ -268,7 +270,6 @@ class EmbeddedGraph:
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Return facts, in this thread."""
         return self._read(self._facts_around, entity, direction, limit, seconds)
 
     def _facts_around(self, entity: str, direction: Direction, limit: int, seconds: float) -> Neighbourhood:

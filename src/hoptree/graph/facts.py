@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import DEFAULT_MAX_FACTS
+from hoptree.text.quantities import MONTHS
 
 Direction = Literal["both", "out", "in"]
 T = TypeVar("T")
@@ -225,10 +226,6 @@ QUANTITY = "urn:hoptree:quantity"
 """Datatype of amounts with the id of their unit: +8848.86 Q11573."""
 DAY, _MONTH, _YEAR, _DECADE, _CENTURY, _MILLENNIUM = 11, 10, 9, 8, 7, 6
 _SECOND = 14
-_MONTHS = (  # not the locale's
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _DATE = lazy_re(
     r"([+-]?)(\d{1,16})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?(?:Z|[+-]\d\d:\d\d)?", re.ASCII
 )
@@ -284,9 +281,9 @@ def render_time(value: str, precision: int | None = None, *, astronomical: bool 
     if precision == _YEAR or not month:
         return f"{year}{era}"
     if precision == _MONTH or not day:
-        return f"{_MONTHS[month - 1]} {year}{era}"
+        return f"{MONTHS[month - 1]} {year}{era}"
     clock = f", {date[5]}:{date[6]} UTC" if date[5] and (date[5], date[6], date[7]) != ("00", "00", "00") else ""
-    return f"{day} {_MONTHS[month - 1]} {year}{era}{clock}"
+    return f"{day} {MONTHS[month - 1]} {year}{era}{clock}"
 
 
 def _coarse(year: int, precision: int) -> str:
@@ -322,7 +319,6 @@ def render_number(value: str) -> str:
 
 
 def render_quantity(amount: str, unit: str = "") -> str:
-    """Render an amount with its unit."""
     return f"{render_number(amount)} {unit}".rstrip()
 
 

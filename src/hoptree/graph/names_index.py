@@ -85,7 +85,6 @@ class NameIndex:
         return bool(self._searcher.doc_freq("words", word))
 
     def exact_name(self, words: Sequence[str]) -> list[Hit]:
-        """Return the entities with exactly this name."""
         key = " ".join(words)
         if not self._searcher.doc_freq("key", key):
             return []

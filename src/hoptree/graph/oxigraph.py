@@ -51,7 +51,6 @@ def graph_name_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
 
 
 def graph_names_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
-    """Return all graphs with triples of a source."""
     name = f"{_SOURCE}{_quoted(source)}"
     named: list[GraphName] = [
         graph

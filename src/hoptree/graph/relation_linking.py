@@ -59,7 +59,6 @@ def question_words(question: str) -> tuple[Word, ...]:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the folded words of a name."""
     return tuple(word.text for word in question_words(name))
 
 

@@ -34,8 +34,8 @@ def read_ntriples(
 ) -> Iterator[Triple]:
     """Yield triples of N-Triples or N-Quads; `scope` tells blank nodes of files apart."""
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
-    rest = iter(lines)
-    while block := list(islice(rest, _LINES_PER_BLOCK)):
+    unread = iter(lines)
+    while block := list(islice(unread, _LINES_PER_BLOCK)):
         yield from _named_triples(_parse_block(block, form, name, broken), scope)
 
 
@@ -81,8 +81,8 @@ def read_jsonl(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterat
 def read_tsv(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
     """Read rows of subject, property, object and source, or by a heading."""
     columns: tuple[str, ...] = _DEFAULT_COLUMNS
-    rest = (line for line in lines if not line[1].isspace())
-    first = next(rest, None)
+    unread = (line for line in lines if not line[1].isspace())
+    first = next(unread, None)
     if first is None:
         return
     fields = [field.strip().casefold() for field in first[1].decode("utf-8", "replace").rstrip("\r\n").split("\t")]
@@ -91,7 +91,7 @@ def read_tsv(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator
         columns = tuple(fields)
     else:
         yield from _read([first], name, broken, lambda line: _tsv_row(line, columns))
-    yield from _read(rest, name, broken, lambda line: _tsv_row(line, columns))
+    yield from _read(unread, name, broken, lambda line: _tsv_row(line, columns))
 
 
 def _read(lines: Iterable[Line], name: str, broken: BrokenPlaces, parse: Callable[[bytes], Any]) -> Iterator[Triple]:

@@ -76,9 +76,10 @@ def predicate_role(predicate: str) -> Role:
         return "bookkeeping"
     if not predicate.startswith(_CLAIMS) or predicate.startswith(_DIRECT):
         return "fact"
-    rest = predicate.removeprefix(_CLAIMS)
+    local_name = predicate.removeprefix(_CLAIMS)
     return next(
-        (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(rest.removeprefix(prefix))), "bookkeeping"
+        (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(local_name.removeprefix(prefix))),
+        "bookkeeping",
     )
 
 
@@ -88,14 +89,12 @@ def name_id(name: str) -> str:
 
 
 def entity_iri(identifier: str) -> str:
-    """Return the IRI of an entity."""
     if _WIKIDATA_ID.fullmatch(identifier):
         return WIKIDATA + identifier
     return _name_or_iri(identifier, _ENTITY)
 
 
 def property_iri(identifier: str) -> str:
-    """Return the IRI of a property in facts."""
     return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _name_or_iri(identifier, _PROPERTY)
 
 

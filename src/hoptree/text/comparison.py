@@ -45,8 +45,8 @@ def read_names(text: str) -> frozenset[str]:
         return frozenset((country,))
     names: set[str] = set()
     for part in _SEPARATOR.split(text):
-        in_part, rest = _extract_countries(_strip_lead(part))
-        names.update((*in_part, _strip_lead(rest)))
+        in_part, words_left = _extract_countries(_strip_lead(part))
+        names.update((*in_part, _strip_lead(words_left)))
     return frozenset(names - {""})
 
 
@@ -89,7 +89,7 @@ def _extract_countries(part: str) -> tuple[list[str], str]:
     words = [word for word in re.split(r"(?<!bissau)[\s]+|(?<=[a-z]{4})[-–](?=[a-z]{4})", part) if word]
     by_name = countries().by_name
     named: list[str] = []
-    rest: list[str] = []
+    words_left: list[str] = []
     position = 0
     while position < len(words):
         for size in range(min(_MAX_COUNTRY_WORDS, len(words) - position), 0, -1):
@@ -100,9 +100,9 @@ def _extract_countries(part: str) -> tuple[list[str], str]:
                 position += size
                 break
         else:
-            rest.append(words[position])
+            words_left.append(words[position])
             position += 1
-    return named, " ".join(rest)
+    return named, " ".join(words_left)
 
 
 @dataclass(frozen=True, slots=True)

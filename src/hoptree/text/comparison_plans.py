@@ -105,18 +105,18 @@ def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
     around = _without_things(question, comparison.operands)
     if around is None:
         return None
-    comparing, rest = _COMPARING.findall(around), _COMPARING.sub(_MORE, around)
-    rest, events = _without_events(_NOUN_AFTER.sub(" ", rest) if comparison.kind == "same" else rest)
-    if len(comparing) > 1 or len(events) > 1 or len(_ROLES.findall(rest)) > 1:
+    comparing, remaining = _COMPARING.findall(around), _COMPARING.sub(_MORE, around)
+    remaining, events = _without_events(_NOUN_AFTER.sub(" ", remaining) if comparison.kind == "same" else remaining)
+    if len(comparing) > 1 or len(events) > 1 or len(_ROLES.findall(remaining)) > 1:
         return None
-    roles_of = _ROLES_OF.search(rest)
-    role = roles_of or _HAS.search(rest)
-    called = roles_of or next(filter(None, (form.search(rest) for form in _THINGS)), None)
+    roles_of = _ROLES_OF.search(remaining)
+    role = roles_of or _HAS.search(remaining)
+    called = roles_of or next(filter(None, (form.search(remaining) for form in _THINGS)), None)
     thing = called["thing"] if called else None
     for understood in filter(None, dict.fromkeys((role, called))):
-        rest = rest.replace(understood[0], " ", 1)
-    same = _SAME.search(rest) if comparison.kind == "same" else None
-    if _unknown_words(rest[: same.start()] if same else rest, comparison):
+        remaining = remaining.replace(understood[0], " ", 1)
+    same = _SAME.search(remaining) if comparison.kind == "same" else None
+    if _unknown_words(remaining[: same.start()] if same else remaining, comparison):
         return None
     return _Wording(
         around,
@@ -149,12 +149,11 @@ def _without_events(text: str) -> tuple[str, list[str]]:
     return text, asked
 
 
-def _unknown_words(rest: str, comparison: Comparison) -> str:
-    """Return the words that are in no list."""
+def _unknown_words(wording: str, comparison: Comparison) -> str:
     if comparison.kind != "choice":
-        rest = _NOUN_FIRST.sub(" ", rest)
-    rest = _FILLING.sub(" ", _NOUN.sub(" ", rest))
-    words = re.findall(r"[\w'’-]+", rest)
+        wording = _NOUN_FIRST.sub(" ", wording)
+    wording = _FILLING.sub(" ", _NOUN.sub(" ", wording))
+    words = re.findall(r"[\w'’-]+", wording)
     return " ".join(word for word in words if re.search(r"\w", word) and not re.fullmatch(_FUNCTION, word, re.I))
 
 

@@ -77,7 +77,6 @@ def event_in(text: str) -> Event:
 
 
 def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
-    """Find the first comparing word."""
     for match in COMPARING.finditer(text):
         before, after = text[: match.start()], text[match.end() :]
         if not than and re.match(r"\s+than\b(?!\s+the\s+other)", after):
@@ -232,7 +231,6 @@ def strip_lead(text: str) -> tuple[str, str]:
 
 
 def name_end(text: str, start: int = 0) -> int:
-    """Return where the name at `start` ends."""
     end = start
     closing = ""
     for token in _TOKEN.finditer(text, start):

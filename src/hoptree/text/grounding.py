@@ -46,14 +46,14 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     passages do not say, ask for the name alone.
     """
     names = _names(question)
-    ways = _ways(answer.text)
+    spellings = _ways(answer.text)
     spelling = ""
     support = []
     for passage in passages:
         text = f"{passage.title}. {passage.text}"
-        if names and not any(name.stands_in(held) for held in (_folded(text),) for name in names):
+        if names and not any(name.stands_in(folded_text) for folded_text in (_folded(text),) for name in names):
             continue
-        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
+        if spelled := answer.text if spellings[0] in (("yes",), ("no",)) else _spelled(spellings, text):
             support.append(passage.id)
             spelling = spelling or spelled
     if not support:
@@ -68,15 +68,15 @@ def has_names(question: str) -> bool:
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Return whether the passages hold every name of the question."""
-    held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
-    return bool(passages) and all(name.stands_in(held) for name in _names(question))
+    folded_text = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
+    return bool(passages) and all(name.stands_in(folded_text) for name in _names(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
     """Return the share of a question's names that a text has."""
-    held, left_out = _folded(text), _folded(without)
+    folded_text, left_out = _folded(text), _folded(without)
     names = [name for name in _names(question) if name.full != left_out]
-    return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
+    return sum(name.stands_in(folded_text) for name in names) / len(names) if names else 1.0
 
 
 def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
@@ -157,9 +157,9 @@ class _Name:
     full: str
     sides: tuple[str, ...]
 
-    def stands_in(self, held: str) -> bool:
+    def stands_in(self, folded_text: str) -> bool:
         """Whether a folded text has the name, or all its sides."""
-        return f" {self.full} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+        return f" {self.full} " in f" {folded_text} " or all(f" {side} " in f" {folded_text} " for side in self.sides)
 
 
 def _names(question: str) -> list[_Name]:
@@ -185,15 +185,15 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
+def _spelled(spellings: Sequence[tuple[str, ...]], text: str) -> str:
     """Return the words as the text spells them, in the first of these ways; or ""."""
-    held = f" {_folded(text)} "
-    ways = [part for part in ways if part and f" {' '.join(part)} " in held]
-    if not ways:
+    folded_text = f" {_folded(text)} "
+    spellings = [part for part in spellings if part and f" {' '.join(part)} " in folded_text]
+    if not spellings:
         return ""
     words = list(_WORD.finditer(text))
     folded = _spaced(_fold(word[0]) for word in words)
-    for part in ways:
+    for part in spellings:
         if (at := folded.find(_spaced(part))) >= 0:
             start = folded.count(" ", 0, at)
             return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
@@ -235,7 +235,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
         return answer
     wanted = [_fold(word) for word in words]
     texts = [f"{passage.title}. {passage.text}" for passage in passages]
-    held = {word for text in (question, *texts) for word in _folded(text).split()}
+    known_words = {word for text in (question, *texts) for word in _folded(text).split()}
     spellings: dict[str, str] = {}
     for text in texts:
         matches = list(_WORD.finditer(text))
@@ -243,7 +243,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
         for start in range(len(matches) - len(words) + 1):
             near = folded[start : start + len(words)]
             wrong = [place for place, word in enumerate(wanted) if near[place] != word]
-            if len(wrong) != 1 or wanted[wrong[0]] in held or not _is_misspelt(wanted[wrong[0]], near[wrong[0]]):
+            if len(wrong) != 1 or wanted[wrong[0]] in known_words or not _is_misspelt(wanted[wrong[0]], near[wrong[0]]):
                 continue
             last = matches[start + len(words) - 1]
             if words[wrong[0]][0].isupper() and matches[start + wrong[0]][0][0].isupper():
@@ -340,7 +340,6 @@ _OF_TIME = lazy_re(
 
 
 def fits_question_type(question: str, answer: str) -> bool | None:
-    """Return whether the answer fits the question's type, or None."""
     kind = expected_answer_type(question)
     if kind == "date":
         return bool(read_dates(answer))
@@ -368,10 +367,10 @@ def explain_type_mismatch(question: str, answer: str) -> str:
 
 def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a text holds nothing but these spans and small words before them."""
-    rest = text[_begin(text) :]
+    remaining = text[_begin(text) :]
     for start, end in spans:
-        rest = rest.replace(text[start:end], " ", 1)
-    return bool(spans) and re.search(r"\w", rest) is None
+        remaining = remaining.replace(text[start:end], " ", 1)
+    return bool(spans) and re.search(r"\w", remaining) is None
 
 
 def _begin(text: str) -> int:

@@ -206,7 +206,6 @@ def _uncapitalised(text: str) -> str:
 
 
 def is_title(text: str) -> bool:
-    """Return whether a text is written as a title."""
     text = text[: _MAX_TITLE_CHARS + 1].strip(" .*_")
     if len(text) > _MAX_TITLE_CHARS:
         return False
@@ -392,10 +391,10 @@ def read_conclusion(text: str, question: str = "") -> Answer:
     begin = len(text)
     for phrase in _ANSWER_PHRASE.finditer(text):
         begin = phrase.end()
-    rest = text[begin:]
-    rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("**"))).strip()
-    spans = sentence_spans(rest)
-    answer = clean_answer(clean_answer(rest[: spans[0][1]]).strip("{} ")) if spans else ""
+    conclusion = text[begin:]
+    conclusion = _BOXED.sub(r"\1", _BOLD.sub("", conclusion.removeprefix("**"))).strip()
+    spans = sentence_spans(conclusion)
+    answer = clean_answer(clean_answer(conclusion[: spans[0][1]]).strip("{} ")) if spans else ""
     if _ASKS_FOR_VERDICT.match(question) and (short := _YES_NO.match(answer)):
         answer = short[1]
     known = bool(answer) and not looks_unanswered(answer)

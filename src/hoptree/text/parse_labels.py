@@ -102,7 +102,6 @@ def _name_at(text: str, place: int, names: Sequence[str]) -> str:
 
 
 def _is_name(text: str, word: re.Match[str], name: str) -> bool:
-    """Return whether a word is a name."""
     if word[0].casefold() != name.casefold():
         return False
     if len(name) > 1:

@@ -128,7 +128,6 @@ def _to_base_unit(value: float, square: str | None, unit: str | None) -> Quantit
 
 
 def _spelt_value(words: str) -> float:
-    """Return the value of number words."""
     total = part = 0.0
     for word in re.split(r"[\s-]+", words.lower()):
         if word in _SMALL:

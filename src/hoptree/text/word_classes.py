@@ -16,7 +16,6 @@ from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -103,7 +102,6 @@ def _spacy_tagger(model: str) -> SpacyTagger:
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
-    """Return which words carry content."""
     spans = word_spans(text)
     carrying = [start for (start, _), carries in zip(spans, tagger.content(text, spans), strict=True) if carries]
     return tuple(bisect_left(carrying, word.start) < bisect_left(carrying, word.end) for word in words)

@@ -163,7 +163,7 @@ def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) ->
 async def measure(
     trials: Sequence[Trial],
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     *,
     at_once: int = 1,
     on_progress: Listener = lambda trial, progress: None,
@@ -183,7 +183,7 @@ async def measure(
                 summaries[trial] = await run_experiment(
                     _with_index(trial, out / "indexes", indexes),
                     out / trial.planned.folder,
-                    ways,
+                    options,
                     model=model,
                     on_progress=lambda progress: on_progress(trial, progress),
                 )
@@ -201,7 +201,7 @@ async def measure(
     bounds = {trial.planned.run_name: trial for trial in trials if trial.boundary}
     planned = [trial.planned for trial in trials if trial.boundary]
     # Failed questions were asked again above, if they were to be.
-    boundaries = await measure_all(planned, out, replace(ways, retry_failed=False))
+    boundaries = await measure_all(planned, out, replace(options, retry_failed=False))
     runs = [(trial, summaries[trial]) for trial in trials if not trial.boundary]
     return Measured(runs, [(bounds[summary["model"]], summary) for summary in boundaries])
 

@@ -86,7 +86,6 @@ class RowLength:
 
 
 def word_lengths(rows: Sequence[ChatRow]) -> list[RowLength]:
-    """Return the lengths of rows in words."""
     return [
         RowLength(row.label, sum(len(turn.content.split()) for turn in row.messages), len(row.target.split()))
         for row in rows

@@ -30,7 +30,6 @@ _TAGS = {
 
 
 def read_format(name: str) -> Format:
-    """Return the format of this name."""
     for form in FORMATS:
         if name == form:
             return form

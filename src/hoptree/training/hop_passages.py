@@ -223,9 +223,9 @@ def spelled(sentence: str, answer: str) -> str:
     for size in range(len(wanted), len(wanted) + 2):
         for first in range(len(tokens) - size + 1):
             window = sentence[tokens[first].start() : tokens[first + size - 1].end()]
-            held = normalise(window).split()
-            dated = any(map(str.isdigit, wanted)) and len(wanted) > 1 and sorted(held) == sorted(wanted)
-            if held == wanted or dated:
+            window_words = normalise(window).split()
+            dated = any(map(str.isdigit, wanted)) and len(wanted) > 1 and sorted(window_words) == sorted(wanted)
+            if window_words == wanted or dated:
                 return window.strip(_EDGE)
     return ""
 
@@ -239,7 +239,6 @@ def answer_in(sentence: str, answers: Sequence[str]) -> str:
 
 
 def is_titled(passage: Passage, answer: str) -> bool:
-    """Return whether an answer is the title of a passage."""
     name = normalise(answer)
     return name in (normalise(passage.title), normalise(ADDITION.sub("", passage.title)))
 

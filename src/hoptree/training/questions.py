@@ -99,11 +99,11 @@ def _split_in(text: str) -> str:
 
 def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
     beir = find_beir(path)
-    more = _split_and_facts(beir.queries if beir else path, data.form)
+    by_id = _split_and_facts(beir.queries if beir else path, data.form)
     by_name = split_of_path(beir.judgements if beir else path)
     questions = []
     for example in data.examples:
-        split, facts = more.get(example.id, ("", ()))
+        split, facts = by_id.get(example.id, ("", ()))
         questions.append(TrainingQuestion(example, str(path), split or by_name, facts))
     return questions
 

@@ -123,5 +123,5 @@ async def record(engine: Engine, question: TrainingQuestion, sampling: Sampling 
     if result.failure is not None:
         return Recorded("", [], events, result.failure)
     calls = (event for event in events if isinstance(event, ModelCalled))
-    exchanges = [Exchange(*both) for both in zip(recording.sent, calls, strict=True)]
+    exchanges = [Exchange(*pair) for pair in zip(recording.sent, calls, strict=True)]
     return Recorded(result.answer, exchanges, events, None)

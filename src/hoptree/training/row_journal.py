@@ -51,7 +51,6 @@ class RowJournal:
         return self._made.get(key)
 
     async def add(self, key: str, question_rows: MadeRows) -> None:
-        """Keep the rows of a question."""
         rows = [
             {
                 "id": row.id,

@@ -237,11 +237,11 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
         names += _unpack(archive, wanted, scratch, located, on_stage)
     if "rows" not in located:
         given, wanted_names = ", ".join(source.name for source in sources), " or ".join(release.rows)
-        held = ", ".join(sorted(set(names))[:5]) or "nothing"
+        listed = ", ".join(sorted(set(names))[:5]) or "nothing"
         raise InputError(
             f"{given} is not {wanted_names}."
             if len(plain) == len(sources)
-            else f"{wanted_names} is not in {given}, which holds {held}.",
+            else f"{wanted_names} is not in {given}, which holds {listed}.",
             "Give the release's own file, folder or archive.",
         )
     return located

@@ -18,7 +18,7 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
-from hoptree.corpus.json_rows import Row, read_json_values, read_lines, without_surrogates
+from hoptree.corpus.json_rows import Row, read_json_values, read_lines, unquoted, without_surrogates
 from hoptree.corpus.read import read_rows
 
 
@@ -99,7 +99,6 @@ class Fields:
         return self._inside(name, {} if value is None else value)
 
     def parts(self, name: str) -> list[Fields]:
-        """Return the objects of a list."""
         return [self._inside(name, item) for item in self.items(name)]
 
     def rows(self, name: str, width: int) -> list[tuple[Any, ...]]:
@@ -238,7 +237,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
     """Yield the fields of each row; quotes inside a tab-separated field are kept."""
     if delimiter == "\t":
         for line, text in read_lines(stream, name, problems):
-            yield line, [_unquoted(field) for field in text.rstrip("\r\n").split("\t")]
+            yield line, [unquoted(field) for field in text.rstrip("\r\n").split("\t")]
         return
     last = 0
 
@@ -252,14 +251,6 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
             yield last, fields
     except csv.Error as error:
         problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.", cuts=True)
-
-
-def _unquoted(field: str) -> str:
-    """Remove the quotes a writer put round a field."""
-    inside = field[1:-1]
-    if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
-        return field
-    return inside.replace('""', '"')
 
 
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:

@@ -147,7 +147,7 @@ async def mind(
         by = DynamicThreshold(alpha, beta, over, highest, scaled)
     tags = open_tagger(tagger)
     beyond = scaled or over == "history" or sub_query == "words"
-    signal = uncertainty_signal(ctx, attention=True, beyond=beyond)
+    signal = uncertainty_signal(ctx, beyond=beyond)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     by_question = sub_query == "question" and not robust
     setting = Setting(

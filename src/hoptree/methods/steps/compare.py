@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
@@ -16,7 +15,7 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.names import fold
-from hoptree.text.parse import read_yes_no
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan
 
 Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
@@ -153,16 +152,12 @@ def _same_things(things: Sequence[str], others: Sequence[str]) -> bool:
 
 def _named(text: str, operands: Sequence[str]) -> list[str]:
     """Return the operands that a text names, the longest first."""
-    rest, named = f" {_folded(text)} ", []
+    unmatched, named = f" {question_key(text)} ", []
     for operand in sorted(operands, key=len, reverse=True):
-        if (name := f" {_folded(operand)} ") in rest:
+        if (name := f" {question_key(operand)} ") in unmatched:
             named.append(operand)
-            rest = rest.replace(name, " | ")
+            unmatched = unmatched.replace(name, " | ")
     return named
-
-
-def _folded(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 async def both_hold(ctx: Context, question: str, search: Search, *, propose: bool = True) -> Answer | None:
@@ -220,8 +215,4 @@ def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
 def _split_brackets(text: str) -> tuple[str, str]:
     """Return a folded name, and what its brackets hold."""
     outside, inside = _BRACKETS.sub(" ", text), " ".join(_BRACKETS.findall(text))
-    return _ARTICLE.sub("", _fold_words(outside)), _fold_words(inside)
-
-
-def _fold_words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", fold(text)))
+    return _ARTICLE.sub("", question_key(fold(outside))), question_key(fold(inside))

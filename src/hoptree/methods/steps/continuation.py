@@ -44,13 +44,12 @@ class Fidelity(Decision):
         view.missing = tuple(self.missing)
 
 
-def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = False) -> UncertaintySignal:
+def uncertainty_signal(ctx: Context, *, beyond: bool = False) -> UncertaintySignal:
     """Return the model's best uncertainty signal; record which it lacks."""
     model = ctx.model_for("answer")
     can = model.capabilities
     signal: UncertaintySignal = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
-    wanted = ("entropy", "attention", "prefix") if attention else ("entropy", "prefix")
-    missing = [name for name in wanted if name not in can]
+    missing = [name for name in ("entropy", "attention", "prefix") if name not in can]
     if signal == "samples":
         missing.append("logprobs")
         message = f"{model.name} gives no log-probabilities; how far samples agree tells what is in doubt."
@@ -94,7 +93,6 @@ class Draft:
         return self.until(spans[0][1]) if spans else self
 
     def followed_by(self, other: Draft) -> Draft:
-        """Return both drafts as one."""
         if not other.text:
             return replace(self, ended=other.ended)
         text = f"{self.text} {other.text}" if self.text else other.text
@@ -182,11 +180,11 @@ class Generator:
         choices = await self._sample(text, count, context, step, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
         return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
 
-    async def attended_from(self, text: str, spans: Sequence[Span], *, context: str = "") -> Attended | None:
+    async def attended_from(self, text: str, spans: Sequence[Span]) -> Attended | None:
         """Return what these places attend to, if the model tells."""
         if not self._prefix or "attention" not in self._signals:
             return None
-        prompt = self._prompt(text, context)
+        prompt = self._prompt(text, "")
         reply = await self._ctx.generate("look_back", prompt, max_tokens=0, prefix=text, attention_of=tuple(spans))
         return reply.choices[0].attended
 

@@ -228,12 +228,12 @@ def read_enough(reply: str) -> Enough:
     verdict = min(verdicts, key=lambda match: match.start()) if verdicts else _FIRST_WORD.match(text)
     if verdict is None:
         return Enough(False, understood=False)
-    rest = _NEXT_VERDICT.split(text[verdict.end() :], 1)[0]
-    clue = _CLUE.search(rest)
+    statement = _NEXT_VERDICT.split(text[verdict.end() :], 1)[0]
+    clue = _CLUE.search(statement)
     hint = clue[1].strip(" \"'*{}")[:_MAX_CLUE_CHARS] if clue else ""
     return Enough(
         verdict[1].casefold() in ("yes", "true"),
-        _read_answer(rest[: clue.start()] if clue else rest),
+        _read_answer(statement[: clue.start()] if clue else statement),
         "" if _NO_CLUE.fullmatch(hint) else hint,
     )
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Protocol
 
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
@@ -53,12 +52,6 @@ class EntitiesLinked(Decision):
     value: list[str]
     ids: list[str] = field(default_factory=list)
     candidates: list[str] = field(default_factory=list)
-
-
-class Linker(Protocol):
-    """Finds the `keep` most relevant things of a query."""
-
-    async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]: ...
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -121,7 +114,6 @@ async def choose_entities(
 def record_linked(
     ctx: Context, shown: Sequence[Entity], kept: tuple[Entity, ...], *, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Record which of the entities that were shown are kept."""
     labels, ids = [entity.label for entity in kept], [entity.id for entity in kept]
     ctx.emit(EntitiesLinked(value=labels, ids=ids, candidates=[entity.label for entity in shown]), node=node)
     return kept

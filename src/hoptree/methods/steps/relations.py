@@ -263,7 +263,6 @@ class ByModel:
 
 
 def _line(entity: str, relation: Relation) -> str:
-    """Return a relation in one line."""
     values = ", ".join(relation.values) or relation.description
     parts = (entity, relation.label, values) if relation.outward else (values, relation.label, entity)
     return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())

@@ -177,7 +177,6 @@ async def find_conflict(
 
 
 def fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
-    """Fill a prompt about a hypothesis with the evidence."""
     texts, facts = box.shown(ctx)
     return prompt_for(ctx.method, prompt).fill(
         shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts, **more

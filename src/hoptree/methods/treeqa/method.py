@@ -162,7 +162,6 @@ def propose_draft(ctx: Context, draft: Answer) -> None:
 
 
 def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: Answer) -> Answer:
-    """Record the answer at the root."""
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer

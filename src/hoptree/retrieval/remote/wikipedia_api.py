@@ -125,7 +125,6 @@ def read_page(data: Any, asked: str, shown: str) -> Page:
 
 
 def _is_article(page: Mapping[str, Any]) -> bool:
-    """Return whether a page is an article."""
     properties = page.get("pageprops")
     ambiguous = isinstance(properties, dict) and "disambiguation" in properties
     missing = any(page.get(flag) for flag in ("missing", "invalid", "special"))

@@ -337,7 +337,6 @@ class _Training:
 
 
 def _read_log(path: Path, step: int) -> list[dict[str, Any]]:
-    """Return the log of the saved steps."""
     rows = [row for _, row in read_lines(path) if row["step"] <= step]
     if [row["step"] for row in rows] != list(range(1, step + 1)):
         raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")
