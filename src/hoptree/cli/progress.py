@@ -27,8 +27,7 @@ Show = Callable[[int, int, Callable[[], str]], None]
 """Takes how many of how many are done, and a function for the text beside the bar."""
 Bars = Callable[[str], AbstractContextManager[Show]]
 _REFRESH_S = 0.2
-_MIN_QUESTIONS = 10
-"""Questions from which on an interval is shown beside their mean while a run is under way."""
+_MIN_QUESTIONS = 10  # questions from which on an interval is shown beside their mean while a run is under way
 LOG_INTERVAL_S = 180.0
 """Seconds between two lines of a log: often enough to see that work goes on, without filling it."""
 

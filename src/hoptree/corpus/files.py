@@ -212,8 +212,7 @@ def _name(path: str) -> str:
 
 
 _READ_BYTES = 2**20
-_GZIP_READ_BYTES = 2**11
-"""Small, as the block in which a file turns out to be garbled is lost."""
+_GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be garbled is lost
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"

@@ -225,8 +225,7 @@ _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
 _TAG = re.compile(r"<((?:https?|mailto):[^<>\s]+)>|<!--[^<>]*-->|</?[A-Za-z][^<>]*>")
-_KEPT = "\ue000"
-"""Stands for code and escaped characters while marks are removed."""
+_KEPT = "\ue000"  # stands for code and escaped characters while marks are removed
 _MAX_INLINE_CHARS = 100_000
 
 

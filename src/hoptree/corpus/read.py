@@ -53,18 +53,15 @@ from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of
 
-_PDFIUM = threading.Lock()
-"""PDFium may be used by one thread at a time."""
+_PDFIUM = threading.Lock()  # PDFium may be used by one thread at a time
 _EDGE_LINES, _MIN_REPEATS = 2, 3
 """Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
 _FORM_CHARS, _CAPITALS_CHARS = 20, 8
-_MAX_NUMBER_CHARS = 20
-"""Of a chapter, before its heading."""
+_MAX_NUMBER_CHARS = 20  # of a chapter, before its heading
 _PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:\s*\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
-_FULL_LINE = 0.75
-"""Of the width of a page: a line that is shorter may end a paragraph."""
+_FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
@@ -198,8 +195,7 @@ def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, s
 
 
 _AUTO = Chunking()
-_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000
-"""Of a file of rows, from which its language is told."""
+_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000  # of a file of rows, from which its language is told
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]

@@ -28,10 +28,8 @@ RELEVANT, IRRELEVANT = "relevant", "irrelevant"
 NOTHING_NEW = "(no new sub-question)"
 
 _EVENTS = (NodeStarted, DecisionEvent, Retrieved, TextQuarantined, ModelCalled, Finished)
-_MAX_CELL_CHARS = 30_000
-"""Spreadsheets keep 32,767 characters in a cell, and silently cut off the rest."""
-_MAX_ACCEPTED = 5
-"""Accepted answers that are shown; some questions have thousands."""
+_MAX_CELL_CHARS = 30_000  # spreadsheets keep 32,767 characters in a cell, and silently cut off the rest
+_MAX_ACCEPTED = 5  # accepted answers that are shown; some questions have thousands
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

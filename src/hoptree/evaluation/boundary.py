@@ -35,8 +35,7 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
-_MIN_QUESTIONS = 10
-"""Questions that a model must have been sure of, and refused, for a verdict."""
+_MIN_QUESTIONS = 10  # questions that a model must have been sure of, and refused, for a verdict
 LEAST_RIGHT = 0.5
 """The share of what a model is sure of that must be right."""
 LEAST_GAP = 0.15

@@ -257,8 +257,7 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, p
     return direct
 
 
-_MAX_AT_ONCE = 512
-"""Questions under way together: more would only wait for the model, and fill the memory."""
+_MAX_AT_ONCE = 512  # questions under way together: more would only wait for the model, and fill the memory
 _QUESTIONS_PER_SLOT = 4
 """Questions under way for each slot of the model, so that none is idle until the end of a run."""
 

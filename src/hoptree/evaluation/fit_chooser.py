@@ -24,16 +24,13 @@ PENALTY = 1.0
 """What a weight of 1 costs, in units of one question's log-loss."""
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
 """Calls that an effort may take on average, as a share of those of every move."""
-_RIGHT = 0.5
-"""F1 from which an answer counts as right where only right and wrong are told apart."""
+_RIGHT = 0.5  # F1 from which an answer counts as right where only right and wrong are told apart
 _ROUNDS = 100
 _SETTLED = 1e-10
-_MIN_PENALTY = 1e-6
-"""Without any, features that always occur together have no single best weights."""
+_MIN_PENALTY = 1e-6  # without any, features that always occur together have no single best weights
 _WORTH = tuple(number / 400 for number in range(-16, 41))
 """Least gains for a thousand tokens that are tried: some moves are made that are expected to lose a little."""
-_UNKNOWN_TO_OTHERS = ("confidence",)
-"""Features that need log-probabilities."""
+_UNKNOWN_TO_OTHERS = ("confidence",)  # features that need log-probabilities
 
 
 @dataclass(frozen=True, slots=True)

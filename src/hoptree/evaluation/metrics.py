@@ -258,10 +258,8 @@ _ASIDE = re.compile(r"(?:\s*[(\[][^()\[\]]*[)\]])+\s*[.,;]*\s*$")
 _WHOLE = re.compile(r'\s*(?:"([^"]*)"|“([^”]*)”|\(([^()]*)\)|\[([^\[\]]*)\])\s*\.?\s*')
 _QUOTES = str.maketrans("", "", "“”„«»‘’")
 _BLANKS = re.compile(r"\s+")
-_MAX_PIECES = 6
-"""Pieces that one name may have been split into."""
-_MAX_NAME_CHARS = 200
-"""Length up to which the end of a sentence is taken for a name."""
+_MAX_PIECES = 6  # pieces that one name may have been split into
+_MAX_NAME_CHARS = 200  # length up to which the end of a sentence is taken for a name
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:

@@ -45,10 +45,8 @@ _AXES = ("run", "part", "data", "measure", "model")
 _DRAW = ", draw "
 _DIFFERS = "What differs from the paper"
 _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
-_COUNT_MEASURES = ("boundary:number",)
-"""Measures that an average leaves out."""
-_HERE, _PAPER = "here", "paper"
-"""The ids of rows: ours, and the paper's own."""
+_COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
+_HERE, _PAPER = "here", "paper"  # the ids of rows: ours, and the paper's own
 
 Key = tuple[str, ...]
 """A value for each of `_AXES`; "" where a table does not have it."""

@@ -49,10 +49,8 @@ _SETTINGS = (
     *_OF_THE_PLAN,
 )
 NO_MODEL = "none"
-_BY_VECTORS = ("dense", "hybrid", "hippo")
-"""Retrievers that need an encoder, or are better with one."""
-_BY_ENCODER = "embed/"
-"""What the name of a reranker that compares an encoder's vectors begins with."""
+_BY_VECTORS = ("dense", "hybrid", "hippo")  # retrievers that need an encoder, or are better with one
+_BY_ENCODER = "embed/"  # what the name of a reranker that compares an encoder's vectors begins with
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")

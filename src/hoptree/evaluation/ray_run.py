@@ -90,8 +90,7 @@ class RayWorker:
         return json.dumps(await self._worker.ask(json.loads(question)))
 
 
-_WORKER_TIMEOUT_S = 120.0
-"""Time without any worker before the run is given up."""
+_WORKER_TIMEOUT_S = 120.0  # time without any worker before the run is given up
 _SLOTS_PER_WORKER = 16
 """Requests at once that make a worker worth its process, where all workers share one endpoint."""
 

@@ -40,8 +40,7 @@ from hoptree.evaluation.statistics import unseen
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1
-_METHOD_SCORES = SENTENCES | {CANDIDATES}
-"""Scores of what only some methods record."""
+_METHOD_SCORES = SENTENCES | {CANDIDATES}  # scores of what only some methods record
 _SEARCH_SCORES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citation_")
 """Prefixes of the scores of searches."""
 

@@ -56,8 +56,7 @@ from hoptree.evaluation.run_folder import (
 from hoptree.models.model import Model
 
 JUDGE_PROMPTS = "evaluation"
-_MIN_SUSPICIOUS_QUESTIONS = 5
-"""Questions without any gold passage found that call for a warning."""
+_MIN_SUSPICIOUS_QUESTIONS = 5  # questions without any gold passage found that call for a warning
 
 
 @dataclass(slots=True)

@@ -45,8 +45,7 @@ def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
 
 Search = Literal["grid", "halving"]
 TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
-_MIN_QUESTIONS = 10
-"""Questions that halving drops trials by, at least."""
+_MIN_QUESTIONS = 10  # questions that halving drops trials by, at least
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,7 @@ Message = dict[str, Any]
 
 MAX_ATTEMPTS = 5
 """Workers that may be lost over one question before it counts as failed: it may be what kills them."""
-_MAX_LINE = 2**30
-"""Bytes of a message: the events of a question hold all that it read."""
+_MAX_LINE = 2**30  # bytes of a message: the events of a question hold all that it read
 
 
 class SharedReplies:

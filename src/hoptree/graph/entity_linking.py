@@ -23,8 +23,7 @@ from hoptree.graph.relation_linking import FUNCTION_WORDS, Word, bare_words, lik
 from hoptree.graph.vocabulary import natural_key
 from hoptree.text.names import name_spans
 
-_MAX_LOOKUPS = 6
-"""Names of a text that are looked up if there is no index."""
+_MAX_LOOKUPS = 6  # names of a text that are looked up if there is no index
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:
@@ -111,14 +110,11 @@ class QuestionScorer:
 
 
 _MAX_SEARCH_S = 2.0
-_MAX_NAME_WORDS = 10
-"""Words of a name inside a question."""
+_MAX_NAME_WORDS = 10  # words of a name inside a question
 _MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40
 """Names with some of the words, and with a similar word, that are scored."""
-_MAX_FUZZY_WORDS = 12
-"""Words of a question that are searched with other spellings."""
-_MAX_DEGREE = 50
-"""Triples of an entity that are counted in each direction."""
+_MAX_FUZZY_WORDS = 12  # words of a question that are searched with other spellings
+_MAX_DEGREE = 50  # triples of an entity that are counted in each direction
 _MAX_NAMESAKES, _NAMESAKE_FACTOR = 200, 0.85
 """Entities of one name whose facts are counted, and the weight of each relative to the one before."""
 _MAX_PROPERTIES = 5_000
@@ -217,8 +213,7 @@ _KINDS = {
     "older versions of typer, torch and transformers than Hoptree takes.",
 }
 """The packages of linkers, and how to get each."""
-_MAX_ENTITIES = 5
-"""Entities of one name."""
+_MAX_ENTITIES = 5  # entities of one name
 _CACHED_TEXTS = 1_000
 
 
@@ -338,8 +333,7 @@ LABELS = (
     *("work of art", "event", "sports team", "award", "language", "animal or plant", "product", "astronomical object"),
 )
 """Kinds of things that questions ask about; GLiNER marks nothing else."""
-_THRESHOLD = 0.3
-"""Lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost."""
+_THRESHOLD = 0.3  # lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost
 
 
 class Gliner:

@@ -33,8 +33,7 @@ from hoptree.graph.vocabulary import is_property
 _INDEX_FORMAT = 1
 _WRITER_BYTES = 64_000_000
 _PROGRESS_NAMES = 5_000
-_MAX_EXACT_HITS = 500
-"""Entities of one name."""
+_MAX_EXACT_HITS = 500  # entities of one name
 _COMPLETE_FILE = "hoptree-names.json"
 
 Hit = tuple[str, tuple[str, ...]]

@@ -17,8 +17,7 @@ from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, ren
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.text.names import best_name, fold, language_rank
 
-_MAX_NAMES = 500
-"""Names of an entity that are read."""
+_MAX_NAMES = 500  # names of an entity that are read
 _MAX_CANDIDATES, _MAX_READ = 2_000, 100
 """Entities of one name, and how many of them have their other names read."""
 _MAX_CACHED = 50_000
@@ -145,10 +144,8 @@ def _named_term(label: Callable[[str, str], str], iri: str) -> Term:
 
 
 Row = tuple[Object, ox.NamedNode, Object]
-_MAX_OTHER_TRIPLES = 2_000
-"""Names and statements of a node that are skipped before it counts as a hub."""
-_MAX_PROPERTIES = 2_000
-"""Properties that are read around a hub: the most used ones."""
+_MAX_OTHER_TRIPLES = 2_000  # names and statements of a node that are skipped before it counts as a hub
+_MAX_PROPERTIES = 2_000  # properties that are read around a hub: the most used ones
 
 
 @dataclass(slots=True)
@@ -218,8 +215,7 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     return True
 
 
-_MAX_STATEMENTS = 1_000
-"""Statements that are read from each end of a fact, and triples of one statement."""
+_MAX_STATEMENTS = 1_000  # statements that are read from each end of a fact, and triples of one statement
 
 
 def _is_node(term: object) -> TypeGuard[Node]:

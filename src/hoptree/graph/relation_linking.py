@@ -16,8 +16,7 @@ from hoptree.text.names import fold
 from hoptree.text.tokens import UNSPACED
 from hoptree.text.word_classes import word_set
 
-_MAX_WORDS = 64
-"""Words of a question that are read."""
+_MAX_WORDS = 64  # words of a question that are read
 _MAX_WORD_CHARS = 60
 # Scripts without spaces between words: every character is a word.
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:'[^\W_{UNSPACED}]+)*'?")
@@ -126,8 +125,7 @@ def _distance(left: str, right: str, allowed: int) -> int:
 
 
 _MAX_VALUES = 3
-_MAX_NAMES = 40
-"""Names of a relation that are compared."""
+_MAX_NAMES = 40  # names of a relation that are compared
 _HINTS = {
     "where": "place location country",
     "city": "place location",

@@ -104,8 +104,7 @@ class LabelLookup:
 
 
 _TIME_TYPES = ("dateTime", "date", "gYear", "gYearMonth")
-_UNIT_ONE = "Q199"
-"""The unit of plain numbers."""
+_UNIT_ONE = "Q199"  # the unit of plain numbers
 _Row = dict[str, Cell]
 
 

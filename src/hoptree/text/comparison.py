@@ -26,8 +26,7 @@ _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE_CHARS = " .!?\"'“”‘’()[]"
 _MAX_COUNTRY_WORDS = 6
-_MAX_LIST_WORDS = 6
-"""A longer text is a sentence and no list of countries."""
+_MAX_LIST_WORDS = 6  # A longer text is a sentence and no list of countries
 _NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
 _UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
 _DAYS_PER_YEAR = 365.2425

@@ -35,8 +35,7 @@ class _Wording:
     by_place: bool
 
 
-_GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"
-"""Placeholders for an operand, the comparing word and the event."""
+_GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"  # placeholders for an operand, the comparing word and the event
 _DONE = (
     "released founded established formed opened built constructed published launched created started completed "
     "incorporated introduced written recorded produced made aired invented designed"

@@ -28,8 +28,7 @@ from hoptree.text.comparison_words import (
 )
 
 Kind = Literal["choice", "which", "same", "both", "relation"]
-_MAX_OPERAND_WORDS = 16
-"""What is longer is a clause and no name."""
+_MAX_OPERAND_WORDS = 16  # what is longer is a clause and no name
 
 
 @dataclass(frozen=True, slots=True)

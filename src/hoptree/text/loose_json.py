@@ -129,8 +129,7 @@ class JsonReading:
         return not self.error
 
 
-_MAX_STARTS = 4
-"""Brackets at which reading is tried."""
+_MAX_STARTS = 4  # brackets at which reading is tried
 
 _OPENING = lazy_re(r"[{\[]")
 _CLOSING = lazy_re(r"[}\]]")

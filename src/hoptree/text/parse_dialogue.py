@@ -107,8 +107,7 @@ def first_line(text: str) -> str:
     return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")
 
 
-_LOOSE = " \t\r\n.,:;!?)]–—-*"
-"""Characters between a yes and what follows it."""
+_LOOSE = " \t\r\n.,:;!?)]–—-*"  # characters between a yes and what follows it
 _KNOW = frozenset(("yes", "know", "known"))
 _FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
 _EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)

@@ -351,8 +351,7 @@ def _to_unit(scores: Mapping[int, float]) -> dict[int, float]:
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
 PARAGRAPH = "<paragraph>"
 """Where a model begins to write a document of its own."""
-_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
-"""What utilities from 1 to 5 count."""
+_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # what utilities from 1 to 5 count
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
 _UTILITY = tuple(f"[Utility:{number}]" for number in range(1, 6))

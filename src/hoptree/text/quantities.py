@@ -148,8 +148,7 @@ def plain_numbers(text: str) -> str:
     return _THOUSANDS.sub("", text)
 
 
-_ABOUT_YEARS = 5
-"""Years that "about 1920" may be off to either side."""
+_ABOUT_YEARS = 5  # years that "about 1920" may be off to either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +232,7 @@ _DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
-_LEAD_CHARS = 40
-"""Characters before a date that are searched for what opens it."""
+_LEAD_CHARS = 40  # characters before a date that are searched for what opens it
 
 
 def read_dates(text: str) -> tuple[Date, ...]:

@@ -17,8 +17,7 @@ from hoptree.text.names import name_spans
 
 MAX_NODES = 12
 MAX_DEPTH = 5
-_MAX_NESTING = 50
-"""Depth of nested JSON that is searched for nodes."""
+_MAX_NESTING = 50  # depth of nested JSON that is searched for nodes
 
 _LONG = r"#\s*query\s*_?\s*(\d+)"
 _REFERENCE = lazy_re(_LONG, re.IGNORECASE)

@@ -16,8 +16,7 @@ from hoptree.text.tokens import Span, find_words, overlaps, token_spans, word_sp
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
 
-_MAX_QUERY_WORDS = 25
-"""Attended words that DRAGIN keeps."""
+_MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 
 
 def masked_query(

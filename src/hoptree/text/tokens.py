@@ -22,8 +22,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
     return at > 0 and others[at - 1][1] > span[0]
 
 
-_REPLACEMENT = "\ufffd"
-"""What a tokenizer writes for an incomplete character."""
+_REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
 _PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
 """Characters that identify a position, and how far ahead it is searched for."""
 

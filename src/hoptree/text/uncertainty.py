@@ -22,8 +22,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _LEAST = 1e-9  # of a token that is not among the likeliest
-_MAX_VALUE = 1e6
-"""Larger than any entropy or attention."""
+_MAX_VALUE = 1e6  # larger than any entropy or attention
 _MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares is still a number
 
 

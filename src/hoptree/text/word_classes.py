@@ -37,8 +37,7 @@ _CONJUNCTIONS = word_set(
 )
 _POSSESSION_STARTS = word_set("a an the no his her its their my our your this that these those some any many several")
 """Words before which "have" is a full verb."""
-_HAVE = word_set("have has had having")
-"""Auxiliaries that are often full verbs: "he has two brothers"."""
+_HAVE = word_set("have has had having")  # auxiliaries that are often full verbs: "he has two brothers"
 _DO = word_set("do does did doing")
 _BE = word_set("be am is are was were been being")
 _MODALS = word_set("will would shall should can could may might must ought cannot")
@@ -56,8 +55,7 @@ _ANSWERS = word_set("yes no oh ah well please okay ok")
 
 _STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | _HAVE | _DO | _ANSWERS
 """Words that are never content, even with a capital: "in The Hague"."""
-_ACRONYMS = word_set("it us who")
-"""Words that are content in capitals: "the WHO"."""
+_ACRONYMS = word_set("it us who")  # words that are content in capitals: "the WHO"
 _NAME_LIKE = word_set("may will mark can")
 """Words that are a name or month with a capital inside a sentence, or before a name or number."""
 CLOSED = _STRICT | _AUXILIARIES | _ADVERBS
@@ -203,8 +201,7 @@ _BEFORE = lazy_re(
     re.IGNORECASE,
 )
 _BEHIND = lazy_re(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
-_CONTEXT_CHARS = 24
-"""Characters beside a month that are searched for a date."""
+_CONTEXT_CHARS = 24  # characters beside a month that are searched for a date
 
 
 def is_time_expression(text: str, span: Span) -> bool:

@@ -24,16 +24,12 @@ WIDE = 3
 _REFERENCE_PAGES = 2
 _SHARED_PASSAGES = 1
 """As many as hop shows beside what a part finds: pages of referred answers, and passages of the main question."""
-_PAGE_PASSAGES = 5
-"""Passages of one page that are searched for the gold one."""
-_MAX_NAME_WORDS = 3
-"""Longer answers do not end with an abbreviation: their full stop is that of a sentence."""
+_PAGE_PASSAGES = 5  # passages of one page that are searched for the gold one
+_MAX_NAME_WORDS = 3  # longer answers do not end with an abbreviation: their full stop is that of a sentence
 _FEW = 3
-_MAX_SENTENCE_WORDS = 60
-"""Longer ones do not fit into a reply."""
+_MAX_SENTENCE_WORDS = 60  # longer ones do not fit into a reply
 MIN_SENTENCE_WORDS = 4
-_MIN_LEFT_WORDS = 12
-"""Words that a passage has at least after the sentences with an answer were cut out."""
+_MIN_LEFT_WORDS = 12  # words that a passage has at least after the sentences with an answer were cut out
 ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _WORD = re.compile(r"\S+")
 _EDGE = " \t,;:.!?()[]\"“”'‘’"

@@ -38,8 +38,7 @@ _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 2**30
 """An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
 _ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
-_GONE = (401, 403, 404, 410)
-"""Statuses of an address that will not give the file later either."""
+_GONE = (401, 403, 404, 410)  # statuses of an address that will not give the file later either
 _DOWNLOAD_AGAIN = "Download it again."
 
 OnStage = Callable[[str, int, int], None]

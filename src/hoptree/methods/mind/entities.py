@@ -26,8 +26,7 @@ from hoptree.text.word_classes import Tagger
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
 _MAX_NAMES, _MAX_NAME_CHARS = 16, 120
-_MAX_TEXT_NAMES = 64
-"""Names of a question or a draft that are candidates; each is held against all others."""
+_MAX_TEXT_NAMES = 64  # names of a question or a draft that are candidates; each is held against all others
 
 
 @dataclass(frozen=True, slots=True)

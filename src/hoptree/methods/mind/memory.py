@@ -21,8 +21,7 @@ from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import Span
 
 _LEARN_TOKENS = 256
-_MAX_FACTS = 8
-"""Facts that are asked for, and taken, of one search."""
+_MAX_FACTS = 8  # facts that are asked for, and taken, of one search
 Quote = Callable[[StatedFact, Passage], str | None]
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""

@@ -26,8 +26,7 @@ _NUMBERED_TAG = lazy_re(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECA
 _TAGS_ONLY = lazy_re(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
 _NO_REFERENCE = lazy_re(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MAX_REFERENCES = 50
-_MAX_REFERENCE_CHARS = 500
-"""A passage quoted in full after its id is cut."""
+_MAX_REFERENCE_CHARS = 500  # A passage quoted in full after its id is cut
 _MAX_FABRICATED_CHARS = 200
 _MAX_NESTING = 8
 

@@ -25,8 +25,7 @@ _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
 _TREE = ("logic_tree", "logictree", "tree")
 _CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
-_MAIN_QUESTION = ("input_question", "question", "query")
-"""Keys of the main question beside its tree."""
+_MAIN_QUESTION = ("input_question", "question", "query")  # keys of the main question beside its tree
 _NOT_NODES = {
     *_HYPOTHESIS,
     *_MAIN_QUESTION,
@@ -241,8 +240,7 @@ def _folded(key: object) -> str:
 
 _ARTICLE_OR_POSSESSIVE = lazy_re(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
 _APPOSITION = lazy_re(r"\w, (?=\w)(.+)")
-_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")
-"""What lists things: no comma in it adds something to a name."""
+_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")  # what lists things: no comma in it adds something to a name
 _DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 

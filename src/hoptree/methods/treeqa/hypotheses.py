@@ -31,8 +31,7 @@ from hoptree.text.question_tree import Issue, Node
 
 T = TypeVar("T")
 _BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
-_EXTRA_LEVELS = 1
-"""Levels that a rebuilt tree may have more than the one it replaces."""
+_EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it replaces
 
 
 async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:

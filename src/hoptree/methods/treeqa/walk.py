@@ -27,8 +27,7 @@ Path = tuple[int, ...]
 """The ids of the nodes above a node."""
 Key = tuple[int, Claim]
 """What the outcome of a node depends on: a cap may have left less below it than it began with."""
-_CHILD_IDS = 100
-"""Ids that a rebuilt node has for what hangs below it: more than there are nodes."""
+_CHILD_IDS = 100  # ids that a rebuilt node has for what hangs below it: more than there are nodes
 
 
 @dataclass(slots=True)

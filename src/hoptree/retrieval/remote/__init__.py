@@ -77,8 +77,7 @@ def _engine(url: str) -> _Engine:
 T = TypeVar("T")
 
 MAX_BATCH = 1_000
-_MAX_BATCH_BYTES = 4 * 2**20
-"""Less than half of what the strictest of the engines takes in one request."""
+_MAX_BATCH_BYTES = 4 * 2**20  # less than half of what the strictest of the engines takes in one request
 _TIE_ROOM = 10
 
 

@@ -50,15 +50,11 @@ def _sections(text: str) -> Iterator[Section]:
         yield Section(match.start(), title, match.end() - match.start())
 
 
-_MAX_PAGES_READ = 5
-"""Of a search: each is a request."""
-_MAX_HITS = 10
-"""Of a search: some may be disambiguation pages."""
-_MIN_PAGES = 3
-"""If all words of a query find fewer, any of them may."""
+_MAX_PAGES_READ = 5  # of a search: each is a request
+_MAX_HITS = 10  # of a search: some may be disambiguation pages
+_MIN_PAGES = 3  # if all words of a query find fewer, any of them may
 _PAGES_KEPT = 300
-_LIFETIME_S = 86_400.0
-"""Of remembered results: Wikipedia's search and pages change from day to day."""
+_LIFETIME_S = 86_400.0  # of remembered results: Wikipedia's search and pages change from day to day
 _WORD = re.compile(r"\w+(?:['’.&-]\w+)*")
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 _STEMMED = (

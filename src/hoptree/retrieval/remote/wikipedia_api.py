@@ -22,8 +22,7 @@ from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
-_MAX_PAGE_CHARS = 4_000_000
-"""Several times the longest article."""
+_MAX_PAGE_CHARS = 4_000_000  # several times the longest article
 _EXTENSION = "TextExtracts"
 MAX_QUERY_CHARS = 300
 """Wikipedia's search refuses longer queries."""

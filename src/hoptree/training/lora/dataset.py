@@ -19,8 +19,7 @@ from hoptree.training.taikc_rows import REFUSAL
 _MAX_NAMED_FAULTS = 5
 _ROLES = ("system", "user", "assistant")
 _NO_KIND = "untold"
-_BOUNDARY_KIND = "taikc-kbae"
-"""The kind of sets whose labels say what one model knows."""
+_BOUNDARY_KIND = "taikc-kbae"  # the kind of sets whose labels say what one model knows
 _RETRIEVER_KIND = "replug-lsr"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An identity is KIND:DIGEST;… and a digest is one word of it.

@@ -31,10 +31,8 @@ from hoptree.training.questions import TrainingQuestion
 
 _POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
 _WITHIN = "located in the administrative territorial entity"
-_STEM_CHARS = 4
-"""Letters that words of one stem have in common at least: "directed" and "director"."""
-_MIN_FOREIGN_WORDS = 4
-"""A step with so many content words that the question does not have is no paraphrase."""
+_STEM_CHARS = 4  # letters that words of one stem have in common at least: "directed" and "director"
+_MIN_FOREIGN_WORDS = 4  # A step with so many content words that the question does not have is no paraphrase
 _KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|opera)s?\b", re.IGNORECASE)
 _OF_WORKS = frozenset(
     ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")

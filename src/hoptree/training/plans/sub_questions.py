@@ -54,8 +54,7 @@ _IN_PLACE = re.compile(
 )
 _PUBLISHED = re.compile(r"When was ([^?]+) (released|published|founded|established|formed)\??")
 _PROPER_PLACE = re.compile(r"[A-Z][\w.'’-]*(?:[ ,]+[\w.'’-]+){0,5}")
-_MAX_NAME_WORDS = 6
-"""Longer answers are sentences of their own, and cannot stand behind "is"."""
+_MAX_NAME_WORDS = 6  # longer answers are sentences of their own, and cannot stand behind "is"
 _ASKS_BY_NAME = re.compile(
     r"(?:who|what|which) (?:is|was|are|were) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
 )
