@@ -12,6 +12,7 @@ from typing import Literal
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
+from hoptree.text.word_classes import word_set
 
 _GRAMMAR = (
     "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "
@@ -26,27 +27,8 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
 _MAX_END_CHARS = 16
 _INITIAL = re.compile(r"[A-ZÀ-Þ]\.")
-_ABBREVIATIONS = frozenset(
-    (
-        *(
-            "dr.",
-            "mr.",
-            "mrs.",
-            "ms.",
-            "prof.",
-            "st.",
-            "jr.",
-            "sr.",
-            "vs.",
-            "e.g.",
-            "i.e.",
-            "cf.",
-            "fig.",
-            "no.",
-            "vol.",
-        ),
-        *("ca.", "z.b.", "d.h.", "bzw.", "u.a.", "nr.", "bd.", "mme."),
-    )
+_ABBREVIATIONS = word_set(
+    "dr. mr. mrs. ms. prof. st. jr. sr. vs. e.g. i.e. cf. fig. no. vol. ca. z.b. d.h. bzw. u.a. nr. bd. mme."
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
 MAX_ROW_CHARS = 100_000

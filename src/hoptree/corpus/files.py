@@ -23,29 +23,13 @@ if TYPE_CHECKING:
 
 
 TEXT_SUFFIXES = (
-    *(".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff"),
-    *(".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp"),
-    *(
-        ".cs",
-        ".go",
-        ".rs",
-        ".rb",
-        ".php",
-        ".pl",
-        ".pm",
-        ".lua",
-        ".r",
-        ".jl",
-        ".swift",
-        ".m",
-        ".f90",
-        ".hs",
-        ".ml",
-        ".ex",
-    ),
-    *(".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql", ".proto", ".graphql"),
-    *(".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf", ".v", ".vhd", ".patch"),
-)
+    ".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff",
+    ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp",
+    ".hpp", ".cs", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".swift", ".m", ".f90", ".hs",
+    ".ml", ".ex", ".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql",
+    ".proto", ".graphql", ".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf",
+    ".v", ".vhd", ".patch",
+)  # fmt: skip
 """Of plain text, source code and logs, which are read as they are."""
 SUFFIXES = (
     *(".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub", ".ipynb"),

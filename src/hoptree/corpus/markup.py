@@ -16,6 +16,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, TextBuilder, short, table_lines
 from hoptree.corpus.files import GUESSES, decode, read_all, read_text, stem
+from hoptree.text.word_classes import word_set
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -345,20 +346,8 @@ def _front_values(text: str) -> list[str]:
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
 _DIRECTIVE = re.compile(r"(\s*)\.\.(?: ([\w:-]+)::)?(?: (.*))?$")
-_WITHOUT_ARGUMENT = frozenset(
-    (
-        "code-block",
-        "code",
-        "sourcecode",
-        "highlight",
-        "image",
-        "figure",
-        "include",
-        "literalinclude",
-        "index",
-        "toctree",
-        "raw",
-    )
+_WITHOUT_ARGUMENT = word_set(
+    "code-block code sourcecode highlight image figure include literalinclude index toctree raw"
 )
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`~?([^`<>]*?)(?:\s*<[^`<>]*>)?`_{0,2}")
 _LITERAL = re.compile(r"``(.+?)``")

@@ -191,21 +191,10 @@ def _year(year: int) -> str:
     return f"{-year} BC" if year < 0 else str(year)
 
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
+MONTHS = [  # in English, whatever the locale
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
-]
-"""In English, whatever the locale."""
+]  # fmt: skip
 _MONTHS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
 _MONTHS |= {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
