@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from typer import Argument, Option
 
 from hoptree.cli.console import counted, echo, print_json, stoppable, warn
@@ -21,8 +22,6 @@ from hoptree.evaluation.datasets.fetch import read_record
 from hoptree.evaluation.datasets.reading import draw_types, read_examples, write_ids
 from hoptree.evaluation.datasets.releases import PublicSet, Release, find_set, needed_by, paper_sample, public_sets
 from hoptree.evaluation.plan import experiments_folder
-
-_LARGE_BYTES = 1e9
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,9 +103,7 @@ def _print_set(row: dict[str, Any]) -> None:
 
 
 def _size(size: int) -> str:
-    if not size:
-        return "size not known"
-    return f"{size / 1e9:,.1f} GB" if size >= _LARGE_BYTES else f"{size / 1e6:,.1f} MB"
+    return decimal(size) if size else "size not known"
 
 
 @app.command()

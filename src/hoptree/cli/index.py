@@ -12,6 +12,7 @@ from time import sleep
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from typer import Argument, Option
 from typer.core import TyperGroup
 
@@ -126,7 +127,7 @@ def build(
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
     indexing.check_build(out, settings, reading)
     expected = checking.estimate(sources, out, settings)
-    _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
+    _announce(expected, f"{decimal(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
     with shown_indexing(as_json) as progress:
         outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
@@ -306,7 +307,7 @@ def info(out: Out, as_json: AsJson = False) -> None:
         print_json({"index": str(out), **asdict(manifest), **counts})
         return
     settings = manifest.settings
-    echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
+    echo(f"{counted(manifest.passages, 'passage')}, {decimal(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
     echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
     if fact_counts:
@@ -340,7 +341,7 @@ def check(out: Out, as_json: AsJson = False) -> None:
         return
     parts = [
         f"{checked.passages:,} passages by their digests",
-        f"{_size(checked.bytes)} of files by their checksums",
+        f"{decimal(checked.bytes)} of files by their checksums",
         f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
         f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
     ]
@@ -372,7 +373,7 @@ def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
 
 def _announce_change(expected: checking.Estimate, what: str, quiet: bool) -> None:
     if quiet or expected.source_bytes:
-        beginning = f"{_size(expected.source_bytes)} {what}; the index will take up to about"
+        beginning = f"{decimal(expected.source_bytes)} {what}; the index will take up to about"
         _announce(expected, beginning, "more on disk", quiet)
     else:
         typer.echo("No document of the sources is new or changed.", err=True)
@@ -382,8 +383,8 @@ def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bo
     """Say before the work begins what disk and memory it will take."""
     if not quiet:
         typer.echo(
-            f"{beginning} {_size(expected.disk_bytes)} {where} ({_size(expected.free_bytes)} free) "
-            f"and up to {_size(expected.memory_bytes)} of memory while it is made.",
+            f"{beginning} {decimal(expected.disk_bytes)} {where} ({decimal(expected.free_bytes)} free) "
+            f"and up to {decimal(expected.memory_bytes)} of memory while it is made.",
             err=True,
         )
     if expected.disk_bytes > expected.free_bytes:
@@ -411,13 +412,6 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     }
     changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     echo(
-        f"{counted(manifest.passages, 'passage')} in {out} ({_size(manifest.bytes)}): "
+        f"{counted(manifest.passages, 'passage')} in {out} ({decimal(manifest.bytes)}): "
         f"{changes or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
     )
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}"
-    return f"{count} bytes"
