@@ -301,18 +301,18 @@ def test_how_far_it_is_is_told(out: Path) -> None:
     assert isinstance(told, Checked) and heard[-1].done == 30
 
 
-def test_info_looks_at_everything_when_told_to(out: Path, tmp_path: Path) -> None:
-    done = hoptree(tmp_path, "index", "info", "--deep", "--out", "idx")
+def test_check_looks_at_everything(out: Path, tmp_path: Path) -> None:
+    done = hoptree(tmp_path, "index", "check", "--out", "idx")
     assert done.returncode == 0, done.stderr
     assert "sound: 30 passages by their digests" in done.stdout and "the links of 30 passages" in done.stdout
-    said = json.loads(hoptree(tmp_path, "index", "info", "--deep", "--out", "idx", "--json").stdout)
-    assert said["checked"]["passages"] == 30 and said["passages"] == 30
-    assert "checked" not in json.loads(hoptree(tmp_path, "index", "info", "--out", "idx", "--json").stdout)
+    checked = json.loads(hoptree(tmp_path, "index", "check", "--out", "idx", "--json").stdout)["checked"]
+    assert checked["passages"] == 30
+    assert json.loads(hoptree(tmp_path, "index", "info", "--out", "idx", "--json").stdout)["passages"] == 30
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".idx")
     whole = path.read_bytes()
     put(path, whole[:20] + b"\xff" + whole[21:])
-    for command in (["info"], ["info", "--deep"], ["check"]):
-        done = hoptree(tmp_path, "index", *command, "--out", "idx")
+    for command in ("info", "check"):
+        done = hoptree(tmp_path, "index", command, "--out", "idx")
         assert done.returncode == 2 and done.stdout == ""
         assert path.name in done.stderr and "is not what was written" in done.stderr
         assert "Traceback" not in done.stderr and "Build it again" in done.stderr

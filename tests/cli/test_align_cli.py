@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets.reading import half_of
 from hoptree.retrieval.indexing import build_index
-from hoptree.training.plans.written_plans import packaged_plans
 
 REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
 
@@ -108,10 +105,6 @@ def test_evaluation_questions_are_refused(here: Path) -> None:
     refused = align(here, data="dev.jsonl")
     assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2
     assert not (here / "out.jsonl").exists()
-    allowed = align(here, "--allow-evaluation-questions", data="dev.jsonl")
-    assert allowed.exit_code == 0 and "1 ARE EVALUATION QUESTIONS" in allowed.output
-    (row,) = (json.loads(line) for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines())
-    assert row["meta"]["evaluation"] == "split dev" and row["meta"]["evaluation_allowed"] is True
 
 
 def test_the_excluded_file_itself_is_refused(here: Path) -> None:
@@ -130,14 +123,12 @@ def test_questions_that_failed_end_in_1_and_a_sentence(here: Path) -> None:
 def test_a_file_named_for_evaluation_is_refused_whatever_its_rows_say(here: Path) -> None:
     rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": ["zero"]} for n in range(2)]
     write(here / "dev.jsonl", [row | {"source_split": "train"} for row in rows])
-    refused = align(here, "--only-train", data="dev.jsonl")
+    refused = align(here, data="dev.jsonl")
     assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2
-    assert "--exclude" in str(refused.exception) and "--allow-evaluation-questions" in str(refused.exception)
+    assert "--exclude" in str(refused.exception)
     assert not (here / "out.jsonl").exists()
     measured = write(here / "measured.jsonl", rows[:1])
-    assert align(here, "--only-train", "--exclude", measured, data="dev.jsonl").exit_code == 0
-    allowed = align(here, "--only-train", "--allow-evaluation-questions", data="dev.jsonl")
-    assert allowed.exit_code == 0 and "2 ARE EVALUATION QUESTIONS" in allowed.output
+    assert align(here, "--exclude", measured, data="dev.jsonl").exit_code == 0
 
 
 def test_what_should_be_known_is_said_and_the_set_is_built(here: Path) -> None:
@@ -154,10 +145,9 @@ def test_what_should_be_known_is_said_and_the_set_is_built(here: Path) -> None:
 def test_sub_questions(here: Path) -> None:
     steps = ["Which country is A from?", "Which country is B from?", "Is #1 the same as #2?"]
     row = {"id": "q", "question": "Are A and B from one country?", "answers": ["no"], "decomposition": steps}
-    write(here / "questions.jsonl", [row | {"source_split": "train"}, row | {"id": "d", "source_split": "dev"}])
-    printed = align(here, "--only-train", kind="ra-isf-decompose")
-    assert printed.exit_code == 0 and "1 row from 1 of 2 questions" in printed.output
-    assert "left out: 1 of no train split" in printed.output
+    write(here / "questions.jsonl", [row | {"source_split": "train"}])
+    printed = align(here, kind="ra-isf-decompose")
+    assert printed.exit_code == 0 and "1 row from 1 of 1 questions" in printed.output
 
 
 def test_a_set_for_the_boundary_of_one_half(here: Path) -> None:
@@ -204,27 +194,6 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
     taken = align(here, "--any-split", "--exclude", measured, data="dev_open.jsonl")
     assert taken.exit_code == 0 and "EVALUATION QUESTIONS" not in taken.output
     assert "1 question of the split 'dev' was taken, by --any-split" in taken.output
-
-
-def test_plans_are_counted_and_checked(here: Path) -> None:
-    counted = CliRunner().invoke(app, ["align", "plans"])
-    assert counted.exit_code == 0 and "plans, by the number of their sub-questions:" in counted.output
-    card = (files("hoptree.training.plans") / "PLANS.md").read_text(encoding="utf-8")
-    assert indent(counted.output, "    ") in card, "the card of the plans says what the command says"
-    told = json.loads(CliRunner().invoke(app, ["align", "plans", "--json"]).output)
-    assert told["plans"] == sum(sum(sizes.values()) for sizes in told["sub_questions"].values()) >= 300
-    key, plan = next(iter(packaged_plans().items()))
-    row = {"id": plan.id, "dataset": plan.dataset, "question": f"Tell: {json.dumps(plan.plan)}", "answers": ["x"]}
-    data = write(here / "data.jsonl", [row])
-    sound = CliRunner().invoke(app, ["align", "plans", "--data", str(data)])
-    assert sound.exit_code == 0 and "all can be carried out as they stand" in sound.output
-    measured = write(here / "dev.jsonl", [row | {"question": "Another?"}])
-    leaks = CliRunner().invoke(app, ["align", "plans", "--data", str(data), "--exclude", str(measured)])
-    assert leaks.exit_code == 1 and f"{key} is an evaluation question: id in dev.jsonl" in leaks.output
-    row["question"] = "Who?"
-    faulty = CliRunner().invoke(app, ["align", "plans", "--data", str(write(data, [row])), "--json"])
-    named = len(json.loads(faulty.output)["check"]["faults"])
-    assert faulty.exit_code == int(named > 0)
 
 
 @pytest.mark.parametrize(

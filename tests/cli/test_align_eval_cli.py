@@ -37,7 +37,7 @@ def adapter_on(base: Path, out: Path, digest: str = "") -> Path:
     peft.get_peft_model(model, config).save_pretrained(str(out))
     if digest:
         card = {"base": {"name": "tiny", "digest": digest}, "sets": [{"file": "kbae.jsonl"}], "examples": 1200}
-        (out / "hoptree.json").write_text(json.dumps({**card, "evaluation_questions": 3}), encoding="utf-8")
+        (out / "hoptree.json").write_text(json.dumps(card), encoding="utf-8")
     return out
 
 
@@ -68,16 +68,15 @@ def test_from_a_base_and_an_adapter_to_what_changed(here: Path, tmp_path: Path) 
     lines = printed.output.splitlines()
     assert lines[0] == f"base: hf/{here / 'tiny'}?device=cpu"
     assert lines[1].endswith(f"&adapter={here / 'kbae'}, trained on 1,200 examples of kbae.jsonl")
-    assert "3 OF THEM ARE EVALUATION QUESTIONS" in lines[2]
-    assert lines[3] == "towns: 3 questions" and lines[4].split()[:4] == ["Run", "Model", "EM", "F1"]
-    assert [line.split()[:2] for line in lines[5:7]] == [["direct", "base"], ["direct", "kbae"]]
-    assert "against base" in lines[4] and "p = " in lines[6] and "p = " not in lines[5]
+    assert lines[2] == "towns: 3 questions" and lines[3].split()[:4] == ["Run", "Model", "EM", "F1"]
+    assert [line.split()[:2] for line in lines[4:6]] == [["direct", "base"], ["direct", "kbae"]]
+    assert "against base" in lines[3] and "p = " in lines[5] and "p = " not in lines[4]
     assert "boundary: does the model know what it knows?" in lines and "Right decisions" in printed.output
     assert [line.split(":")[0] for line in lines[-4:-2]] == ["  towns, base", "  towns, kbae"], "the verdicts"
     assert f"hoptree eval report {tmp_path / 'out'} --html FILE" in lines[-1]
     told = json.loads(evaluate(here, *wanted, "--json").stdout)
     assert [one["name"] for one in told["versions"]] == ["base", "kbae"]
-    assert told["versions"][1]["evaluation_questions"] == 3 and told["folder"] == str(tmp_path / "out")
+    assert told["folder"] == str(tmp_path / "out")
     assert {(one["run"], one["version"]) for one in told["boundaries"]} == {("boundary", "base"), ("boundary", "kbae")}
     replies = [_answers(Path(one["folder"])) for one in told["runs"]]
     assert replies[0] != replies[1], "the adapter speaks"

@@ -83,11 +83,11 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
 
 
 def test_fitted_weights_are_shown_and_asked_with(home: Path) -> None:
-    fit = ("methods", "chooser", "fit", "runs/all", "runs/others", "--out", "made/shown.json", "--penalty", "2")
+    fit = ("methods", "chooser", "fit", "runs/all", "runs/others", "--out", "made/shown.json")
     assert hoptree(home, *fit).returncode == 0
     shown = hoptree(home, "methods", "chooser", "show", "made/shown.json").stdout
     assert "that the best answer is right after split" in shown and "  confidence" in shown
-    assert "least gain for a thousand tokens: low " in shown and "penalty 2.0" in shown
+    assert "least gain for a thousand tokens: low " in shown and "penalty 1.0" in shown
     assert read_run(home / "runs/all")["rests_on"]["chooser"], "a run with other weights is another run"
     asked = ("ask", "Where is Film 0a set?", "--method", "hop", "--corpus", "idx", "--model", "scripted/model.json")
     answer = hoptree(home, *asked, "--no-cache", "--set", "chooser=made/shown.json", "--json")

@@ -19,8 +19,6 @@ import pytest
 from tests.command_line import call
 from tests.held import PATIENCE
 
-from hoptree.cli.machine import demo_options
-
 QUESTION = "Where was the director of the film Red Kite born?"
 PLAN = {
     "query1": {
@@ -239,15 +237,6 @@ def test_demo_scores_every_question(home: Path) -> None:
     score = json.loads(hoptree(home, *arguments, "--json").stdout)
     assert (score["questions"], score["right"], score["exact"]) == (20, 1, 1)
     assert "1 of 20 right" in hoptree(home, *arguments).stdout
-
-
-def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
-    assert demo_options("taikc", {}) == {"robust": "on", "continuation": "off", "k": "3"}
-    assert demo_options("taikc", {"robust": "off"}) == {"robust": "off", "k": "3"}, "as in its paper, with continuation"
-    assert demo_options("taikc", {"k": "5"})["continuation"] == "off"
-    assert demo_options("hop", {}) == {} and demo_options("hop", {"effort": "high"}) == {"effort": "high"}
-    assert demo_options("direct", {"shots": "0"}) == {"shots": "0"}
-    assert demo_options("oner", {}) == {}
 
 
 @pytest.mark.parametrize(

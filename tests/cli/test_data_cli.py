@@ -134,22 +134,19 @@ def test_a_killed_download_goes_on(tmp_path: Path) -> None:
 
 def test_list_says_what_is_here_and_which_tables_need_it(tmp_path: Path) -> None:
     data(tmp_path, "get", "hotpotqa", "--from", write(tmp_path / "x", RELEASES["hotpotqa", "dev"]))
-    done = data(tmp_path, "list", "--experiments", EXPERIMENTS)
+    done = data(tmp_path, "list")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "hotpotqa: HotpotQA; CC BY-SA 4.0; https://hotpotqa.github.io" in lines
     assert "    dev: 7,405 questions, 46.3 MB, here: dev.jsonl, corpus.jsonl.gz" in lines
     assert "    train: 90,447 questions, 566.4 MB, not here" in lines
-    rows = {
-        row["name"]: row for row in json.loads(data(tmp_path, "list", "--experiments", EXPERIMENTS, "--json").stdout)
-    }
+    rows = {row["name"]: row for row in json.loads(data(tmp_path, "list", "--json").stdout)}
     assert len(rows) == 16 and rows["webqsp"]["needed_by"] == ["treeqa/table2", "treeqa/table3", "treeqa/table7"]
     assert rows["hotpotqa"]["splits"][0]["made_of"] and rows["hotpotqa"]["missing"] == []
     assert rows["iirc"]["missing"] == ["corpus.jsonl", "dev.jsonl"]
     assert "    for mind/table1, mind/table2" in lines
     assert rows["bamboogle"]["in_no_release"] == ["corpus.jsonl"]
     assert "    for mind/table1, mind/table2" in data(tmp_path, "list", "iirc").stdout, "ours, wherever it is called"
-    assert "There are no experiment files in x" in data(tmp_path, "list", "iirc", "--experiments", "x").stdout
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_has_the_paper_s_mixture(tmp_path: Path) -> None:

@@ -140,7 +140,10 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("search", "x", "--corpus", "idx", "--retriever", "linkd"), ("linkd", "linked")),
         (("search", "x", "--corpus", "idx", "--retriever", "dense"), ("no vectors", "hoptree index encode")),
         (("search", "x", "--corpus", "idx", "--where", "lang"), ("NAME=VALUE",)),
-        (("search", "x", "--corpus", "idx", "--where", "a=b", "--where", "a=c"), ("'a' two values (b, c)",)),
+        (
+            ("search", "x", "--corpus", "idx", "--where", "a=b", "--where", "a=c"),
+            ("--where a was given twice: b and c",),
+        ),
         (("search", "x", "--corpus", "elasticsearh://h/i"), ("elasticsearh://", "elasticsearch://")),
         (("search", " ", "--corpus", "idx"), ("empty",)),
         (("search", "x", "--corpus", "idx", "--rerank", "cross/NOTHERE"), ("no folder NOTHERE",)),

@@ -311,6 +311,11 @@ def test_lines_of_unwanted_events_are_passed_over_unread(tmp_path: Path, monkeyp
         trace.emit(Warned(kind="odd", message="Oh."))
     listener.close()
     read: list[bytes] = []
-    monkeypatch.setattr("hoptree.engine.trace._read_event", lambda line: read.append(line) or Warned(kind="read"))
+
+    def note(line: bytes) -> Warned:
+        read.append(line)
+        return Warned(kind="read")
+
+    monkeypatch.setattr("hoptree.engine.trace._read_event", note)
     assert len(list(read_events(path, lambda kind, run: (kind, run) == ("warning", "b")))) == len(read) == 1
     assert len(list(read_events(path))) == 4

@@ -91,8 +91,8 @@ def test_other_methods_have_no_such_decisions(run: Path, tmp_path: Path) -> None
     assert read_decisions(other) == {}
     with pytest.raises(InputError, match="no decisions of RA-ISF's modules"):
         draw_of_runs([other], 40, 1)
-    (drawn,) = draw_of_runs([other, run], None, 1)
-    assert drawn.folder == run and drawn.drawn == drawn.of
+    (drawn,) = draw_of_runs([other, run], 40, 1)
+    assert drawn.folder == run
 
 
 def test_two_runs_over_the_same_data_are_two_sheets(run: Path, tmp_path: Path) -> None:

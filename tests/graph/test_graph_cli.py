@@ -127,7 +127,6 @@ def test_mistakes_are_answered_with_what_to_do(home: Path) -> None:
     refused(hoptree(home, "graph", "remove", "x", "--out", "kg"), "There is no knowledge graph")
     assert not (home / "kg").exists()
     assert hoptree(home, "graph", "load", "truthy.nt", "--out", "kg").returncode == 0
-    refused(hoptree(home, "graph", "entity", "x", "--graph", "kg", "--direction", "up"), "out, in or both")
     assert "SPARQL" in hoptree(home, "graph", "--help").stdout
 
 

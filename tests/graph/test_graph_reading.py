@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,6 @@ from hoptree.graph.triple_files import (
     read_triples,
     read_tsv,
     read_turtle,
-    statements,
 )
 from hoptree.graph.triple_rows import BrokenPlaces
 from hoptree.graph.vocabulary import LABEL
@@ -32,6 +33,10 @@ GOOD = f'<{E}a> <{E}p> "x" .\n'
 def lines(text: str | bytes) -> list[tuple[int, bytes]]:
     content = text.encode() if isinstance(text, str) else text
     return list(enumerate(content.splitlines(keepends=True), 1))
+
+
+def stream(text: str) -> io.BytesIO:
+    return io.BytesIO(text.encode())
 
 
 def facts(triples: list[Triple]) -> list[tuple[str, str, str]]:
@@ -81,52 +86,43 @@ e:a e:p e:b , "a. b # no comment" ; e:q 1.5 .
 e:b e:p \"\"\"a long text. with "quotes"
 
 and e:not e:a e:statement .\"\"\"@en . e:c e:p <http://x/a.b>.<{E}d> e:p f:x .
-e:bad e:p .
 e:d a [ e:p 5 ] ; e:r ( 1 2 ) .
 """
 
 
-def test_turtle_is_read_as_the_library_reads_it_but_for_broken_statements() -> None:
-    broken = BrokenPlaces()
-    found = list(read_turtle(lines(TURTLE), "f.ttl", broken))
-    sound = TURTLE.replace("e:bad e:p .\n", "")
-    assert len(found) == len(list(ox.parse(sound.encode(), format=ox.RdfFormat.TURTLE)))
-    assert [sentence[:15] for sentence in broken.sentences] == ["Line 7 of f.ttl"]
+def test_turtle_is_read_as_the_library_reads_it() -> None:
+    found = list(read_turtle(stream(TURTLE), "f.ttl", BrokenPlaces()))
+    assert len(found) == len(list(ox.parse(TURTLE.encode(), format=ox.RdfFormat.TURTLE)))
     texts = {o.value for _, _, o, _ in found if isinstance(o, ox.Literal)}
     assert 'a long text. with "quotes"\n\nand e:not e:a e:statement .' in texts and "a. b # no comment" in texts
 
 
-def test_a_turtle_text_that_never_ends_costs_a_piece_and_not_the_file() -> None:
-    broken = BrokenPlaces()
-    text = f'<{E}a> <{E}p> """never\n' + "filler line without an end\n" * 50_000 + GOOD * 2
-    found = list(read_turtle(lines(text), "f.ttl", broken))
-    assert facts(found) == [(f"{E}a", f"{E}p", "x")] and broken.count >= 1
-    assert broken.sentences[0].startswith("Line 1 of f.ttl")
+@pytest.mark.parametrize("wrong", ["no:a no:b no:c .", "@prefix : <not closed .", f'<{E}a> <{E}p> """never'])
+def test_a_broken_turtle_statement_refuses_the_file(wrong: str) -> None:
+    with pytest.raises(GraphError, match=r"Line 2 of f\.ttl cannot be read"):
+        list(read_turtle(stream(f"{GOOD}{wrong}\n{GOOD}"), "f.ttl", BrokenPlaces()))
 
 
-def test_a_prefix_that_is_not_there_is_named() -> None:
+def test_a_turtle_text_that_is_too_long_keeps_what_came_before() -> None:
     broken = BrokenPlaces()
-    assert list(read_turtle(lines(f"no:a no:b no:c .\n@prefix : <not closed .\n{GOOD}"), "f.ttl", broken)) != []
-    assert broken.count == 2
+    text = f'{GOOD}<{E}a> <{E}p> """{"long " * 5_000_000}'
+    assert facts(list(read_turtle(stream(text), "f.ttl", broken))) == [(f"{E}a", f"{E}p", "x")]
+    assert broken.cut == {"f.ttl"} and "is damaged" in broken.sentences[0]
 
 
 def test_prefixes_may_be_called_like_directives() -> None:
     text = f"@prefix base: <{E}> .\n@prefix prefix: <{E}p/> .\nbase:a prefix:b base:c .\nBASE <{E}x/>\n<d> <e> <f> .\n"
     broken = BrokenPlaces(0)
-    assert facts(list(read_turtle(lines(text), "f.ttl", broken))) == [
+    assert facts(list(read_turtle(stream(text), "f.ttl", broken))) == [
         (f"{E}a", f"{E}p/b", f"{E}c"),
         (f"{E}x/d", f"{E}x/e", f"{E}x/f"),
     ]
 
 
 @given(st.lists(st.sampled_from(['"', "'", '"""', ".", ". ", "<", ">", "#", "\\", "\n", "a ", "<x:y>", "@prefix "])))
-def test_the_cutter_loses_nothing_and_never_fails(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    cut = b"".join(part for _, part in statements(lines(text), "f", BrokenPlaces(10**6)))
-    without_space = text.encode().replace(b"#", b"").split()
-    if "#" not in text:
-        assert cut.split() == without_space or b"".join(cut.split()) == b"".join(without_space)
-    list(read_turtle(lines(text), "f", BrokenPlaces(10**6)))
+def test_broken_turtle_is_read_or_refused(pieces: list[str]) -> None:
+    with suppress(GraphError):
+        list(read_turtle(stream("".join(pieces)), "f", BrokenPlaces(10**6)))
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
@@ -138,13 +134,14 @@ def test_literals_round_trip_through_ntriples_and_turtle(values: list[tuple[str,
         ox.Triple(ox.NamedNode(f"{E}a"), ox.NamedNode(f"{E}p"), ox.Literal(text, language=tag or None))
         for text, tag in values
     ]
-    for form, reader in ((ox.RdfFormat.N_TRIPLES, read_ntriples), (ox.RdfFormat.TURTLE, read_turtle)):
-        written = ox.serialize(quads, format=form)
-        assert written is not None
-        broken = BrokenPlaces(0)
-        content = list(enumerate(written.split(b"\n"), 1))
-        found = list(reader([(number, line + b"\n") for number, line in content], "f", broken))
-        assert {o for _, _, o, _ in found} == {quad.object for quad in quads}
+    objects = {quad.object for quad in quads}
+    written = ox.serialize(quads, format=ox.RdfFormat.N_TRIPLES)
+    assert written is not None
+    content = [(number, line + b"\n") for number, line in enumerate(written.split(b"\n"), 1)]
+    assert {o for _, _, o, _ in read_ntriples(content, "f", BrokenPlaces(0))} == objects
+    written = ox.serialize(quads, format=ox.RdfFormat.TURTLE)
+    assert written is not None
+    assert {o for _, _, o, _ in read_turtle(io.BytesIO(written), "f", BrokenPlaces(0))} == objects
 
 
 NAMES = TEXTS.filter(lambda text: bool(text.replace("\0", " ").split()))

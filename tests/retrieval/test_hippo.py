@@ -407,7 +407,7 @@ def test_the_command_tells_what_it_did_and_what_it_cannot_do(index: Path, tmp_pa
     assert [row["id"] for row in json.loads(search.stdout)][:2] == ["film", "man"]
     info = hoptree(tmp_path, "index", "info", "--out", str(index))
     assert "4 facts of 4 passages, found by their words" in info.stdout
-    said = json.loads(hoptree(tmp_path, "index", "info", "--out", str(index), "--json", "--deep").stdout)
+    said = json.loads(hoptree(tmp_path, "index", "info", "--out", str(index), "--json").stdout)
     assert said["facts"] == {"facts": 4, "passages": 4, "encoder": ""}
     missing = hoptree(tmp_path, "index", "facts", str(tmp_path / "nothing"), "--out", str(index))
     assert (missing.returncode, "hoptree graph extract" in missing.stderr) == (2, True)

@@ -31,6 +31,6 @@ def make_runs(folder: Path, corpus: str) -> None:
         experiment = Experiment(
             data=data, method=method, model=f"scripted/{script}", corpus=corpus, name=f"{method} here"
         )
-        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, ways=RunOptions(cache=None)))
+        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, options=RunOptions(cache=None)))
     (folder / "runs" / "broken").mkdir()
     (folder / "runs" / "broken" / "run.json").write_text("{")

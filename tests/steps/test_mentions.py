@@ -17,7 +17,7 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Candidate, Entity, Neighbourhood
-from hoptree.methods.steps.link import Linker, keep_entities
+from hoptree.methods.steps.link import keep_entities
 from hoptree.methods.steps.mentions import GraphNames, MentionLinker, Titles, find_entities, interleave, read_mentions
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -109,7 +109,7 @@ def test_where_there_are_no_more_than_wanted_nobody_is_asked() -> None:
 
 
 def test_a_mention_linker_is_a_linker() -> None:
-    linker: Linker = MentionLinker(lambda ctx, node: Listed([1, 2], one=[3]))
+    linker = MentionLinker(lambda ctx, node: Listed([1, 2], one=[3]))
     ctx = context(mentions='["one"]', entities="[3]")
     assert ids(asyncio.run(linker.link(ctx, "who?", keep=1))) == ["Q3"]
 

@@ -279,16 +279,10 @@ def test_the_same_questions_are_drawn_every_time(here: Path) -> None:
     assert [row["id"] for row in made(here, "ra-isf-know", limit=1)[1]] == ["films/q0"]
 
 
-def test_evaluation_questions_that_were_allowed_are_marked_row_by_row(here: Path) -> None:
+def test_evaluation_questions_are_refused(here: Path) -> None:
     lines(here / "train.jsonl", [QUESTIONS[0] | {"source_split": "dev"}, QUESTIONS[1] | {"source_split": "train"}])
     with pytest.raises(InputError, match="split 'dev'"):
         made(here, "ra-isf-know")
-    told, rows = made(here, "ra-isf-know", allow_evaluation=True)
-    assert told["evaluation_questions"] == 1 and told["splits"] == {"dev": 1, "train": 1}
-    assert [row["meta"]["evaluation"] for row in rows] == ["split dev", ""]
-    assert all(row["meta"]["evaluation_allowed"] for row in rows)
-    told, rows = made(here, "ra-isf-know", only_train=True)
-    assert told["left_out"] == {"of no train split": 1} and "evaluation_allowed" not in rows[0]["meta"]
 
 
 def test_questions_that_failed_are_told_and_the_others_kept(here: Path) -> None:
@@ -352,7 +346,7 @@ def test_the_other_half_of_a_file_named_for_evaluation_tells_what_is_measured_on
         asyncio.run(build(asked))
     told = asyncio.run(build(replace(asked, half="second")))
     assert told["questions"]["asked"] == sum(half_of(row["id"]) == "second" for row in rows) > 0
-    assert told["splits"] == {"dev": told["questions"]["asked"]} and told["evaluation_questions"] == 0
+    assert told["splits"] == {"dev": told["questions"]["asked"]}
 
 
 def test_kinds() -> None:
@@ -427,16 +421,14 @@ def test_decompositions_have_no_labels_to_be_told_of(here: Path) -> None:
 
 
 def test_a_file_named_for_evaluation_is_refused_unless_it_is_known_what_is_measured_on(here: Path) -> None:
-    rows = [row | {"dataset": "films", "source_split": "train" if n < 2 else "dev"} for n, row in enumerate(QUESTIONS)]
-    asked = replace(wanted(here, "ra-isf-know", only_train=True), data=(lines(here / "dev.jsonl", rows),))
+    rows = [row | {"dataset": "films", "source_split": "train"} for row in QUESTIONS[:2]]
+    asked = replace(wanted(here, "ra-isf-know"), data=(lines(here / "dev.jsonl", rows),))
     with pytest.raises(InputError, match="by its name for evaluation"):
         asyncio.run(build(asked))
     assert not (here / "out.jsonl").exists()
     measured = lines(here / "measured.jsonl", [rows[1]])
     told = asyncio.run(build(replace(asked, exclude=(measured,))))
     assert told["questions"]["asked"] == 1 and told["left_out"]["evaluation question by id"] == 1
-    told = asyncio.run(build(replace(asked, allow_evaluation=True)))
-    assert told["evaluation_questions"] == 2
 
 
 def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:

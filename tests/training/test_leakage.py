@@ -118,9 +118,6 @@ def test_one_question_in_two_files_is_taken_once_and_counted(tmp_path: Path) -> 
     found = admit(read_training_questions(paths), Excluded())
     assert [question.key for question in found.questions] == ["a/1", "a/2"]
     assert found.left_out == {"of the same id or words as one before": 2}
-    paths.append(write(tmp_path / "dev.jsonl", rows[0] | {"dataset": "d", "id": "9"}))
-    found = admit(read_training_questions(paths), Excluded(), allow=True)
-    assert found.evaluation == {"a/1": "split dev"}, "what is true of the one left out is true of the one taken"
 
 
 def test_questions_without_a_word_are_told_apart_by_their_ids() -> None:
@@ -131,12 +128,8 @@ def test_questions_without_a_word_are_told_apart_by_their_ids() -> None:
 def test_a_question_of_an_evaluation_split_is_refused(split: str) -> None:
     assert is_evaluation(split) and not is_evaluation("train") and not is_evaluation("")
     questions = [asked("Who was first?"), asked("Who was last?", "t2", split)]
-    with pytest.raises(InputError, match=f"1 of 2 .*'t2'.*'{split}'.*--only-train"):
+    with pytest.raises(InputError, match=f"1 of 2 .*'t2'.*'{split}'.*--any-split"):
         admit(questions, Excluded())
-    chosen = admit(questions, Excluded(), only_train=True)
-    assert [q.example.id for q in chosen.questions] == ["t1"] and chosen.left_out == {"of no train split": 1}
-    allowed = admit(questions, Excluded(), allow=True)
-    assert len(allowed.questions) == 2 and allowed.evaluation == {"/t2": f"split {split}"}
 
 
 def test_questions_are_left_out_by_id_and_by_words(tmp_path: Path) -> None:
@@ -152,10 +145,6 @@ def test_questions_are_left_out_by_id_and_by_words(tmp_path: Path) -> None:
     found = admit(questions, excluded)
     assert [q.example.id for q in found.questions] == ["t4"]
     assert found.left_out == {"evaluation question by id": 1, "evaluation question by words": 2}
-    assert set(admit(questions, excluded, allow=True).evaluation.values()) == {
-        "id in eval.jsonl",
-        "words in eval.jsonl",
-    }
 
 
 def test_when_all_are_evaluation_questions_nothing_is_built(tmp_path: Path) -> None:
@@ -170,7 +159,6 @@ def test_a_file_that_is_excluded_is_refused_under_any_name(tmp_path: Path) -> No
     questions = read_training_questions([mine])
     with pytest.raises(InputError, match=r"mine.jsonl is among the excluded files"):
         admit(questions, Excluded([theirs]))
-    assert admit(questions, Excluded([theirs]), allow=True).evaluation == {"mine/1": "words in eval.jsonl"}
 
 
 def test_an_id_counts_within_its_data_set(tmp_path: Path) -> None:
@@ -214,22 +202,12 @@ def test_files_named_for_evaluation_are_refused_though_their_rows_say_train(tmp_
     questions = read_training_questions([path, write(tmp_path / "train.jsonl", {"id": "t", "question": "Where?"})])
     elsewhere = write(tmp_path / "elsewhere.jsonl", {"id": "e", "question": "What is the capital of Peru?"})
     for excluded in (Excluded(), Excluded([elsewhere])):
-        with pytest.raises(InputError, match=r"dev.jsonl is by its name for evaluation.*--exclude.*--allow-eval") as no:
-            admit(questions, excluded, only_train=True)
+        with pytest.raises(InputError, match=r"dev.jsonl is by its name for evaluation.*--exclude") as no:
+            admit(questions, excluded)
         assert no.value.exit_code == 2
     measured = write(tmp_path / "measured.jsonl", {"id": "0", "question": "Who sang song 0?"})
     found = admit(questions, Excluded([measured]))
     assert [one.example.id for one in found.questions] == ["1", "2", "t"], "those that are measured on are left out"
-    assert not found.evaluation
-    allowed = admit(questions, Excluded(), allow=True)
-    assert allowed.evaluation == dict.fromkeys(("songs/0", "songs/1", "songs/2"), "split dev")
-
-
-def test_rows_of_train_in_a_file_named_for_evaluation_do_not_count_where_none_is_left(tmp_path: Path) -> None:
-    rows = [{"id": str(n), "question": f"Who sang song {n}?", "source_split": "dev"} for n in range(3)]
-    path = write(tmp_path / "dev.jsonl", *rows)
-    questions = read_training_questions([path, write(tmp_path / "train.jsonl", {"id": "t", "question": "Where?"})])
-    assert [one.example.id for one in admit(questions, Excluded(), only_train=True).questions] == ["t"]
 
 
 @given(st.lists(st.sets(st.sampled_from("bcdefghijk"), min_size=1), min_size=1, max_size=6), st.data())
@@ -254,7 +232,7 @@ def test_questions_of_any_split_where_it_is_known_what_is_measured_on(tmp_path: 
     with pytest.raises(InputError, match="--any-split"):
         admit(questions, Excluded([measured]))
     found = admit(questions, Excluded([measured]), any_split=True)
-    assert [question.example.id for question in found.questions] == ["2"] and found.evaluation == {}
+    assert [question.example.id for question in found.questions] == ["2"]
     assert found.left_out == {"evaluation question by words": 1, "evaluation question by id": 1}
     assert found.questions[0].split == "dev"
     with pytest.raises(InputError, match="only where it is known which are measured on"):
@@ -277,7 +255,6 @@ def test_any_split_needs_to_know_what_is_measured_on_of_each_data_set(tmp_path: 
     with pytest.raises(InputError, match=r"dev_open.jsonl.*'films'.*--exclude") as refused:
         admit(questions, Excluded([elsewhere]), any_split=True)
     assert refused.value.exit_code == 2
-    assert admit(questions, Excluded([elsewhere]), any_split=True, allow=True).evaluation == {"films/1": "split dev"}
 
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "test.jsonl.gz", "Dev.json", "dev/questions.jsonl"])
@@ -335,5 +312,3 @@ def test_a_question_that_shares_a_step_with_an_evaluation_question_is_left_out(t
     found = admit([*shared, *own], excluded)
     assert list(found.questions) == own
     assert found.left_out == {"shares a step with an evaluation question": 3}
-    allowed = admit([*shared, *own], excluded, allow=True)
-    assert allowed.evaluation == {question.key: "step in eval.jsonl" for question in shared}

@@ -14,7 +14,7 @@ from hoptree.models.model import Message
 from hoptree.retrieval.indexing import build_index
 from hoptree.training import taikc_gold
 from hoptree.training.chat_rows import ChatRow, drop_contradictions
-from hoptree.training.plans.written_plans import packaged_plans, read_plans
+from hoptree.training.plans.gold_trees import packaged_plans
 
 
 @pytest.fixture
@@ -149,8 +149,7 @@ def test_without_a_corpus_nothing_is_read(here: Path) -> None:
 def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_hand = {"query1": {"question": "Who made Alpha?", "children": {"query2": {"question": "How old is #query1?"}}}}
     broken = {"query1": {"question": "Who made Beta?", "children": {"query2": {"question": "How old is Ida Chase?"}}}}
-    rows = [{"id": name, "dataset": "films", "plan": plan} for name, plan in (("q0", by_hand), ("q1", broken))]
-    plans = read_plans("\n".join(map(json.dumps, rows)), Path("p.jsonl"))
+    plans = {"films/q0": by_hand, "films/q1": broken}
     monkeypatch.setattr("hoptree.training.taikc_gold.packaged_plans", lambda: plans)
     told, made = built(here, "taikc-gold", corpus="")
     assert said(made, "decompose") == {"q0/decompose": json.dumps(by_hand)}
@@ -159,12 +158,13 @@ def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeyp
 
 
 def test_the_plans_of_the_package_find_their_questions_by_data_set_and_id(here: Path) -> None:
-    plan = next(iter(packaged_plans().values()))
-    text = f"What do these come to: {' '.join(_texts(plan.plan))}"
-    row = {"id": plan.id, "dataset": plan.dataset, "question": text, "answers": ["x"], "source_split": "train"}
+    key, plan = next(iter(packaged_plans().items()))
+    dataset, _, name = key.partition("/")
+    text = f"What do these come to: {' '.join(_texts(plan))}"
+    row = {"id": name, "dataset": dataset, "question": text, "answers": ["x"], "source_split": "train"}
     lines(here / "train.jsonl", [row])
     _, (made,) = built(here, "taikc-gold", corpus="")
-    assert json.loads(made["messages"][-1]["content"]) == plan.plan and made["id"] == f"{plan.key}/decompose"
+    assert json.loads(made["messages"][-1]["content"]) == plan and made["id"] == f"{key}/decompose"
     measured = lines(here / "measured.jsonl", [row, row | {"id": "another", "question": "Who?"}])
     with pytest.raises(InputError, match="No question is left"):
         built(here, "taikc-gold", corpus="", exclude=(measured,), any_split=True, limit=1)

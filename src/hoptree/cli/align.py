@@ -1,8 +1,7 @@
-"""`hoptree align`: teaching a model the parts that it plays in a method; here its training sets."""
+"""`hoptree align`: training sets for the parts a model plays in a method."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from hoptree.cli.progress import rate_bar, shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
-_MAX_LISTED = 5
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -48,12 +46,8 @@ def build(
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
     exclude: Exclude = [],  # noqa: B006 - typer copies it
-    only_train: Annotated[bool, Option("--only-train", help="Leave out rows that are of no train split.")] = False,
     any_split: Annotated[
         bool, Option("--any-split", help="Take rows of any split; --exclude or --half must name what is measured on.")
-    ] = False,
-    allow_evaluation_questions: Annotated[
-        bool, Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so.")
     ] = False,
     half: Annotated[
         str, Option(help="Only the first or second half of each file; ids decide. The other half counts as excluded.")
@@ -146,7 +140,7 @@ def build(
     hoptree align build ra-isf-know --data train.jsonl --exclude dev.jsonl -m openai/NAME --out know.jsonl
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --teacher -m openai/NAME --out rel.jsonl
-    hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
+    hoptree align build ra-isf-decompose --data musique.jsonl --linked --out decompose.jsonl
     """
     from hoptree.training.build import build
     from hoptree.training.formats import SetSpec, read_format, read_kind
@@ -170,9 +164,7 @@ def build(
         tuple(data),
         out,
         tuple(exclude),
-        only_train=only_train,
         any_split=any_split,
-        allow_evaluation=allow_evaluation_questions,
         half=half,
         limit=limit,
         seed=seed,
@@ -255,8 +247,6 @@ def _report(summary: Mapping[str, Any]) -> None:
             echo(f"  {questions} taken, by --any-split")
     if without_split := summary["splits"].get(""):
         echo(f"  {without_split:,} questions do not say of which split they are, nor does their file's name")
-    if summary["evaluation_questions"]:
-        echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and their rows say so")
     _report_excluded(summary)
 
 
@@ -278,56 +268,6 @@ def _shares(labels: Mapping[str, int]) -> str:
     """Return how many there are of each label, with their shares."""
     total = sum(labels.values())
     return ", ".join(f"{count:,} {label} ({count / total:.0%})" for label, count in sorted(labels.items()))
-
-
-@app.command()
-def plans(
-    data: Annotated[list[Path], Option(help="Questions that the plans are for; several times for several files.")] = [],  # noqa: B006 - typer copies it
-    exclude: Exclude = [],  # noqa: B006 - typer copies it
-    as_json: options.AsJson = False,
-) -> None:
-    """Count the plans that `align build gold` trains on, by data set and by how many sub-questions they have.
-
-    With --data each is held against its question: TAIKC must be able to carry it out as it stands. With --exclude it
-    is told which of these questions are evaluation questions, by id or by words. Either ends with exit code 1.
-
-    \b
-    hoptree align plans
-    hoptree align plans --data 2wikimultihopqa/dev_open.jsonl --exclude 2wikimultihopqa/dev.jsonl
-    """
-    from hoptree.training.leakage import Excluded
-    from hoptree.training.plans.written_plans import check_plans, packaged_plans
-    from hoptree.training.questions import read_training_questions
-
-    plans = packaged_plans()
-    sizes: dict[str, Counter[int]] = {}
-    for plan in plans.values():
-        sizes.setdefault(plan.dataset, Counter())[plan.size] += 1
-    by_set = {name: dict(sorted(counts.items())) for name, counts in sorted(sizes.items())}
-    checked = check_plans(plans, read_training_questions(data), Excluded(exclude)) if data else None
-    if as_json:
-        print_json({"plans": len(plans), "sub_questions": by_set, **options.given(check=checked)})
-    else:
-        echo(f"{len(plans):,} plans, by the number of their sub-questions:")
-        for name, counts in by_set.items():
-            parts = ", ".join(f"{count:,} of {size}" for size, count in counts.items())
-            echo(f"  {name:20} {sum(counts.values()):>4,}: {parts}")
-        if checked:
-            _report_checked(checked)
-    if checked and (checked["faults"] or checked["evaluation_questions"]):
-        raise typer.Exit(1)
-
-
-def _report_checked(checked: Mapping[str, Any]) -> None:
-    echo(f"  {checked['checked']:,} held against their questions, {checked['without_question']:,} have none in --data")
-    echo(f"  checked against {checked['excluded_questions']:,} evaluation questions")
-    for what, key in (("cannot be carried out", "faults"), ("is an evaluation question", "evaluation_questions")):
-        for plan, why in list(checked[key].items())[:_MAX_LISTED]:
-            echo(f"  {plan} {what}: {why}")
-        if (left := len(checked[key]) - _MAX_LISTED) > 0:
-            echo(f"  … and {left:,} more (--json lists them)")
-    if not checked["faults"] and not checked["evaluation_questions"]:
-        echo("  all can be carried out as they stand, and none is an evaluation question")
 
 
 @app.command()

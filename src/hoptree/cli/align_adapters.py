@@ -1,4 +1,4 @@
-"""`hoptree align train`, `align eval` and `align gguf`: LoRA adapters, and what they gained."""
+"""`hoptree align train`, `align eval` and `align gguf`: LoRA adapters."""
 
 from __future__ import annotations
 
@@ -146,8 +146,6 @@ def _report_training(summary: Mapping[str, Any]) -> None:
         f"{tokens['longest']:,} in the longest example"
     )
     print_beside_the_paper(summary.get("beside_the_paper") or (), "tokens")
-    if summary["evaluation_questions"]:
-        echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
     same = summary.get("same_prompts") or {}
     if same.get("same_reply"):
         echo(f"  rows that ask and say the same as one before: {same['same_reply']:,}")
@@ -188,7 +186,7 @@ def _duration(seconds: float) -> str:
 
 
 def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["words", "tokens"]) -> None:
-    """Print counts and mean lengths beside those of TAIKC's tables, which count tokens."""
+    """Print counts and mean lengths beside those of TAIKC's tables."""
     if not lines:
         return
     echo(f"  {f'mean {unit}':14}{'rows':>8}{'prompt':>9}{'target':>9}   {'TAIKC: rows':>12}{'prompt':>9}{'target':>9}")
@@ -239,9 +237,11 @@ def evaluate(
         raise InputError("There is no adapter to hold against the base.", "Give one: --adapter FOLDER.")
     versions = versions_of(model, adapter)
     trials = plan_trials(experiments, data, versions, settings=given(limit=limit, judge=judge), only=only)
-    ways = RunOptions(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
+    run_options = RunOptions(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
     with run_bars(as_json) as show:
-        work = measure(trials, out, ways, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now))
+        work = measure(
+            trials, out, run_options, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now)
+        )
         measured = run(work, stays=what_stays("questions", cached=not no_cache))
     summary = {
         "folder": str(out),
@@ -260,8 +260,6 @@ def report_gains(summary: Mapping[str, Any]) -> None:
             sets = ", ".join(str(part.get("file")) for part in version["sets"] or () if isinstance(part, Mapping))
             training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
         echo(f"{version['name']}: {version['model']}{training}")
-        if version["evaluation_questions"]:
-            echo(f"  {version['evaluation_questions']:,} OF THEM ARE EVALUATION QUESTIONS")
     for data in dict.fromkeys(row["data"] for row in summary["runs"]):
         rows = _side_by_side([row for row in summary["runs"] if row["data"] == data])
         echo(f"{data}: {rows[0]['questions']:,} questions")
@@ -342,7 +340,7 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
 
 
 def _change(pair: Mapping[str, Any] | None) -> str:
-    """Return a paired difference with its interval and p, or an unpaired one with its margin."""
+    """Return a difference with its interval and p, or with its margin."""
     if pair is None:
         return ""
     if "interval" not in pair:

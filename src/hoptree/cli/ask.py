@@ -128,7 +128,7 @@ def ask(
 
 
 def _names_documents(word: str) -> bool:
-    """Tell whether what a conversation begins with is a folder or file, or a misspelt one, and no question."""
+    """Return whether a conversation begins with a folder or file."""
     if os.path.exists(word):  # noqa: PTH110 - Path raises an error for a question that is too long for a name
         return True
     is_path = "/" in word or lazy_re(r"\.[A-Za-z]\w{0,4}\Z").search(word)
@@ -158,7 +158,7 @@ async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Re
 
 
 def converse(engine: Engine, first: str, *, as_json: bool) -> int:
-    """Ask questions until there are no more, each read with those before it; return the exit code of the last."""
+    """Ask questions until there are no more; return the last exit code."""
     import asyncio
 
     history: list[tuple[str, str]] = []
@@ -182,7 +182,7 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
 
 
 def _next_question() -> str:
-    """Read the next question from standard input; an empty line ends a conversation on a terminal."""
+    """Read the next question; an empty line ends it on a terminal."""
     if sys.stdin.isatty():
         try:
             return input("\n> ").strip()
@@ -192,7 +192,7 @@ def _next_question() -> str:
 
 
 async def _ask_live(engine: Engine, question: str | Question) -> Result:
-    """Ask while the tree is drawn; the first request goes out before the drawing library is loaded."""
+    """Ask while the tree is drawn; the request goes out before rich is loaded."""
     import asyncio
 
     events: list[Event] = []
@@ -243,7 +243,7 @@ class EventLines:
             print(line, file=self._file)
 
     def _is_old(self, node: int, line: str) -> bool:
-        """Return whether a line was written before, or is of a node that never got into the tree."""
+        """Return whether a line is written already, or of no node of the tree."""
         old = line in self._written or bool(self._planned and node not in self._planned)
         if node in self._planned:
             self._written.add(line)

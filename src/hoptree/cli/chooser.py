@@ -1,4 +1,4 @@
-"""`hoptree methods chooser`: the weights by which `hop` rates answers and moves, fitted to runs."""
+"""`hoptree methods chooser`: the weights that hop rates answers by."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from hoptree.cli.console import echo, print_json
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
-from hoptree.evaluation.fit_chooser import Course, Judged, fit_chooser, read_courses
+from hoptree.evaluation.fit_chooser import PENALTY, Course, Judged, fit_chooser, read_courses
 from hoptree.evaluation.fit_chooser import replay as replayed
 from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
 from hoptree.methods.hop.chooser import EFFORTS, Chooser, Logistic, open_chooser
@@ -34,7 +34,6 @@ app = typer.Typer(
 def fit(
     runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (effort=high).")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    penalty: Annotated[float, typer.Option(min=0.0, help="What weights cost: more for fewer questions.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Fit the weights to these runs, and print what they come to on each data set when they never saw it.
@@ -43,9 +42,9 @@ def fit(
     left out together. The effort levels are chosen by the data set on which they lose most.
     """
     courses: list[Course] = []
-    made_from: dict[str, Any] = {"runs": [], "penalty": penalty}
+    made_from: dict[str, Any] = {"runs": [], "penalty": PENALTY}
     for run in runs:
-        header, read = read_run(run), _courses(run)
+        header, read = read_run(run), read_courses(run)
         courses += read
         made_from["runs"].append(
             {
@@ -56,7 +55,7 @@ def fit(
                 "results": hashlib.sha256((run / RESULTS).read_bytes()).hexdigest()[:12],
             }
         )
-    fitted = fit_chooser(courses, penalty=penalty, made_from=made_from)
+    fitted = fit_chooser(courses, made_from=made_from)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, fitted.chooser.as_dict())
@@ -84,7 +83,7 @@ def replay(
     Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
     """
     weights = _open(chooser).with_logprobs
-    courses = [course for run in runs for course in _courses(run)]
+    courses = [course for run in runs for course in read_courses(run)]
     moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
     rows = {f"effort {effort}": [replayed(course, weights, effort) for course in courses] for effort in EFFORTS}
     rows |= {f"high, no {move}": [replayed(course, weights, "high", [move]) for course in courses] for move in moves}
@@ -121,10 +120,6 @@ def show(
     _report_origin(chooser.made_from)
 
 
-def _courses(run: Path) -> list[Course]:
-    return read_courses(run)
-
-
 def _open(file: Path | None) -> Chooser:
     return open_chooser(str(file) if file else "")
 
@@ -147,14 +142,14 @@ def _report_weights(title: str, logistic: Logistic) -> None:
 
 
 def _report_origin(made_from: Mapping[str, Any]) -> None:
-    """Print where the weights come from, run by run; a file written by hand may say something else, or nothing."""
+    """Print where the weights come from, run by run."""
     runs = [run for run in made_from.get("runs") or () if isinstance(run, dict)]
     shown = {"runs", "efforts", "sets"} if runs else set[str]()
-    rest = {name: value for name, value in made_from.items() if name not in shown}
+    others = {name: value for name, value in made_from.items() if name not in shown}
     if made_from:
         echo("made from:")
     for run in runs:
         echo(f"  {run.get('questions', '?')} questions of {run.get('name', 'a run')} (run {run.get('id', '?')})")
         echo(f"    model {run.get('model') or 'unknown'}")
-    if rest:
-        echo("  " + ", ".join(f"{name} {value}" for name, value in rest.items()))
+    if others:
+        echo("  " + ", ".join(f"{name} {value}" for name, value in others.items()))

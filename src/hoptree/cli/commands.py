@@ -93,7 +93,7 @@ def _help(program: str, introduction: str, table: Table, options: dict[str, str]
 
 
 def suggest_command(name: str) -> str:
-    """Return the command that a mistyped or moved name probably means; "" if none is near."""
+    """Return the command that a mistyped name probably means, or ""."""
     from difflib import get_close_matches
 
     top = {command: command for commands in COMMANDS.values() for command in commands}

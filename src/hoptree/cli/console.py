@@ -1,4 +1,4 @@
-"""The command line: its start, plain text, tables and JSON, errors with an exit code, and what Ctrl-C leaves."""
+"""The command line: start, output, errors with exit codes, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-
 
 
 def main() -> None:
-    """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
+    """Run a command; an expected failure is one sentence and an exit code."""
     arguments = sys.argv[1:]
     try:
         if arguments in (["-h"], ["--help"]):  # without the parser, whose import takes longest
@@ -63,7 +63,7 @@ def _run_command(arguments: list[str]) -> None:
 
 
 def _call(arguments: list[str]) -> None:
-    """Call a command; a plain command line of `ask` is read without the parser, so that the question is out sooner."""
+    """Call a command; plain `ask` lines skip the parser to start sooner."""
     from hoptree.cli.commands import SHORT
     from hoptree.cli.options import load_config
 
@@ -149,7 +149,7 @@ def written(path: Path, remedy: str) -> Iterator[None]:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:
-    """Print aligned columns: those named in `left` to the left, all others to the right."""
+    """Print aligned columns, those named in `left` to the left."""
     lines = [[clean(cell) for cell in line] for line in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -196,7 +196,7 @@ def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins a
 
 
 def what_stays(finished: str = "", *, cached: bool) -> str:
-    """Return what an interrupted command keeps: what it `finished` and wrote, and calls in the cache."""
+    """Return what an interrupted command keeps on disk."""
     if not finished and not cached:
         return "Nothing is kept without a cache: the same command begins again."
     if not cached:
@@ -207,10 +207,7 @@ def what_stays(finished: str = "", *, cached: bool) -> str:
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; Ctrl-C breaks it off wherever it is, also where it never awaits.
-
-    asyncio only cancels, which takes effect at the next await. It leaves a handler alone that is not the usual one.
-    """
+    """Run a coroutine that Ctrl-C ends wherever it is."""
     import asyncio
     import signal
 
@@ -225,7 +222,7 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stoppable(remedy: str | Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a command end in order on Ctrl-C; `remedy` says what is kept, from its options if it is a function."""
+    """Make a command end in order on Ctrl-C; `remedy` says what is kept."""
 
     def decorate(command: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""`hoptree data`: public data sets turned into our layout, what needs them, and the papers' samples."""
+"""`hoptree data`: public data sets in our layout, and the papers' samples."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from typer import Argument, Option
 
 from hoptree.cli.console import counted, echo, print_json, stoppable, warn
@@ -21,8 +22,6 @@ from hoptree.evaluation.datasets.fetch import read_record
 from hoptree.evaluation.datasets.reading import draw_types, read_examples, write_ids
 from hoptree.evaluation.datasets.releases import PublicSet, Release, find_set, needed_by, paper_sample, public_sets
 from hoptree.evaluation.plan import experiments_folder
-
-_LARGE_BYTES = 1e9
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,12 +44,10 @@ Data = Annotated[Path, Option("--data", help="The folder of all data sets.")]
 def list_sets(
     name: Annotated[str, Argument(help="One data set.  [default: all]")] = "",
     data: Data = Path("data"),
-    experiments: Annotated[Path | None, Option(help="The folder of the experiment files.  [default: ours]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
-    experiments = experiments or experiments_folder()
-    needs = needed_by(experiments)
+    needs = needed_by(experiments_folder())
     rows = []
     for public in [find_set(name)] if name else public_sets().values():
         folder, needed = data / public.name, needs.get(public.name, {})
@@ -79,8 +76,6 @@ def list_sets(
         return
     for row in rows:
         _print_set(row)
-    if not needs:
-        echo(f"There are no experiment files in {experiments}: --experiments names the folder that has them.")
 
 
 def _papers_first(table: str) -> tuple[bool, str]:
@@ -108,9 +103,7 @@ def _print_set(row: dict[str, Any]) -> None:
 
 
 def _size(size: int) -> str:
-    if not size:
-        return "size not known"
-    return f"{size / 1e9:,.1f} GB" if size >= _LARGE_BYTES else f"{size / 1e6:,.1f} MB"
+    return decimal(size) if size else "size not known"
 
 
 @app.command()
@@ -227,7 +220,7 @@ def sample(
 
 
 def _questions(name: str, split: str, data: Path) -> Path:
-    """Return the file of a data set's questions; one that is missing is an error that says what brings it."""
+    """Return the file of a data set's questions, or say how to get it."""
     path = data / name / f"{split or find_set(name).release('').split}.jsonl"
     if path.is_file():
         return path

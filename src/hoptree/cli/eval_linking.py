@@ -1,8 +1,7 @@
-"""`hoptree eval linking`: how often the entity and the relation of a question are found in a graph."""
+"""`hoptree eval linking`: recall of entities and relations in a graph."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from typer import Option
 
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.graph import Graph
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel, PerQuestion
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel
 from hoptree.cli.progress import counting, shown
-from hoptree.cli.search import write_rows
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import InputError
 from hoptree.engine.calls import open_calls
 from hoptree.evaluation import linking
 from hoptree.evaluation.plan import Planned
@@ -27,8 +25,6 @@ from hoptree.graph.entity_linking import MentionModelCandidates, check_linker, o
 from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
 from hoptree.models import open_model
 from hoptree.retrieval.open_encoder import open_encoder
-
-_MAX_DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +42,6 @@ def eval_linking(
         Path, Option(help="SimpleQuestions, or JSON Lines with subject_qid and property or evidence_triples.")
     ],
     graph: Graph,
-    k: Annotated[
-        str, Option("--k", metavar="K,K…", help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]")
-    ] = "",
     model: OtherModel = "",
     linker: Annotated[
         str,
@@ -66,13 +59,12 @@ def eval_linking(
     encoder: Annotated[str, Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")] = "minilm",
     half: Half = "",
     limit: Limit = None,
-    per_question: PerQuestion = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how often the entity and the relation of a question are among the first K found: recall@K.
+    """Measure recall@1, 3 and 5 of the entity of a question, and recall@1, 3 and 6 of its relation.
 
     \b
     linker   the index of the graph's names alone, over all words of the question; what --linker finds, if it is given
@@ -91,17 +83,12 @@ def eval_linking(
     hoptree eval linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
     hoptree eval linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
-    depths = _read_depths(k)
     options = linking.LinkingOptions(graph, model, linker, tuple(relations), cast("linking.Among", among), encoder)
     asked = linking.read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
-    if per_question is not None:
-        write_rows(per_question, [], "a")
     access = _Access(base_url, concurrency, cached=not no_cache)
-    result = run_at_once(_evaluate(asked, options, access, depths=depths, quiet=as_json))
-    if per_question is not None:
-        write_rows(per_question, (linked.as_dict() for linked in result.linked), "w")
+    result = run_at_once(_evaluate(asked, options, access, quiet=as_json))
     if result.failed:
         first = next(linked.error for linked in result.linked if linked.error)
         warn(f"{result.failed:,} of {len(result.linked):,} questions failed and count as missed. The first: {first}")
@@ -109,36 +96,18 @@ def eval_linking(
     print_report(figures, _report, as_json=as_json)
 
 
-def _read_depths(text: str) -> tuple[int, ...]:
-    if not text:
-        return ()
-    parts = [part for part in re.split(r"[\s,]+", text.strip()) if part]
-    if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _MAX_DEPTH for part in parts):
-        raise ConfigError(f"'{text}' are no depths.", f"Give numbers from 1 to {_MAX_DEPTH}, such as --k 1,3,5.")
-    return tuple(sorted({int(part) for part in parts}))
-
-
 async def _evaluate(
-    asked: linking.LinkingSet,
-    options: linking.LinkingOptions,
-    access: _Access,
-    *,
-    depths: tuple[int, ...] = (),
-    quiet: bool,
+    asked: linking.LinkingSet, options: linking.LinkingOptions, access: _Access, *, quiet: bool
 ) -> linking.LinkingRun:
     total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
             parts = _open(opened, options, access, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
-            entity_ks, relation_ks = depths or linking.ENTITY_KS, depths or linking.RELATION_KS
-            on_done = partial(counting(show, total), "linking")
-            return await linking.evaluate_linking(
-                asked, parts, entity_ks=entity_ks, relation_ks=relation_ks, on_done=on_done
-            )
+            return await linking.evaluate_linking(asked, parts, on_done=partial(counting(show, total), "linking"))
 
 
 async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOptions, *, quiet: bool) -> None:
-    """Measure all runs of an experiment file; one that has its figures is not made again."""
+    """Measure all runs of an experiment file that have no figures yet."""
     for run in _leave_out_uninstalled(planned):
         experiment, options = run.experiment, linking.LinkingOptions.of_run(run.experiment)
         asked = linking.read_linking_questions(experiment.data, half=experiment.half, limit=experiment.limit)
@@ -150,7 +119,7 @@ async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOption
 
 
 def _leave_out_uninstalled(planned: Sequence[Planned]) -> list[Planned]:
-    """Leave out runs whose linker is not installed, with a warning; refuse where no run is left."""
+    """Leave out runs whose linker is missing; refuse where no run is left."""
     missing: dict[Path, InputError] = {}
     for run in planned:
         try:

@@ -16,7 +16,7 @@ from hoptree.cli import progress
 from hoptree.cli.console import counted, echo, print_json, run, stoppable, warn, what_stays
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
-from hoptree.core.errors import GraphError, InputError
+from hoptree.core.errors import GraphError
 
 if TYPE_CHECKING:
     from hoptree.graph.facts import Entity, KnowledgeGraph, Neighbourhood
@@ -104,7 +104,7 @@ def load(
 
 
 def _languages(tags: list[str]) -> tuple[str, ...]:
-    """Return the tags given, then Wikidata's for all languages, then names without a tag."""
+    """Return the tags given, then "mul" and names without a tag."""
     return tuple(dict.fromkeys((*(tag.strip().lower() for tag in tags), "mul", ""))) if tags else ()
 
 
@@ -155,8 +155,6 @@ def entity(
     name: Annotated[str, Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
-    relation: Annotated[str, Option(help="Only facts with this property: P57 or name:NAME.")] = "",
-    direction: Annotated[str, Option(help="out (it is the subject), in (the object) or both.")] = "both",
     seconds: Seconds = 10.0,
     language: Languages = [],  # noqa: B006 - typer copies it
     no_cache: NoCache = False,
@@ -168,10 +166,7 @@ def entity(
 
     \b
     hoptree graph entity "elia kazan" --graph kg
-    hoptree graph entity Q72717 --graph kg --relation P57 --direction in
     """
-    if direction not in ("both", "out", "in"):
-        raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
     async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
         try:
@@ -181,14 +176,7 @@ def entity(
         entities = (known,) if known else await opened.entities(name)
         if not entities:
             return (), None, [] if as_json else await _suggest(opened, name)
-        around = await opened.facts(
-            entities[0].id,
-            direction=direction,  # type: ignore[arg-type]
-            relation=relation,
-            limit=limit,
-            seconds=seconds,
-        )
-        return entities, around, []
+        return entities, await opened.facts(entities[0].id, limit=limit, seconds=seconds), []
 
     entities, around, suggestions = _with_graph(graph, language, no_cache, look_up, seconds)
     if as_json:
@@ -225,7 +213,7 @@ def _show(entities: tuple[Entity, ...], around: Neighbourhood) -> None:
     if not around.facts:
         echo("  no facts")
     if not around.complete:
-        echo(f"  … and more: only {len(around.facts):,} are shown (--limit, --relation)")
+        echo(f"  … and more: only {len(around.facts):,} are shown (--limit)")
 
 
 @app.command()
@@ -267,16 +255,16 @@ def query(
 @app.command()
 def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> None:
     """Show what a graph holds, source by source."""
-    held = _with_graph(graph, [], no_cache, lambda opened: opened.stats())
+    counts = _with_graph(graph, [], no_cache, lambda opened: opened.stats())
     if as_json:
-        print_json(asdict(held))
+        print_json(asdict(counts))
         return
-    if held.sources:
-        properties = counted(held.properties, "property", "properties")
-        echo(f"{counted(held.facts, 'fact')} with {properties}, and {counted(held.names, 'name')}")
-    for source in held.sources:
+    if counts.sources:
+        properties = counted(counts.properties, "property", "properties")
+        echo(f"{counted(counts.facts, 'fact')} with {properties}, and {counted(counts.names, 'name')}")
+    for source in counts.sources:
         echo(f"  {source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}")
-    for name, value in held.details.items():
+    for name, value in counts.details.items():
         echo(f"  {name} {value}")
 
 

@@ -12,6 +12,7 @@ from time import sleep
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from typer import Argument, Option
 from typer.core import TyperGroup
 
@@ -30,7 +31,7 @@ from hoptree.retrieval.open_encoder import absolute_spec
 
 
 def _resumes(options: Mapping[str, Any]) -> str:
-    """Return what Ctrl-C leaves of a change that the same command takes up, if anything of it was saved."""
+    """Return what Ctrl-C leaves of a change that can be resumed."""
     if options.get("reread"):
         return _restarts(options)
     if any(options["out"].glob("[0-9]*.part")):
@@ -79,7 +80,7 @@ Out = Annotated[Path, Option("--out", help="The folder of the index.")]
 
 
 def _source(name: str) -> Path:
-    """Return a path; an empty name, as of a variable that is not set, would mean the current folder."""
+    """Return a path; refuse an empty name, which would mean this folder."""
     if not name.strip():
         raise InputError("An empty name names no folder or file.", "Give a folder or a file with documents.")
     return Path(name)
@@ -126,7 +127,7 @@ def build(
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
     indexing.check_build(out, settings, reading)
     expected = checking.estimate(sources, out, settings)
-    _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
+    _announce(expected, f"{decimal(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
     with shown_indexing(as_json) as progress:
         outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
@@ -170,7 +171,7 @@ def update(
 
 
 def _keep_current(out: Path, as_json: bool) -> None:
-    """Look every few seconds whether the sources have changed, and update the index when they have."""
+    """Update the index whenever its sources have changed."""
     typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
     with suppress(KeyboardInterrupt):
         while True:
@@ -279,27 +280,16 @@ def facts(
 
 @app.command()
 @stoppable("The index is as it was.")
-def info(
-    out: Out,
-    deep: Annotated[
-        bool,
-        Option("--deep", help="Check every file and passage by its digest, and its links and vector; takes a while."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+def info(out: Out, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made, after checking that it can be read.
 
-    Without --deep every part is opened, files of up to 32 MiB together are compared with their checksums, and of others
-    the size is. An index that is damaged ends it with exit code 2.
+    Every part is opened, files of up to 32 MiB together are compared with their checksums, and of others the size is.
+    An index that is damaged ends it with exit code 2; hoptree index check looks at all of it.
     """
     index = Index(out)
-    manifest, checked = index.manifest, None
-    if deep:
-        with shown_indexing(as_json) as progress:
-            checked = checking.check_all(index, on_progress=progress)
-    else:
-        checking.check_parts(index)
-    held = count_facts(index)
+    manifest = index.manifest
+    checking.check_parts(index)
+    fact_counts = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
         files, gave = [(file, name) for file, _, name in ledger.files() if name], ledger.files_with_passages()
@@ -308,21 +298,21 @@ def info(
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
-        more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
         counts = {
             "formats": dict(formats.most_common()),
             "files_without_passages": without,
             "languages": languages,
+            **({"facts": asdict(fact_counts)} if fact_counts else {}),
         }
-        print_json({"index": str(out), **asdict(manifest), **counts, **more})
+        print_json({"index": str(out), **asdict(manifest), **counts})
         return
     settings = manifest.settings
-    echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
+    echo(f"{counted(manifest.passages, 'passage')}, {decimal(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
     echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
-    if held:
-        by = held.encoder or "their words"
-        echo(f"  {counted(held.facts, 'fact')} of {counted(held.passages, 'passage')}, found by {by}")
+    if fact_counts:
+        by = fact_counts.encoder or "their words"
+        echo(f"  {counted(fact_counts.facts, 'fact')} of {counted(fact_counts.passages, 'passage')}, found by {by}")
     echo(f"  digest {manifest.digest}")
     if formats:
         echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")
@@ -333,8 +323,6 @@ def info(
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:
         echo(f"  without passages that hold a question of {path}")
-    if checked:
-        _report_checked(checked, settings)
 
 
 def _counts(counts: Counter[str]) -> str:
@@ -350,8 +338,16 @@ def check(out: Out, as_json: AsJson = False) -> None:
         checked = checking.check_all(index, on_progress=progress)
     if as_json:
         print_json({"index": str(out), "checked": asdict(checked)})
-    else:
-        _report_checked(checked, index.manifest.settings)
+        return
+    parts = [
+        f"{checked.passages:,} passages by their digests",
+        f"{decimal(checked.bytes)} of files by their checksums",
+        f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
+        f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
+    ]
+    echo(f"  sound: {', '.join(filter(None, parts))}")
+    if index.manifest.settings.encoder and checked.vectors is None:
+        warn("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -377,7 +373,7 @@ def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
 
 def _announce_change(expected: checking.Estimate, what: str, quiet: bool) -> None:
     if quiet or expected.source_bytes:
-        beginning = f"{_size(expected.source_bytes)} {what}; the index will take up to about"
+        beginning = f"{decimal(expected.source_bytes)} {what}; the index will take up to about"
         _announce(expected, beginning, "more on disk", quiet)
     else:
         typer.echo("No document of the sources is new or changed.", err=True)
@@ -387,8 +383,8 @@ def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bo
     """Say before the work begins what disk and memory it will take."""
     if not quiet:
         typer.echo(
-            f"{beginning} {_size(expected.disk_bytes)} {where} ({_size(expected.free_bytes)} free) "
-            f"and up to {_size(expected.memory_bytes)} of memory while it is made.",
+            f"{beginning} {decimal(expected.disk_bytes)} {where} ({decimal(expected.free_bytes)} free) "
+            f"and up to {decimal(expected.memory_bytes)} of memory while it is made.",
             err=True,
         )
     if expected.disk_bytes > expected.free_bytes:
@@ -416,25 +412,6 @@ def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     }
     changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     echo(
-        f"{counted(manifest.passages, 'passage')} in {out} ({_size(manifest.bytes)}): "
+        f"{counted(manifest.passages, 'passage')} in {out} ({decimal(manifest.bytes)}): "
         f"{changes or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
     )
-
-
-def _report_checked(checked: checking.Checked, settings: Settings) -> None:
-    parts = [
-        f"{checked.passages:,} passages by their digests",
-        f"{_size(checked.bytes)} of files by their checksums",
-        f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
-        f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
-    ]
-    echo(f"  sound: {', '.join(filter(None, parts))}")
-    if settings.encoder and checked.vectors is None:
-        warn("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}"
-    return f"{count} bytes"

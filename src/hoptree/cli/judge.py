@@ -1,4 +1,4 @@
-"""`hoptree eval judge`, `boundary`, `annotate` and `ratings`: answers and decisions judged by models and people."""
+"""`hoptree eval judge`, `boundary`, `annotate` and `ratings`."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def _report(summary: dict[str, Any]) -> None:
     )
     if figures["errors"]:
         echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")
-    for other, both in summary["agreement"].items():
-        rate, kappa = percent(both["rate"], " %"), _two_digits(both["kappa"])
-        echo(f"  with {other}: {rate} the same verdicts, kappa {kappa} ({both['questions']:,} answers)")
+    for other, agreed in summary["agreement"].items():
+        rate, kappa = percent(agreed["rate"], " %"), _two_digits(agreed["kappa"])
+        echo(f"  with {other}: {rate} the same verdicts, kappa {kappa} ({agreed['questions']:,} answers)")
 
 
 _MAX_FLIPS = 5
@@ -149,11 +149,11 @@ def boundary(
         planned = planned_for(data, BoundaryExperiment(data[0], **settings))
     else:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
-    ways = RunOptions(
+    run_options = RunOptions(
         anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency
     )
     with run_bars(as_json) as show:
-        work = measure_all(planned, out, ways, on_progress=show)
+        work = measure_all(planned, out, run_options, on_progress=show)
         models = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
         print_json({"folder": str(out), "models": models})
@@ -210,7 +210,6 @@ def annotate(
         int, Option(min=1, help="Decisions of each module from each run, each of another question.")
     ] = 40,
     seed: Annotated[int, Option(help="Draws them.")] = 1,
-    everything: Annotated[bool, Option("--all", help="Every decision, not a sample.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a sheet of what RA-ISF's modules decided, for people to rate: yes if it was right, no if it was not.
@@ -224,7 +223,7 @@ def annotate(
     cp sheet.csv first.csv; cp sheet.csv second.csv       (… they fill in 'rating')
     hoptree eval ratings first.csv second.csv --model openai/NAME
     """
-    samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
+    samples = draw_of_runs(find_runs(runs), sample, seed)
     chosen = [
         decision for module in MODULES for drawn in samples for decision in drawn.decisions if decision.module == module
     ]

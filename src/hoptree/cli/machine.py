@@ -1,4 +1,4 @@
-"""`hoptree models`, `doctor` and `demo`: what runs on this machine, and a question asked with it."""
+"""`hoptree models`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def doctor(
 
 
 def _show_settings(*, as_json: bool) -> None:
-    """Show each setting with its value and where that came from: an option, which counts first, is not known here."""
+    """Show each setting with its value and where that came from."""
     config = current_config()
     usual = {"HOPTREE_MODEL": DEFAULT_MODEL, "HOPTREE_METHOD": DEFAULT_METHOD, "HOPTREE_RETRIEVER": DEFAULT_RETRIEVER}
     rows = [
@@ -179,9 +179,9 @@ def _show_settings(*, as_json: bool) -> None:
          "from": config.origins.get(variable, "default")}
         for name, variable in VARIABLES.items()
     ]  # fmt: skip
-    held = {row["setting"]: row["value"] for row in rows}
-    find_method(held["method"])
-    check_kind(held["retriever"])
+    current = {row["setting"]: row["value"] for row in rows}
+    find_method(current["method"])
+    check_kind(current["retriever"])
     rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
                  "from": config.origins.get(KEY, "default")})  # fmt: skip
     for row in rows:
@@ -198,9 +198,6 @@ def _show_settings(*, as_json: bool) -> None:
 
 
 _DEMO_QUESTION = "q01"
-# What suits the embedded 1.5B model: TAIKC puts documents first, since such a model rarely knows what it does not know,
-# and gives no answer rather than a guess.
-_CAREFUL = {"taikc": {"robust": "on", "continuation": "off"}}
 
 
 @stoppable(AS_BEFORE)
@@ -220,7 +217,7 @@ def demo(
     hoptree demo                                   one question; fetches the embedded model first (1.1 GB)
     hoptree demo --all                             all 20, with the score
     hoptree demo --all --method direct             the same model without documents, for comparison
-    hoptree demo --all --method taikc --set robust=off      TAIKC as in its paper
+    hoptree demo --all --method taikc              TAIKC as in its paper
     """
     from hoptree.engine.engine import Engine
 
@@ -233,7 +230,7 @@ def demo(
         method=method,
         model=chosen,
         corpus="sample",
-        options=demo_options(method, read_settings(settings)),
+        options=read_settings(settings),
         cache=None if no_cache else "default",
         base_url=base_url,
         prompts=prompts,
@@ -242,13 +239,6 @@ def demo(
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
     if code := run(work, stays=what_stays(cached=not no_cache)):
         raise typer.Exit(code)
-
-
-def demo_options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the demo; settings that choose how careful to be replace its own choice."""
-    careful = _CAREFUL.get(method, {})
-    usual = {"k": "3"} if method == "taikc" else {}
-    return usual | ({} if careful.keys() & settings.keys() else careful) | settings
 
 
 async def _ask_one(engine: Engine, as_json: bool) -> int:
@@ -299,7 +289,7 @@ async def _ask_all(engine: Engine, as_json: bool) -> int:
 
 
 def _score(question: dict[str, Any], result: Result) -> dict[str, Any]:
-    """Score a result: right is an accepted answer, give or take two words, or none to an unanswerable question."""
+    """Score a demo result: right up to two words, or rightly none."""
     from hoptree.evaluation.metrics import contains, exact_match
 
     if question["answerable"]:

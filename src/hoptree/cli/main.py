@@ -63,7 +63,7 @@ def load_command(name: str, target: str) -> Any:
 
 
 def _declare(group: typer.Typer) -> None:
-    """Put typer's declarations in place of ours in the signatures of all commands of a group."""
+    """Replace our declarations by typer's in a group's signatures."""
     for info in group.registered_commands:
         command: Any = info.callback
         signature = inspect.signature(command, eval_str=True)

@@ -31,7 +31,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The mean cost of a question with a method's default options, and how it was measured.
+    """The mean cost of a question with a method's default options.
 
     `calls` to `retrievals` are means over the questions that did not fail; `steps` are calls by step, in the order they
     first came. `stopped` counts questions that a budget ended. `made_from` changes with the method's prompts and
@@ -53,10 +53,7 @@ class Cost:
 
 
 def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
-    """Return a digest of what decides a method's calls: its prompts, and its options with their defaults.
-
-    `own` are the digests of prompts that stand in for ours.
-    """
+    """Return a digest of a method's prompts and default options."""
     options = "".join(f"\\0{option.name}={option.default}" for option in method.options)
     parts = f"{prompts_digest(method.name)}{options}{json.dumps(own) if own else ''}"
     return hashlib.sha256(parts.encode()).hexdigest()[:12]
@@ -80,7 +77,7 @@ def read_costs(path: Path | None = None) -> dict[str, Cost]:
 
 
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
-    """Write the costs of known methods atomically; those of methods that are gone are left out."""
+    """Write the costs of known methods atomically."""
     rows = {name: asdict(costs[name]) for name in known if name in costs}
     with written(path, "Give --out a file in a folder that can be written."):
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
@@ -96,7 +93,7 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all methods are measured with, on the sample's first questions; `command` is how to do it again."""
+    """What all methods are measured with; `command` repeats it."""
 
     model: Model
     questions: int
@@ -110,7 +107,7 @@ class Setting:
 async def measure(
     method: Method, setting: Setting, on_progress: Callable[[Progress], None]
 ) -> tuple[Cost, Mapping[str, Warned]]:
-    """Run the sample with a method's default options; return the cost and the warnings by kind."""
+    """Run the sample with default options; return cost and warnings."""
     experiment = Experiment(
         Path("sample"),
         method=method.name,
@@ -133,7 +130,7 @@ async def measure(
 
 
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
-    """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
+    """Return the costs of methods from runs on the sample below folders."""
     known = {method.name: method for method in methods}
     sample = {question["question"] for question in sample_questions()}
     costs: dict[str, tuple[Path, Cost]] = {}

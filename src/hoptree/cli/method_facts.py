@@ -29,7 +29,7 @@ BY_CORPUS = "/"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper. The year is that of its first version, not of its venue; None and "" where nothing is known."""
+    """A paper, with the year of its first version."""
 
     title: str
     year: int | None = None
@@ -77,7 +77,7 @@ def is_signal(need: str) -> bool:
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """Return the fidelity of a method's default options; two, divided by a slash, where the corpus decides."""
+    """Return the fidelity of default options; two where the corpus decides."""
     needed = [need for need in method.needs if is_signal(need)]
     if capabilities is None:
         possible = {_fidelity_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
@@ -88,7 +88,9 @@ def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
 
 
 def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
-    fidelities = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
+    fidelities = (
+        method.fidelity({}, {*capabilities, *corpus_signals}) for corpus_signals in (held_by_corpus(method), ())
+    )
     return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
@@ -145,12 +147,12 @@ class MethodFacts:
 
     @property
     def cost_is_old(self) -> bool:
-        """Whether the method's prompts or default options changed since its cost was measured."""
+        """Whether prompts or default options changed since the measurement."""
         return self.cost is not None and self.cost.made_from != made_from(self.method, self.own_prompts)
 
     @property
     def steps(self) -> dict[str, float]:
-        """The steps that ask the model, in the order they first came, with their calls a question when measured."""
+        """The steps that ask the model, in order, with their calls."""
         return dict(self.cost.steps) if self.cost else {}
 
 
@@ -188,14 +190,13 @@ def default_of(option: Option) -> str:
 
 
 def how_to_meet(need: str) -> str:
-    """Return how a need of a method is met."""
     if need in _HOW or need in _CORPUS_WITH:
         return (_HOW | _CORPUS_WITH)[need]
     return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
 
 
 def held_by_corpus(method: Method) -> tuple[str, ...]:
-    """Return what the corpus must hold beside passages for the method to be the paper's."""
+    """Return what the corpus must hold beside passages for the paper's method."""
     return tuple(signal for signal in method.signals if not is_signal(signal))
 
 
@@ -210,8 +211,8 @@ def notes_of(method: Method) -> tuple[str, ...]:
         notes.append(f"approx unless the model that answers gives {_with_means(always, _MODELS_WITH)}")
     if further := [signal for signal in heard if signal not in always and _changes(method, signal, {name: value})]:
         notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
-    if held := held_by_corpus(method):
-        notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
+    if corpus_needs := held_by_corpus(method):
+        notes.append(f"approx unless the corpus has {_with_means(corpus_needs, _CORPUS_WITH)}")
     switches = {option.name for option in method.options if option.type is bool}
     for option, reason in method.beyond.items():
         notes.append(f"approx with {f'{option}=on' if option in switches else option}: {reason}")
@@ -273,7 +274,7 @@ paper has ReLiK and NV-Embed. Scores are compared with a paper's only where thes
 
 
 def as_markdown() -> str:
-    """Describe the methods of this package; those of other packages describe themselves."""
+    """Describe the methods of this package as Markdown."""
     methods = [method for method in list_methods() if method.run.__module__.startswith("hoptree.")]
     facts = gather(methods, {})
     parts = [_HEAD, _overview(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]
@@ -361,9 +362,9 @@ def _section(facts: MethodFacts) -> str:
         source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
         lines.append(f"- Paper: {source}.")
     lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
-    held = " and ".join(held_by_corpus(method))
+    corpus_needs = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
-    lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")
+    lines.append(f"- Needs: {needs}{f', which holds {corpus_needs}, else it is approx' if corpus_needs else ''}.")
     if len(method.roles) > 1:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
     if used := files_of(method):

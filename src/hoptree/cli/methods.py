@@ -26,7 +26,7 @@ from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, warn_unused_prompts
 from hoptree.cli.progress import shown
-from hoptree.core.errors import ConfigError, HoptreeError
+from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
@@ -36,7 +36,7 @@ from hoptree.models import DEFAULT_MODEL, open_model
 
 
 class _ShowOrList(TyperGroup):
-    """`hoptree methods` means `hoptree methods list`, and `hoptree methods NAME` means `hoptree methods show NAME`."""
+    """Makes `methods` mean `methods list`, and `methods NAME` `methods show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "-h", "--help"):
@@ -226,24 +226,14 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 @app.command()
 def docs(
     out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
-    check: Annotated[
-        bool, Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
-    ] = False,
 ) -> None:
     """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
 
     \b
     hoptree methods docs --out docs/reference/methods.md
-    hoptree methods docs --out docs/reference/methods.md --check
     """
     text = method_facts.as_markdown()
-    if check:
-        if out is None:
-            raise ConfigError("--check needs a file.", "Write --check --out docs/reference/methods.md.")
-        if not out.is_file() or out.read_text(encoding="utf-8") != text:
-            warn(f"{out} is not up to date. Write it anew: hoptree methods docs --out {out}")
-            raise typer.Exit(1)
-    elif out is None:
+    if out is None:
         typer.echo(text, nl=False)
     else:
         with written(out, "Give --out a file in a folder that is there."):
@@ -272,7 +262,7 @@ class _Column:
 
 
 def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> None:
-    """Draw the table, or several where the terminal is too narrow for one, with a legend."""
+    """Draw the table, split where the terminal is narrow, with a legend."""
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     name = _Column("method", [fact.method.name for fact in facts])
     for columns in _fit(_columns(facts, list(models)), console.width - name.width):
@@ -370,8 +360,8 @@ def show_one(facts: MethodFacts) -> None:
     lines += ["", "needs:" if method.needs else "needs: nothing but a model"]
     for need in method.needs:
         lines += _wrap(f"{need}: {method_facts.how_to_meet(need)}", "  ", "    ")
-    for held in method_facts.held_by_corpus(method):
-        lines += _wrap(f"{held} in the corpus, else it is approx: {method_facts.how_to_meet(held)}", "  ", "    ")
+    for signal in method_facts.held_by_corpus(method):
+        lines += _wrap(f"{signal} in the corpus, else it is approx: {method_facts.how_to_meet(signal)}", "  ", "    ")
     if used := own_prompts.files_of(method):
         lines += ["", *_wrap(f"prompts and demonstrations: {', '.join(used)}", "", "  ")]
     if own := facts.own_prompts:

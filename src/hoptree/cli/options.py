@@ -1,4 +1,4 @@
-"""Options that several commands share, how their texts are read, and the engine that they describe."""
+"""Options that commands share, their parsing, and the engine they describe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Argument:
-    """What a command takes beside options, declared as for typer, which takes longer to import than to use."""
+    """An argument, declared as for typer without importing it."""
 
     def __init__(self, *names: str, **settings: Any) -> None:
         self.names = names
@@ -116,14 +116,13 @@ RunFolders = Annotated[list[Path], Argument(help="Folders of runs, or folders th
 OtherModel = Annotated[str, Option("--model", "-m", help="openai/NAME, local/NAME, hf/NAME or scripted/FILE.")]
 RetryFailed = Annotated[bool, Option(help="Ask questions that failed again.")]
 Anyway = Annotated[bool, Option(help="Go on although data, index, prompts or model changed.")]
-PerQuestion = Annotated[Path | None, Option(help="Write what each question got to this JSON Lines file.")]
 Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
 
 def read_plainly(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """Read a command line of texts, paths and switches; None leaves it to the parser, with all that it explains."""
+    """Parse a simple command line; None leaves it to the full parser."""
     converters = {str: str, str | None: str, list[str]: str, Path | None: Path}
     positional: list[str] = []
     options: dict[str, tuple[str, Any]] = {}
@@ -175,7 +174,7 @@ _OPTIONS_TABLE = "options"
 
 
 class Config(NamedTuple):
-    """What configuration files say: where each environment variable came from, and the options of methods."""
+    """What configuration files set, and where each value came from."""
 
     origins: Mapping[str, str]
     options: Mapping[str, Mapping[str, Any]]
@@ -186,7 +185,6 @@ _config = Config({}, {}, ())
 
 
 def current_config() -> Config:
-    """Return the configuration of this command."""
     return _config
 
 
@@ -265,7 +263,7 @@ def _read_text(path: Path) -> str:
 
 
 def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> None:
-    """Take the user's key out of reach of an address that only a file of the current folder names."""
+    """Unset the user's key for an endpoint that only this folder names."""
     from hoptree.models.openai import is_loopback
 
     url = environ[VARIABLES["base_url"]]
@@ -343,7 +341,7 @@ def open_engine(
     prompts_folder: Path | None = None,
     **more: Any,
 ) -> Iterator[tuple[Engine, TraceFile | None]]:
-    """Yield the engine that options describe and the writer of its trace, which is closed at the end."""
+    """Yield the engine that options describe, and its trace writer."""
     from hoptree.engine.context import Budget
     from hoptree.engine.engine import Engine
     from hoptree.engine.trace import TraceFile
@@ -380,7 +378,7 @@ def open_engine(
 
 
 def located(corpus: str | None) -> str | None:
-    """Return where the index of a corpus is; that of a folder of documents is made in the cache, or updated."""
+    """Return the index of a corpus; folders are indexed into the cache."""
     from hoptree.retrieval.index.folder import holds_documents, sample_index
     from hoptree.retrieval.retriever import is_remote
 
@@ -426,7 +424,7 @@ def warn_unused_prompts(folder: Path | str | None, used: Collection[str], user: 
 
 
 def warn_without_links(corpus: str | None, retriever: str) -> None:
-    """Warn that hybrid joins dense with BM25, not with linked, where an index has no links."""
+    """Warn that hybrid is dense with BM25 where an index has no links."""
     if retriever != "hybrid" or corpus is None:
         return
     from hoptree.retrieval.index.folder import MANIFEST, read_manifest

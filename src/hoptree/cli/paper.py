@@ -1,4 +1,4 @@
-"""`hoptree paper`: make a table or figure of a paper, and print it beside the paper's own figures."""
+"""`hoptree paper`: make a table of a paper beside its own figures."""
 
 from __future__ import annotations
 
@@ -131,10 +131,7 @@ def paper(
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
-    """Return a folder that figures of one file share, and runs of other questions or models do not.
-
-    `choices` are what else was chosen; if anything was, its digest is in the name.
-    """
+    """Return a folder that figures of one experiment file share."""
     assert part.file is not None
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
     digest = hashlib.sha256("\n".join(choices).encode("utf-8", "replace")).hexdigest()[:8] if any(choices) else ""
@@ -145,10 +142,7 @@ def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Seq
 async def _make(
     planned: list[Planned], out: Path, run_options: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
 ) -> None:
-    """Make all runs, or measurements of boundary awareness or linking, and judge; one model is in memory at once.
-
-    A judge that cannot be opened is known before the first run.
-    """
+    """Make all runs or measurements, and judge them; one model at once."""
     for spec in judges:
         await _open_judge(spec, base_url).aclose()
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
@@ -179,7 +173,7 @@ def _show_judge(bar: Show, now: JudgeProgress) -> None:
 
 
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
-    """Print the table, or for a figure its tables of the report; write it beside the runs."""
+    """Print the table or the report's tables, and write them to a file."""
     tables = [paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
     missing: list[str] = []
@@ -211,14 +205,14 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
 
 
 def _axis(part: PaperPart) -> str:
-    """Return the name of a figure's axis: linking is measured by recall, all else by its own measures."""
+    """Return the name of a figure's axis."""
     if all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values()):
         return "recall, %"
     return ", ".join(part.measures)
 
 
 def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
-    """Print how many questions the files of data sets hold, beside the paper's numbers."""
+    """Print the sizes of data sets beside the paper's numbers."""
     places = {name: data / file for name, file in part.counts.items()}
     ours = [count(len(read_examples(path).examples)) if path.exists() else None for path in places.values()]
     theirs = [count(part.questions[name]) for name in places] if not isinstance(part.questions, int) else []
@@ -236,7 +230,7 @@ def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
 
 
 def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGroup]) -> list[str]:
-    """Return a sentence for each table of a figure that these runs do not give, with the reason."""
+    """Explain each table of a figure that these runs do not give."""
     if not part.report and not tables:
         return [f"{part.title} has no table: its plots are in report.html."]
     reasons = {
@@ -307,7 +301,7 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
 
 
 def _encoders(part: PaperPart) -> list[str]:
-    """Return the encoders and rerankers that the file names, which a hub or an endpoint has."""
+    """Return the remote encoders and rerankers that the file names."""
     plan = part.plan()
     settings = [plan.get("every") or {}, *filter(None, (plan.get("runs") or {}).values())]
     named = [(each.get("index") or {}).get("encoder") for each in settings]

@@ -27,8 +27,7 @@ Show = Callable[[int, int, Callable[[], str]], None]
 """Takes how many of how many are done, and a function for the text beside the bar."""
 Bars = Callable[[str], AbstractContextManager[Show]]
 _REFRESH_S = 0.2
-_MIN_QUESTIONS = 10
-"""Questions from which on an interval is shown beside their mean while a run is under way."""
+_MIN_QUESTIONS = 10  # questions from which on an interval is shown beside their mean while a run is under way
 LOG_INTERVAL_S = 180.0
 """Seconds between two lines of a log: often enough to see that work goes on, without filling it."""
 
@@ -48,17 +47,14 @@ def shown(quiet: bool) -> Iterator[Show]:
 
 
 def counting(show: Show, total: int) -> Callable[[str], None]:
-    """Return a function that counts one more of `total` as done, with the text beside the bar."""
+    """Return a function that counts one more of `total` as done."""
     done = itertools.count(1)
     return lambda text: show(next(done), total, lambda: text)
 
 
 @contextmanager
 def bars(quiet: bool) -> Iterator[Bars]:
-    """Draw bars that come and go, each with a name before it, on a terminal only.
-
-    Texts are made a few times a second at most, since summing up thousands of questions takes a while.
-    """
+    """Draw bars that come and go, each with a name before it, on a terminal only."""
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
@@ -91,7 +87,7 @@ def bars(quiet: bool) -> Iterator[Bars]:
 
 @contextmanager
 def lines() -> Iterator[Bars]:
-    """Print a line every few minutes in place of bars, with the name of the work before it."""
+    """Print a line every few minutes in place of bars."""
 
     @contextmanager
     def line(name: str) -> Iterator[Show]:
@@ -140,7 +136,7 @@ def shown_indexing(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
 
 @contextmanager
 def rate_bar(quiet: bool, unit: str) -> Iterator[Callable[[str, int, int | None, int], None]]:
-    """Draw a bar over bytes or items, with the number of `unit` and their rate; a new stage begins it anew."""
+    """Draw a bar with the rate of `unit`; a new stage restarts it."""
     from rich.progress import BarColumn, TextColumn
 
     columns = (

@@ -1,4 +1,4 @@
-"""Drawing a result in the terminal: its tree while it grows, its text with the doubts of each word, and the answer."""
+"""Draw a result in the terminal: tree, generated text, answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
 
 
 def show_result(console: Console, result: Result, heading: str = "") -> None:
-    """Draw the tree with its evidence, or the text with its doubts, the answer, what was decided, and what it cost."""
+    """Draw the tree or text, the evidence, the answer and the cost."""
 
     def line(*parts: str | tuple[str, str]) -> None:
         console.print(Text.assemble(*parts), soft_wrap=not console.is_terminal)
@@ -80,7 +80,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
 
 
 def _show_passages(console: Console, line: Callable[..., None], result: Result) -> None:
-    """List the evidence, numbered as the sentence cites it, then what was read and supports nothing."""
+    """List cited evidence by number, then what supports nothing."""
     nodes = [node for top in result.tree for node in top.walk()]
     answers = {name: node.answer for node in nodes for name in node.evidence}
     settled = [node for node in nodes if node.unverified != "unknown"]
@@ -167,7 +167,7 @@ def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:
 
 
 def _outcome(node: TreeNode, looked_in: str) -> Text:
-    """Describe what became of a node: its answer, where that comes from, and why from there; else what was guessed."""
+    """Describe what became of a node: answer, source and reason."""
     if node.state == STOPPED:
         style = _SOURCE_STYLE.get(node.source, "yellow")
         origin = f"{_origin(node, looked_in)}{_citations(node)}; " if node.source else ""
@@ -190,7 +190,7 @@ def _answered(answer: str, details: str, style: str) -> Text:
 
 
 def _origin(node: TreeNode, looked_in: str) -> str:
-    """Return where an answer comes from: by what it cites, else by its source and where was looked."""
+    """Return where an answer comes from, by citation or source."""
     if node.source != "external":
         return _SOURCE_WORDS.get(node.source, node.source)
     if node.facts:
@@ -205,7 +205,7 @@ def _citations(node: TreeNode) -> str:
 
 
 def _guessed(node: TreeNode) -> Text:
-    """Describe a node without an outcome: whether it is under way, and what was guessed for it."""
+    """Describe a node without an outcome."""
     asking = node.state == "asking"
     text = Text("  …" if asking else "", "yellow")
     if node.hypothesis:
@@ -215,7 +215,7 @@ def _guessed(node: TreeNode) -> Text:
 
 
 def _validated(node: TreeNode) -> Text:
-    """Describe a hypothesis: those that were struck out, the one that stands, the verdict, and its grounds."""
+    """Describe a hypothesis: struck out ones, verdict and grounds."""
     guessed = node.unverified == "unknown"
     style = _VERDICT_STYLE.get("unknown" if guessed else node.verdict, "")
     words = _VERDICT_WORDS.get("replaced" if guessed and node.verdict == "refuted" else node.verdict, node.verdict)
@@ -258,7 +258,7 @@ _Row = tuple[str, Text]
 
 
 def show_writing(console: Console, writing: Writing) -> None:
-    """Print the text, sentence by sentence, then what memory held; in a file lines are not broken."""
+    """Print the generated text by sentence, then the memory."""
     colours = console.color_system is not None and not console.no_color
     if console.is_terminal:
         console.print(draw_writing(writing, colours=colours))
@@ -309,7 +309,7 @@ def _style(*parts: str) -> str:
 
 
 def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
-    """Yield a sure sentence in one row; one in doubt with what was asked, what was found, and what replaced it."""
+    """Yield a sentence; an uncertain one with its search and replacement."""
     text = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
     yield f"{part.turn}.", text.append("" if part.said.triggered else f"  {part.said.compared}".rstrip(), "dim")
     if part.said.triggered:
@@ -347,7 +347,7 @@ def _shaded(sentence: SentenceView, *, colours: bool, struck: bool) -> Text:
 
 
 def _doubted(part: Part) -> Iterator[_Row]:
-    """Yield what exceeds its threshold, the words in doubt with their numbers, and the samples if any."""
+    """Yield the uncertain words with scores, and samples if any."""
     hits = [word for word in part.said.words if word.hit]
     listed = [
         Text.assemble((clean(word.text), "bold"), f" ({word.told})" if word.told else "") for word in hits[:_MAX_HITS]
@@ -360,7 +360,7 @@ def _doubted(part: Part) -> Iterator[_Row]:
 
 
 def _names(part: Part) -> Text:
-    """List names kept and names dropped, each with its confidence and the filter that dropped it."""
+    """List kept and dropped names with confidence and filter."""
     kept = [name for name in part.names if not name.dropped_by]
     dropped = [name for name in part.names if name.dropped_by]
     text = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
@@ -410,7 +410,7 @@ def _end(writing: Writing) -> Iterator[_Row]:
 
 
 def _memory(writing: Writing) -> Iterator[_Row]:
-    """Yield the facts at the end, where they were read, which of them spared a search, and contradictions."""
+    """Yield the remembered facts, their use, and contradictions."""
     used: dict[tuple[str, ...], list[str]] = {}
     for part in writing.parts:
         if part.skipped is not None:

@@ -1,4 +1,4 @@
-"""`hoptree eval report`, `compare` and `reproduce`: tables, a page with every question, paired tests, repetitions."""
+"""`hoptree eval report`, `compare` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def compare(
 
 
 def _names(paths: list[Path], names: list[str]) -> list[str]:
-    """Return what tables call the runs: their names, or their folders where two have the same."""
+    """Return the names of the runs, or their folders if names repeat."""
     if len(set(names)) == len(names):
         return names
     folders = [str(path) for path in paths]
@@ -143,7 +143,7 @@ def _names(paths: list[Path], names: list[str]) -> list[str]:
 
 
 def _check_same_judge(runs: list[Path], name: str) -> None:
-    """Refuse runs whose last judge, or the judge of this name, is not the same model with the same prompt."""
+    """Refuse runs that were not judged by the same model and prompt."""
     judges = {}
     for path in runs:
         for judged in read_judgements(path):

@@ -1,4 +1,4 @@
-"""`hoptree run`: put a file of questions to a method, and keep everything that came of it."""
+"""`hoptree run`: ask a file of questions, and keep all outcomes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ _SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval
 
 
 def _estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
-    """Return what all questions would take, from those that are finished; `asked` of them took these seconds now.
-
-    Only the seconds like the sample depend on what the cache held.
-    """
+    """Estimate what all questions would take from the finished ones."""
     questions, usage = summary["questions"], summary["usage"]
     share = questions / max(summary["finished"], 1)
     return {
@@ -232,7 +229,7 @@ def run(
 
 @contextmanager
 def _folder(out: Path | None, dry_run: bool) -> Iterator[Path]:
-    """Yield the folder of a run, or for a dry run without one a folder that is deleted afterwards."""
+    """Yield the folder of a run, or a temporary one for a dry run."""
     if out is not None:
         yield out
     elif dry_run:
@@ -258,7 +255,7 @@ def _plan(
 
 
 def leave_out_unlabelled(planned: Sequence[Planned]) -> list[Planned]:
-    """Leave out runs whose labelled questions are not there, with a warning; refuse where no run is left."""
+    """Leave out runs without their labels; refuse where no run is left."""
     kept = []
     for run in planned:
         labels = str(run.experiment.options.get("labels") or "")
@@ -291,10 +288,7 @@ def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> 
 async def run_all(
     planned: list[Planned], out: Path, run_options: RunOptions, *, at_once: int, quiet: bool
 ) -> list[dict[str, Any]]:
-    """Make all runs under one limit of money, so many at once; a model that several use is loaded once.
-
-    Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
-    """
+    """Make all runs under one limit of money; share loaded models."""
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if run_options.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
@@ -330,7 +324,7 @@ async def run_all(
 
 
 async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: bool) -> Path:
-    """Index the files of a run in a thread, which ends at its next step where the run does."""
+    """Index the files of a run in a thread that ends with the run."""
     stopped = threading.Event()
     announced = not in_lines
 
@@ -354,7 +348,7 @@ async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: boo
 async def _add_facts(
     index: Path, experiment: Experiment, model: OpenModel, run_options: RunOptions, show: Show
 ) -> None:
-    """Have the run's model read the facts of all passages of an index, which goes on where it was ended."""
+    """Extract the facts of an index's passages with the run's model."""
     from hoptree.cli.extract import describe
     from hoptree.extraction.run import ExtractionSpec, extract
     from hoptree.retrieval.hippo_retriever import count_facts

@@ -1,9 +1,8 @@
-"""`hoptree search`: what a method would get to read; and `eval retrieval`: how much of it a question needs."""
+"""`hoptree search`, and `eval retrieval`: recall of a retriever."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -12,18 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import (
-    chance,
-    counted,
-    echo,
-    print_json,
-    print_table,
-    run,
-    run_at_once,
-    stoppable,
-    warn,
-    written,
-)
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run, run_at_once, stoppable, warn
 from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -58,7 +46,7 @@ def search(
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
-    conditions = _read_conditions(where)
+    conditions = options.read_named(where, "--where")
 
     async def find() -> tuple[Passage, ...]:
         async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
@@ -91,20 +79,6 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
     options.warn_without_links(corpus, kind)
     return opened
-
-
-def _read_conditions(texts: list[str]) -> dict[str, str]:
-    conditions: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name:
-            raise ConfigError(f"'{text}' is no condition.", "Write it as --where NAME=VALUE.")
-        if conditions.setdefault(name, value) != value:
-            raise InputError(
-                f"--where gives '{name}' two values ({conditions[name]}, {value}).",
-                "Give each name once: a passage must fit all conditions. Search once for each value.",
-            )
-    return conditions
 
 
 def _row(passage: Passage, explain: bool) -> dict[str, object]:
@@ -144,13 +118,9 @@ def eval_retrieval(
     compare: Annotated[
         str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
     ] = "",
-    gold: Annotated[
-        str, Option(metavar="ids|titles", help="What names gold passages: supporting_ids or supporting_titles.")
-    ] = "ids",
     half: options.Half = "",
     limit: options.Limit = None,
     k: Annotated[int, Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
-    per_question: options.PerQuestion = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure how much of what questions need a retriever finds, and how fast.
@@ -175,9 +145,7 @@ def eval_retrieval(
         rows.append(_Row(compare))
     if compare and len(rows) == 1:
         raise ConfigError(f"'{compare}' cannot be compared with itself.", "Name another one with --compare.")
-    asked = read_questions(data, gold_by=gold, half=half, limit=limit)
-    if per_question is not None:
-        write_rows(per_question, [], "a")
+    asked = read_questions(data, half=half, limit=limit)
     missing = _warn_of_gaps(corpus, asked)
     runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
     for row, outcome in runs.items():
@@ -185,9 +153,6 @@ def eval_retrieval(
             first = next(result.error for result in outcome.results if result.error is not None)
             failed = f"{outcome.failed:,} of {len(outcome.results):,} searches failed"
             warn(f"{row.label}: {failed} and count as 0. The first: {first}")
-    if per_question is not None:
-        scores = ({"retriever": row.label, **scored} for row, outcome in runs.items() for scored in outcome.rows())
-        write_rows(per_question, scores, "w")
     results = {
         row: {"retriever": row.kind, "rerank": row.rerank, **outcome.as_dict(), "gold_missing": missing}
         for row, outcome in runs.items()
@@ -221,7 +186,7 @@ async def _run_all(
 
 
 def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
-    """Warn of questions without gold and of gold that is not in the corpus; return how much is missing, if known."""
+    """Warn of missing gold; return how much is missing, if known."""
     from hoptree.evaluation.retrieval import missing_gold
     from hoptree.retrieval.retriever import is_remote
 
@@ -234,20 +199,13 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
     if len(missing) == len({name for question in asked.questions for name in question.gold}):
         raise InputError(
             f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
-            "Give the index of the corpus these questions belong to"
-            f"{', or --gold titles if ids differ' if asked.gold_by == 'ids' else ''}.",
+            "Give the index of the corpus these questions belong to.",
         )
     if missing:
         examples = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         passages = counted(len(missing), "gold passage is", "gold passages are")
         warn(f"{passages} not in {corpus} ({examples}): recall cannot reach 1.")
     return len(missing)
-
-
-def write_rows(path: Path, rows: Iterable[dict[str, Any]], mode: str) -> None:
-    """Write a JSON object a line to the file of --per-question."""
-    with written(path, "Give --per-question a file that can."), path.open(mode, encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def _report(

@@ -192,7 +192,7 @@ def serve(
 
 
 def with_name(text: str) -> str:
-    """Return NAME=WHERE as it is; of WHERE alone, the last part of the path is the name."""
+    """Return NAME=WHERE; the name is the last part of the path if missing."""
     named, sign, _ = text.partition("=")
     if sign and "://" not in named:
         return text
@@ -231,7 +231,7 @@ def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
 
 
 def _usual_limits(models: dict[str, str], base_urls: list[str]) -> dict[str, float]:
-    """Return more time for a question where a model runs on this machine: its first reply may take minutes."""
+    """Allow more time for a question where a model runs locally."""
     from hoptree.models.model import runs_here
 
     urls = _read_base_urls(base_urls, models)

@@ -53,7 +53,7 @@ _EXPORT = re.compile(r"^export ((?:const|class|(?:async )?function\*?) (\w+))", 
 
 
 class _Shown(NamedTuple):
-    """A result, what stands above its tree, and what JSON says of it beside the result."""
+    """A result with its heading and further JSON fields."""
 
     result: Result
     heading: str = ""
@@ -207,7 +207,7 @@ def _select(ids: list[str], name: str, path: Path) -> list[str]:
 
 
 def quantiles(values: Sequence[float]) -> tuple[float, ...]:
-    """Return what 10, 25, 50, 75 and 90 % of the values lie below, interpolated between the two nearest."""
+    """Return the 10, 25, 50, 75 and 90 % quantiles, interpolated."""
     if len(values) == 1:
         return (values[0],) * len(_SHARES)
     cuts = statistics.quantiles(values, n=100, method="inclusive")
@@ -215,7 +215,7 @@ def quantiles(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _quantile_lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield a line for the names that the confidence filter saw, and one for the steps that were sampled."""
+    """Yield quantile lines of name confidences and sampled steps."""
     parts = [part for result in results if result.writing for part in result.writing.parts]
     confidences = [name.confidence for part in parts for name in part.names if name.dropped_by != "cot"]
     spreads = [part.said.measured for part in parts if part.said.measure == "spread"]

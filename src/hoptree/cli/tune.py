@@ -1,4 +1,4 @@
-"""`hoptree eval tune`: which values of a method's options do best on some questions, and whether that is chance."""
+"""`hoptree eval tune`: which option values do best, beyond chance."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def tune(
     tuning = Tuning.prepare(experiment, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
     options.warn_without_graph(method, graph)
     options.warn_without_links(corpus, retriever)
-    ways = RunOptions(
+    run_options = RunOptions(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
 
@@ -130,7 +130,7 @@ def tune(
             done = min(len(now.rows), step.questions)
             show(done, step.questions, lambda: where + describe_run(now, max_cost))
 
-        work = run_trials(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
+        work = run_trials(tuning, out, run_options, on_progress=show_progress, on_outcome=report_trial)
         tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
         print_json(tuned.as_dict())
@@ -161,7 +161,7 @@ def _report(tuned: Tuned) -> None:
 
 
 def _table(tuned: Tuned, rows: Sequence[Outcome]) -> None:
-    """Print the varied options, the score, the difference to the defaults, and what a question took."""
+    """Print options, score, difference to the defaults, and cost."""
     columns = {name: [as_text(row.trial.values[name]) for row in rows] for name in tuned.defaults.trial.values}
     columns |= {
         tuned.metric: [_score(row) for row in rows],

@@ -12,6 +12,7 @@ from typing import Literal
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
+from hoptree.text.word_classes import word_set
 
 _GRAMMAR = (
     "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "
@@ -26,27 +27,8 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
 _MAX_END_CHARS = 16
 _INITIAL = re.compile(r"[A-ZÀ-Þ]\.")
-_ABBREVIATIONS = frozenset(
-    (
-        *(
-            "dr.",
-            "mr.",
-            "mrs.",
-            "ms.",
-            "prof.",
-            "st.",
-            "jr.",
-            "sr.",
-            "vs.",
-            "e.g.",
-            "i.e.",
-            "cf.",
-            "fig.",
-            "no.",
-            "vol.",
-        ),
-        *("ca.", "z.b.", "d.h.", "bzw.", "u.a.", "nr.", "bd.", "mme."),
-    )
+_ABBREVIATIONS = word_set(
+    "dr. mr. mrs. ms. prof. st. jr. sr. vs. e.g. i.e. cf. fig. no. vol. ca. z.b. d.h. bzw. u.a. nr. bd. mme."
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
 MAX_ROW_CHARS = 100_000
@@ -59,7 +41,7 @@ Tokenizer = Callable[[str], list[Span]]
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents are cut; `size` and `overlap` count words, or tokens if it is `by` those.
+    """How documents are cut; `size` and `overlap` count words or tokens.
 
     No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are,
     up to 100,000 characters. `sections` makes a passage of each section and cuts only those longer than `size` words.
@@ -107,7 +89,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
-    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row in one piece keeps its own id."""
+    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …"""
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
     if document.is_passage and chunking.by == "auto" and len(text) <= MAX_ROW_CHARS:
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
@@ -142,7 +124,7 @@ def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
-    """Yield pieces of up to `size` words, to the end of a paragraph or sentence if one is near, with the overlap."""
+    """Yield overlapping pieces of up to `size` words, cut at sentences."""
     at = start
     while True:
         words = [match.span() for match in islice(_WORD.finditer(text, at, end), chunking.size + 1)]
@@ -157,7 +139,7 @@ def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[S
 
 
 def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
-    """Return how many words to take, at least half: to the end of a paragraph, else of a sentence, else of a line."""
+    """Return how many words to take: to a paragraph, sentence or line end."""
     size = chunking.size
     cuts = range(size, max(size // 2, chunking.overlap), -1)
     for ends in (_ends_paragraph, _ends_sentence, _ends_line):
@@ -215,7 +197,7 @@ def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking:
 
 
 def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> int:
-    """Return the last token that begins a word among those where the next passage may begin."""
+    """Return the last token that begins a word where the next may begin."""
     most, least = first + chunking.size, first + max(chunking.size // 2, chunking.overlap) + 1
     for cut in range(most, least - 1, -1):
         if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():

@@ -1,4 +1,4 @@
-"""Documents, before they are cut into passages, and the problems met in reading them."""
+"""Documents before they are cut, and problems in reading them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with its name, further names and metadata; `sections` are in the order of their starts.
+    """A text with its names, metadata and ordered `sections`.
 
     `is_passage` says that it is a passage already (a row of a passage file), which is cut only on request.
     """
@@ -95,7 +95,7 @@ class Problems:
         self._suffixes: Counter[str] = Counter()
 
     def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
-        """Count a broken place; an error above the limit. `cuts` says that more may follow in the same file."""
+        """Count a broken place; raise above the limit."""
         self.counts[kind] += 1
         self.broken += 1
         self.cut_short += cuts
@@ -111,7 +111,7 @@ class Problems:
         raise CorpusError(cause, f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
 
     def note(self, kind: Note, sentence: str, file: str = "") -> None:
-        """Count something that is left out though nothing is wrong with it, such as a file of another kind."""
+        """Count something left out that is not broken."""
         if file:
             self.passed.append(file)
             if file in self._known:
@@ -125,7 +125,7 @@ class Problems:
             self.notes.append(sentence)
 
     def report(self) -> tuple[str, ...]:
-        """Return what a person is told: every problem, and one line for many notes of one kind."""
+        """Return all problems, and one line for many notes of one kind."""
         lines = list(self.sentences)
         for kind, first in self._first.items():
             suffixes = ", ".join(f"{suffix} {number:,}" for suffix, number in self._suffixes.most_common(8))
@@ -136,7 +136,7 @@ class Problems:
         return tuple(lines)
 
     def summary(self) -> str:
-        """Return one line: each kind with its count, the most frequent first; "" if nothing was skipped."""
+        """Return one line of counts by kind, the most frequent first."""
         skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts that are no UTF-8")
         return "; ".join(f"{kind}: {count:,}" for kind, count in skipped)
 
@@ -151,7 +151,7 @@ _MAX_COLUMN_CHARS = 100
 
 
 def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
-    """Yield a line for each row of a table: its cells, by column, with the names of their columns.
+    """Yield a line for each table row, with its column names.
 
     The first row of two cells or more names the columns, unless a cell of it is a number, long or repeated.
     """
@@ -179,7 +179,7 @@ def _are_names(cells: list[str]) -> bool:
 
 
 class HeadingPath:
-    """The current headings, outermost first; the document's title comes before those below the first level."""
+    """The current headings, outermost first, after the title."""
 
     def __init__(self, title: str = "") -> None:
         self._title = title
@@ -200,7 +200,7 @@ class Oversized(Exception):
 
 
 class TextBuilder:
-    """Gathers the paragraphs of a document under their headings; raises Oversized when they are too long."""
+    """Gathers paragraphs under headings; raises Oversized if too long."""
 
     def __init__(self, title: str = "") -> None:
         self.title = title
@@ -222,7 +222,7 @@ class TextBuilder:
         self._tight = False
 
     def add(self, paragraphs: Iterable[str], *, tight: bool = False) -> None:
-        """Add paragraphs; `tight` ones, as of lists, follow each other without an empty line."""
+        """Add paragraphs; `tight` ones follow without an empty line."""
         for paragraph in paragraphs:
             if not paragraph or paragraph.isspace():
                 continue

@@ -1,4 +1,4 @@
-"""The files of a corpus: finding them below a folder, and reading their bytes and text."""
+"""Find the files of a corpus, and read their bytes and text."""
 
 from __future__ import annotations
 
@@ -23,29 +23,13 @@ if TYPE_CHECKING:
 
 
 TEXT_SUFFIXES = (
-    *(".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff"),
-    *(".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp"),
-    *(
-        ".cs",
-        ".go",
-        ".rs",
-        ".rb",
-        ".php",
-        ".pl",
-        ".pm",
-        ".lua",
-        ".r",
-        ".jl",
-        ".swift",
-        ".m",
-        ".f90",
-        ".hs",
-        ".ml",
-        ".ex",
-    ),
-    *(".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql", ".proto", ".graphql"),
-    *(".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf", ".v", ".vhd", ".patch"),
-)
+    ".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff",
+    ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp",
+    ".hpp", ".cs", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".swift", ".m", ".f90", ".hs",
+    ".ml", ".ex", ".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql",
+    ".proto", ".graphql", ".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf",
+    ".v", ".vhd", ".patch",
+)  # fmt: skip
 """Of plain text, source code and logs, which are read as they are."""
 SUFFIXES = (
     *(".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub", ".ipynb"),
@@ -66,7 +50,7 @@ _TEXT_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a corpus; `name` is its path below the corpus folder, with / between the parts."""
+    """A file of a corpus; `name` is its path below the corpus folder."""
 
     path: Path
     name: str
@@ -75,7 +59,7 @@ class SourceFile:
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix that says how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind.
+    """Return the suffix that says how to read a file, or "".
 
     A name without a suffix, or with a mere number for one, is that of a text.
     """
@@ -89,7 +73,7 @@ def suffix_of(name: str) -> str:
 def find_files(
     source: Path, *, problems: Problems | None = None, may_be_empty: bool = False, never: Path | None = None
 ) -> Iterator[SourceFile]:
-    """Yield the readable files of a folder in the order of their names, or the one file that `source` is.
+    """Yield the readable files of a folder by name, or the one file.
 
     Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and index folders
     are left out. It is an error if nothing is left, unless the folder `may_be_empty`. Links to folders are not
@@ -132,7 +116,7 @@ def _special(mode: int) -> str:
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
-    """Walk depth first with a stack of its own, so that no nesting is too deep; one folder is in memory at a time."""
+    """Walk depth first with an own stack, so that no nesting is too deep."""
     stack = [("", _entries(root, "", problems))]
     while stack:
         above, entries = stack[-1]
@@ -163,7 +147,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
 
 
 def _is_program(entry: os.DirEntry[str]) -> bool:
-    """Tell whether a file whose suffix says nothing holds something else than text, such as a program."""
+    """Return whether a file of unknown suffix is no text."""
     if entry.name.lower().removesuffix(".gz").endswith(SUFFIXES):
         return False
     try:
@@ -207,13 +191,12 @@ def _leads_to_file_inside(path: str, root: Path) -> bool:
 
 
 def _name(path: str) -> str:
-    """Return the name with bytes that are no UTF-8 spelled out, so that it can be stored anywhere."""
+    """Return the name with bytes that are no UTF-8 spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 _READ_BYTES = 2**20
-_GZIP_READ_BYTES = 2**11
-"""Small, as the block in which a file turns out to be garbled is lost."""
+_GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be garbled is lost
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
@@ -234,12 +217,12 @@ _BOMS = (
 
 
 class Damaged(OSError):
-    """A gzip file that ends too early or is garbled; what came before has been returned."""
+    """A damaged gzip file; what came before has been returned."""
 
 
 @contextmanager
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
-    """Open a file, unpacked if it is gzip; `on_bytes` is called with the number of bytes read."""
+    """Open a file, decompressing gzip; `on_bytes` reports bytes read."""
     with path.open("rb", buffering=0) as raw:
         stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
         yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
@@ -307,7 +290,7 @@ def bom_encoding(head: bytes) -> str:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return a text and its encoding: that of its mark, UTF-8, UTF-16, or a guess; "" twice if it is none.
+    """Return a text and its encoding; "" twice if it is none.
 
     What is neither and has no control characters is Chinese, Japanese or Korean where bytes above 127 come in pairs,
     and else Latin-1, read as Windows means it.
@@ -360,7 +343,7 @@ def is_binary(head: bytes, name: str, problems: Problems) -> bool:
 
 
 def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes | None:
-    """Read a file, up to the place where it is damaged; None if it is too large for a document."""
+    """Read a file up to damage; None if it is too large."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -377,7 +360,7 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
 
 
 def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str | None:
-    """Read the text of a file with line ends as \\n and NULs as spaces; None if it is no text."""
+    """Read the text of a file; None if it is no text."""
     content = read_all(stream, name, problems)
     if content is None:
         return None

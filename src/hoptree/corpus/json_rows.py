@@ -1,4 +1,4 @@
-"""Rows of JSON Lines, JSON, comma- and tab-separated files, read one at a time; and tables as texts."""
+"""Read rows of JSON Lines, JSON, CSV and TSV files one at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank, with their numbers; one that is not UTF-8 or far too long is skipped."""
+    """Yield non-blank lines with numbers; skip broken ones."""
     head = stream.peek(8192)[:8192]
     if is_binary(head, name, problems):
         return
@@ -114,7 +114,7 @@ def _replace_surrogates(value: Any) -> Any:
 def read_json_values(
     stream: io.BufferedReader, name: str, problems: Problems, around: re.Pattern[str] | None = None
 ) -> Iterator[Row]:
-    """Yield the items of the file's arrays and its other values in order, up to the first broken one.
+    """Yield the values of a JSON file in order, up to a broken one.
 
     `around` matches the beginning of an object up to the one array in it whose items are wanted.
     """
@@ -133,7 +133,7 @@ def read_json_values(
 
 
 def read_json_pairs(stream: io.BufferedReader, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of a file that is one JSON object, one at a time; a broken place is a ValueError."""
+    """Yield names and values of a file that is one JSON object."""
     try:
         yield from _Reader(stream).pairs()
     except (Damaged, UnicodeError) as error:
@@ -149,7 +149,7 @@ class _Broken(Exception):
 
 
 class _Reader:
-    """A window on the text that moves past each value and grows until the next one fits."""
+    """A window on the text that grows until the next value fits."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -173,7 +173,7 @@ class _Reader:
             raise _Broken(self._line, "it ends inside an array")
 
     def inner(self, around: re.Pattern[str]) -> Iterator[Row]:
-        """Yield the items of an array inside an object; the rest of the object must be sound."""
+        """Yield the items of an array inside an object."""
         while (match := around.match(self._text)) is None and self._more(_BLOCK_BYTES):
             pass
         start = match[0] if match else ""
@@ -260,21 +260,21 @@ _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
 
 def holds_other_json(stream: io.BufferedReader) -> bool:
-    """Tell whether a JSON file holds objects of other kinds than passages and questions, such as settings."""
+    """Return whether a JSON file holds other things than passages."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     return bool(_OBJECT.match(head)) and not _ROW_KEYS.search(head)
 
 
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
-    """Tell whether a comma- or tab-separated file has a passage a line, and is no table of anything else."""
+    """Return whether a CSV or TSV file has a passage a line."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
     return bool(_passage_columns(first.split(separator)))
 
 
 def _passage_columns(fields: list[str]) -> list[str]:
-    """Return the names of the columns if the first fields of a file name them or are a passage; else none."""
-    fields = [_unquoted(field).strip() for field in fields]
+    """Return the column names of a passage table, or none."""
+    fields = [unquoted(field).strip() for field in fields]
     header = [_SYNONYMS.get(field.lower(), field.lower()) for field in fields]
     if not _HEADER_COLUMNS.isdisjoint(header):
         return header
@@ -287,7 +287,7 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     """Yield rows by the first line's names, or of id, text and title; skip others."""
     names: list[str] = []
     for number, line in read_lines(stream, name, problems):
-        fields = [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]
+        fields = [unquoted(field) for field in line.rstrip("\r\n").split("\t")]
         if not names:
             names = _passage_columns(fields)
             if names is not _DEFAULT_COLUMNS:
@@ -299,7 +299,7 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the rows of passages of a comma-separated file, with the numbers of the lines they end in."""
+    """Yield the passage rows of a CSV file with their end lines."""
     names: list[str] = []
     for number, fields in _cells((line for _, line in read_lines(stream, name, problems)), ",", name, problems):
         if not names:
@@ -343,8 +343,8 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _unquoted(field: str) -> str:
-    """Return the field without the quotes around it, with which those inside were doubled."""
+def unquoted(field: str) -> str:
+    """Return the field without its quotes, doubled ones undone."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field

@@ -1,4 +1,4 @@
-"""Reads Word, PowerPoint and Excel files (.docx, .pptx, .xlsx) and e-books (.epub): XML in ZIP archives.
+"""Read Word, PowerPoint, Excel and EPUB files: XML in ZIP archives.
 
 The files may be hostile. Nothing is unpacked to disk, and what is unpacked is bounded. XML with a document type, the
 only place where entities can be declared, is refused.
@@ -37,8 +37,7 @@ from hoptree.corpus.html_pages import decode_html, html_document
 _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000
 _MAX_XML_DEPTH = 500
-_ENTRY = b"PK\1\2"
-"""Begins every entry in the directory of a ZIP archive."""
+_ENTRY = b"PK\1\2"  # begins every entry in the directory of a ZIP archive
 _OLE = b"\xd0\xcf\x11\xe0"
 """Begins the files of Office before 2007, and newer ones that are locked with a password."""
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, RuntimeError, ValueError)
@@ -49,7 +48,7 @@ class _Unreadable(Exception):
 
 
 class _Archive:
-    """A ZIP archive in memory, whose parts are read up to a bound for all of them together."""
+    """A ZIP archive in memory with a bound on unpacked bytes."""
 
     def __init__(self, content: bytes) -> None:
         if content.startswith(_OLE):
@@ -118,7 +117,7 @@ class _Archive:
             raise _Unreadable(f"is damaged: the XML of {part} is broken") from error
 
     def targets(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return the parts that a part refers to by id, each with the last word of its type."""
+        """Return the parts that a part refers to, with their types."""
         folder, name = posixpath.split(part)
         targets: dict[str, tuple[str, str]] = {}
         for item in self.elements(posixpath.join(folder, f"_rels/{name}.rels")):
@@ -135,7 +134,7 @@ class _Archive:
 
 @lru_cache(1_000)
 def _local(name: str) -> str:
-    """Return the name of an attribute without its namespace; r: begins those that refer to other parts."""
+    """Return an attribute's name without its namespace, or with r:."""
     namespace, _, name = name.rpartition(" ")
     return f"r:{name}" if namespace.endswith("/relationships") else name
 
@@ -147,7 +146,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class _Element(NamedTuple):
-    """The beginning or end of an XML element, or a text in it; names are without their namespaces."""
+    """The beginning or end of an XML element, or a text in it."""
 
     kind: str
     tag: str
@@ -183,7 +182,7 @@ _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 
 class _Paragraphs:
-    """Follows the paragraphs and tables of Word and PowerPoint, which differ in little but their namespaces."""
+    """Follows the paragraphs and tables of Word and PowerPoint."""
 
     def __init__(self) -> None:
         self.style = ""
@@ -193,7 +192,7 @@ class _Paragraphs:
         self._skipped = 0
 
     def see(self, item: _Element) -> tuple[str, list[str]] | None:
-        """Take an element; returns the style and text of a paragraph, or the rows of a table, that it completes."""
+        """Take an element; return the paragraph or table it completes."""
         if item.tag == "Fallback":  # what was given in another form already
             self._skipped += {"start": 1, "end": -1}.get(item.kind, 0)
         elif self._skipped:

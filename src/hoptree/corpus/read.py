@@ -1,4 +1,4 @@
-"""Reads files and folders into documents and passages, one at a time; PDF among them."""
+"""Read files and folders into documents and passages; PDF too."""
 
 from __future__ import annotations
 
@@ -54,22 +54,19 @@ from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of
 
-_PDFIUM = threading.Lock()
-"""PDFium may be used by one thread at a time."""
+_PDFIUM = threading.Lock()  # PDFium may be used by one thread at a time
 _EDGE_LINES, _MIN_REPEATS = 2, 3
 """Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
 _FORM_CHARS, _CAPITALS_CHARS = 20, 8
-_MAX_NUMBER_CHARS = 20
-"""Of a chapter, before its heading."""
+_MAX_NUMBER_CHARS = 20  # of a chapter, before its heading
 _PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
-_FULL_LINE = 0.75
-"""Of the width of a page: a line that is shorter may end a paragraph."""
+_FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Yield a document for each page, with the page number as metadata and ids like PDF links (#page=3)."""
+    """Yield a document a page, with its number and an id like #page=3."""
     try:
         import pypdfium2 as pdfium
     except ImportError:
@@ -121,7 +118,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page; a hyphen at the end of a line is undone, unless a capital letter follows."""
+    """Return the text of a page with line-end hyphens undone."""
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
             text = str(opened.get_text_range())
@@ -134,7 +131,7 @@ def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
 
 
 def _without_running(texts: Sequence[str]) -> list[list[str]]:
-    """Return the lines of every page without its number and without running headers and footers."""
+    """Remove page numbers, running headers and footers."""
     pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
     counts = Counter(form for page in pages for form in {_form(line) for line in _edges(page)})
 
@@ -153,7 +150,7 @@ def _edges(page: list[str]) -> list[str]:
 
 
 def _form(line: str) -> str:
-    """Return how a line begins, whatever its numbers: the end of a running header may name the section."""
+    """Return how a line begins, without its numbers."""
     return re.sub(r"\d+", "#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
 
 
@@ -189,7 +186,7 @@ def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
 
 
 def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """Return the entry of the table of contents that a paragraph is, apart from its number."""
+    """Return the table of contents' entry that a paragraph is."""
     words = re.sub(r"\s+", "", paragraph).casefold()
     for entry in headings:
         heading = re.sub(r"\s+", "", entry[1]).casefold()
@@ -199,8 +196,7 @@ def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, s
 
 
 _AUTO = Chunking()
-_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000
-"""Of a file of rows, from which its language is told."""
+_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000  # of a file of rows, from which its language is told
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
@@ -235,7 +231,7 @@ def read_passages(
     problems: Problems | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """Yield the passages of a file, or of all readable files below a folder, in the order of their names.
+    """Yield the passages of a file, or of all files below a folder.
 
     A passage of two files comes twice, under the same id. Without `problems` the first broken place is an error.
     `on_bytes` is called with the number of bytes read of all files together.
@@ -260,7 +256,6 @@ def read_file(
     tokenizer: Tokenizer | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """Yield the passages of a file of a corpus."""
     if chunking.by != "auto" or _reader_of(file) is not None:
         for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
@@ -279,7 +274,7 @@ Item = TypeVar("Item", Document, Passage, Document | Passage)
 
 
 def _in_language(item: Item, language: str) -> Item:
-    """Add the language to the metadata of what is not English; an index has terms of its own for it."""
+    """Add the language to the metadata of what is not English."""
     if language == "english" or any(name == "language" for name, _ in item.metadata):
         return item
     return replace(item, metadata=(*item.metadata, ("language", language)))
@@ -304,7 +299,7 @@ def _document(key: str, title: str, text: str) -> Document:
 def read_documents(
     file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of a file; `on_bytes` is called with how many of its bytes, packed as they are, were read."""
+    """Yield the documents of a file; `on_bytes` reports bytes read."""
     reader = _reader_of(file)
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
@@ -325,7 +320,7 @@ def read_documents(
 
 
 def _reader_of(file: SourceFile) -> Reader | None:
-    """Return what reads the documents of a file; None for one that holds a passage a row."""
+    """Return the reader of a file's documents; None for passage rows."""
     suffix = suffix_of(file.name)
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
@@ -336,7 +331,7 @@ def _reader_of(file: SourceFile) -> Reader | None:
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the rows of a JSON, JSON Lines or tab-separated file with the numbers of their lines."""
+    """Yield the rows of a JSON or tab-separated file with line numbers."""
     suffix = suffix_of(file.name)
     try:
         with open_bytes(file.path, on_bytes) as stream:
@@ -367,7 +362,7 @@ _FORMAT = 'Each row has a field "question".'
 
 
 def read_questions(path: Path) -> Iterator[str]:
-    """Yield the questions of a file of rows with a field `question`, or of all such files in a folder."""
+    """Yield the `question` fields of a file, or of a folder's files."""
     check_questions(path)
     problems, empty = Problems(limit=0), True
     try:
@@ -393,7 +388,7 @@ def check_questions(path: Path) -> None:
 
 
 class QuestionFilter:
-    """Drops passages whose title or text holds a question, whatever its capitals and punctuation.
+    """Drops passages that hold a question, ignoring case and marks.
 
     Questions of fewer than five words are ignored (`short` counts them), as they occur by chance. `dropped` counts
     the passages left out, and `ids` names the first of them.
@@ -423,7 +418,6 @@ class QuestionFilter:
                 yield passage
 
     def holds(self, passage: Passage) -> bool:
-        """Tell whether the passage holds a question; its pairs of words nearly always rule that out at once."""
         return self._in(_words(passage.text)) or self._in(_words(passage.title))
 
     def _in(self, words: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Records: rows of passage files, whose format their fields tell, and messages of mailboxes.
+"""Records: rows of passage files, and messages of mailboxes.
 
 | format | fields |
 |---|---|
@@ -34,7 +34,7 @@ _BULLET = "BULLET::::"
 
 
 def is_page(row: dict[str, Any]) -> bool:
-    """Tell whether a row is a whole page, to be cut like a text file, and not a passage of one."""
+    """Return whether a row is a whole page to be cut."""
     text = row.get("text")
     if type(text) is list:
         return all(type(paragraph) is str for paragraph in text)
@@ -56,7 +56,7 @@ def read_page(row: dict[str, Any], key: str, title: str) -> Document:
 
 
 def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
-    """Split a page of KILT, which has headings as paragraphs of their own: Section::::Life.:Early years."""
+    """Split a KILT page at its heading paragraphs."""
     pieces: list[str] = []
     sections: list[Section] = []
     length = 0
@@ -73,7 +73,7 @@ def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Sectio
 
 
 def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return title and text of the passages that come with a question; none if the row is no such question."""
+    """Return titles and texts of the passages beside a question."""
     return [(title, text) for title, text in _contexts(row) if text] if "question" in row else []
 
 
@@ -104,7 +104,7 @@ def _from_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _joined(sentences: object) -> str:
-    """Join the sentences to one text; some files keep the space between them, others do not."""
+    """Join sentences to one text, with or without their spaces."""
     if type(sentences) is str:
         return sentences.strip()
     text = ""
@@ -123,7 +123,7 @@ def digest_of(document: Document) -> str:
 
 
 def name_for(title: str, digest: str) -> str:
-    """Return the title and eight digits of the digest, which distinguish passages of one title; else the digest."""
+    """Return the title with eight digits of the digest, or the digest."""
     return f"{title} ({digest[:8]})" if title else digest
 
 
@@ -185,7 +185,7 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
 
 
 def _is_new(digest: str, seen: set[int]) -> bool:
-    """Tell whether a digest is new; they are kept as numbers, which take the least memory."""
+    """Return whether a digest is new; they are kept as numbers."""
     before = len(seen)
     seen.add(int(digest, 16))
     return len(seen) > before
@@ -245,7 +245,7 @@ def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the content of `metadata`, and the other fields that are plain values or lists of such."""
+    """Return `metadata` and other fields with plain values."""
     pairs: list[tuple[str, str]] = []
     metadata = row.get("metadata")
     for field, value in metadata.items() if isinstance(metadata, dict) else ():
@@ -281,14 +281,14 @@ _MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 
 
 def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a message, or each of those in a mailbox, by its subject; attachments are named."""
+    """Read the messages of a mailbox; attachments are named."""
     content = read_all(stream, name, problems)
     if content is None:
         return
     content = content.replace(b"\r\n", b"\n")
-    many = name.lower().removesuffix(".gz").endswith(".mbox")
-    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if many else [content], 1):
-        key = f"{name}#message={number}" if many else name
+    is_mailbox = name.lower().removesuffix(".gz").endswith(".mbox")
+    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if is_mailbox else [content], 1):
+        key = f"{name}#message={number}" if is_mailbox else name
         try:
             yield _mail_document(message, key, name)
         except Oversized:

@@ -28,10 +28,8 @@ RELEVANT, IRRELEVANT = "relevant", "irrelevant"
 NOTHING_NEW = "(no new sub-question)"
 
 _EVENTS = (NodeStarted, DecisionEvent, Retrieved, TextQuarantined, ModelCalled, Finished)
-_MAX_CELL_CHARS = 30_000
-"""Spreadsheets keep 32,767 characters in a cell, and silently cut off the rest."""
-_MAX_ACCEPTED = 5
-"""Accepted answers that are shown; some questions have thousands."""
+_MAX_CELL_CHARS = 30_000  # spreadsheets keep 32,767 characters in a cell, and silently cut off the rest
+_MAX_ACCEPTED = 5  # accepted answers that are shown; some questions have thousands
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -53,7 +51,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The decisions drawn from one run, how many of each module, and how many there were."""
+    """The decisions drawn from one run, with counts by module."""
 
     folder: Path
     data: str
@@ -63,7 +61,7 @@ class Drawn:
 
 
 def read_decisions(folder: Path) -> dict[str, list[Decision]]:
-    """Return the decisions of a run by question id, in order; none for other methods than RA-ISF."""
+    """Return the decisions of an RA-ISF run by question id."""
     run, rows = read_run(folder), read_rows(folder)
     by_trace = {row.trace: row for row in rows if row.trace}
     decisions: dict[str, list[Decision]] = {}
@@ -84,10 +82,7 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
 
 
 def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
-    """Draw `count` decisions of each module, at most one a question, as the paper does.
-
-    A question is drawn by its id alone, however many decisions it led to, and then one of these.
-    """
+    """Draw `count` decisions of each module, at most one a question."""
     drawn = []
     for module in MODULES:
         by_id = {
@@ -100,8 +95,8 @@ def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed
     return drawn
 
 
-def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[Drawn]:
-    """Draw from several runs, one a data set; without `count` take all decisions."""
+def draw_of_runs(folders: Sequence[Path], count: int, seed: int) -> list[Drawn]:
+    """Draw from several runs, one a data set."""
     drawn: dict[str, Drawn] = {}
     without = []
     for folder in folders:
@@ -116,7 +111,7 @@ def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[
                 f"Two runs are over {data}: {drawn[data].folder} and {folder}.",
                 "Write a sheet for each: a mean over both would be neither's.",
             )
-        chosen = decisions if count is None else draw_decisions(by_id, count, seed)
+        chosen = draw_decisions(by_id, count, seed)
         counts, totals = (
             {module: sum(decision.module == module for decision in part) for module in MODULES}
             for part in (chosen, decisions)
@@ -176,7 +171,7 @@ class _DecisionReader:
         return Decision(key, _line(self._data), module, question, shown, decided)
 
     def _memory(self, record: Mapping[str, Any]) -> str:
-        """Return the model's answer from memory, if it was asked, and the accepted answers."""
+        """Return the model's answer from memory, and the accepted answers."""
         node = record["node"]
         answer = record["answer"] or self._from_memory.get(node, "")
         parts = [f"From memory: {_line(answer)}"] if answer else []
@@ -242,7 +237,7 @@ def undone(cell: str) -> str:
 
 
 def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
-    """Write a sheet to fill in; an existing file may hold ratings and is not overwritten."""
+    """Write a sheet to fill in; never overwrite an existing file."""
     if path.exists():
         raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
     text = io.StringIO(newline="")
@@ -261,7 +256,7 @@ def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
-    """Read the sheets of several annotators, named by file, or by path where names collide."""
+    """Read the sheets of several annotators, named by file or path."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("A sheet was given twice.", "Name each annotator's sheet once.")
     stems = [path.stem for path in paths]
@@ -269,7 +264,7 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """Read a sheet; every cell that cannot be right is reported with its row and column."""
+    """Read a sheet; report wrong cells by row and column."""
     header, *records = _records(path)
     reader = _SheetReader(path, header)
     for number, record in enumerate(records, 2):
@@ -281,7 +276,7 @@ def read_sheet(path: Path, name: str) -> Sheet:
 
 @dataclass(slots=True)
 class _SheetReader:
-    """A sheet while its rows are read; `columns` are the places of columns by their names."""
+    """A sheet while its rows are read."""
 
     path: Path
     header: Sequence[str]
@@ -329,7 +324,7 @@ class _SheetReader:
             self.notes[decision.key] = note
 
     def _decision(self, row: int, cells: Mapping[str, str]) -> Decision | None:
-        """Return the decision of a row; None, with a problem reported, if it is not what was written."""
+        """Return the decision of a row, or report what was changed."""
         texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
         key, check, name = cells["item"].strip(), cells["check"].strip(), texts["module"].strip()
         module = next((known for known in MODULES if known == name and key.startswith(f"{known}-")), None)

@@ -1,4 +1,4 @@
-"""Measure the knowledge-boundary awareness of a model: TAIKC's appendices C and D (Table 4, Figures 5 and 7 to 11).
+"""Measure knowledge-boundary awareness (TAIKC, appendices C and D).
 
 FOLDER/DATA/…                the run of one data set, as of `hoptree run`
 FOLDER/DATA/…/boundary.json  its measures
@@ -35,8 +35,7 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
-_MIN_QUESTIONS = 10
-"""Questions that a model must have been sure of, and refused, for a verdict."""
+_MIN_QUESTIONS = 10  # questions that a model must have been sure of, and refused, for a verdict
 LEAST_RIGHT = 0.5
 """The share of what a model is sure of that must be right."""
 LEAST_GAP = 0.15
@@ -61,7 +60,7 @@ class _Figure:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many questions a model was sure of and refused, and, where they are enough, how its sure answers fared.
+    """How many questions a model was sure of and refused, and how right.
 
     The boundary is usable where surely (by the 95 % intervals) at least half of what it was sure of is right, and at
     least 15 points of F1 lie between that and what it refused. `gap_around` is half of the interval of those points.
@@ -75,7 +74,7 @@ class Standing:
 
     @property
     def usable(self) -> bool | None:
-        """Whether the model's own word can be relied on; None where the questions do not tell."""
+        """Whether the model's own word can be relied on; None if unclear."""
         if not self.sure and not self.refused:
             return None
         if not self.sure or not self.refused:
@@ -87,7 +86,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
-        """The recommendation for TAIKC, whose default (source=unified) relies on the model's own word."""
+        """The recommendation for TAIKC's option `source`."""
         if not self.sure and not self.refused:
             return "No question has an outcome yet."
         if not self.refused:
@@ -153,7 +152,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's verdicts on direct answers, on confident answers, and on whether the two mean the same."""
+    """A judge's verdicts on direct and confident answers, and equality."""
 
     direct: JudgeReport
     confident: JudgeReport
@@ -188,7 +187,7 @@ def read_pairs(folder: Path) -> list[Pair]:
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
-    """Have all answers and all pairs judged; failed questions count as wrong without a call."""
+    """Judge all answers and pairs; failed questions are wrong."""
     direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
     confident, same = [], []
     for pair in pairs:
@@ -271,7 +270,7 @@ def _merged(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
-    """Decide by the least token probability of the direct answer; None where the model gives none."""
+    """Decide by the least token probability of the direct answer."""
     if all(pair.confidence is None for pair in pairs):
         return None
     decisions = [
@@ -302,14 +301,11 @@ def planned_for(files: Sequence[Path], experiment: BoundaryExperiment) -> list[P
 async def measure_all(
     planned: Sequence[Planned],
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
-    """Measure each model on every data set, pooled, and on average.
-
-    Judges are opened after all questions are asked, so that no two models are in memory at once.
-    """
+    """Measure each model on every data set, pooled, and on average."""
     by_model: dict[str, dict[str, Planned]] = {}
     for run in planned:
         if not isinstance(run.experiment, BoundaryExperiment):
@@ -319,12 +315,12 @@ async def measure_all(
             )
         label = run.experiment.name.removesuffix(f" on {run.data_name}")
         by_model.setdefault(label, {})[run.data_name] = run
-    warnings = {label: await _ask(runs, out, ways, on_progress) for label, runs in by_model.items()}
+    warnings = {label: await _ask(runs, out, options, on_progress) for label, runs in by_model.items()}
     measured = []
     for label, runs in by_model.items():
         folders = {name: out / run.folder for name, run in runs.items()}
         pairs = {name: read_pairs(folder) for name, folder in folders.items()}
-        judged = await _judge(pairs, next(iter(runs.values())).experiment, ways)
+        judged = await _judge(pairs, next(iter(runs.values())).experiment, options)
         sets = {}
         for name, of_set in pairs.items():
             measures = measure(of_set, judged[name] if judged else None)
@@ -336,8 +332,10 @@ async def measure_all(
     return measured
 
 
-async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_progress: Listener) -> dict[str, list[str]]:
-    """Run what has no outcome yet, loading the model once; return the warnings by data set."""
+async def _ask(
+    runs: Mapping[str, Planned], out: Path, options: RunOptions, on_progress: Listener
+) -> dict[str, list[str]]:
+    """Run what has no outcome yet; return warnings by data set."""
     first = next(iter(runs.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
     warnings = {}
@@ -346,7 +344,7 @@ async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_prog
             # Both answers are judged together, in the end: the run itself has no judge.
             experiment = replace(run.experiment, judge="", judge_base_url="")
             summary = await run_experiment(
-                experiment, out / run.folder, ways, model=model, on_progress=partial(on_progress, run)
+                experiment, out / run.folder, options, model=model, on_progress=partial(on_progress, run)
             )
             warnings[name] = list(summary["warnings"])
     finally:
@@ -355,13 +353,13 @@ async def _ask(runs: Mapping[str, Planned], out: Path, ways: RunOptions, on_prog
 
 
 async def _judge(
-    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, ways: RunOptions
+    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, options: RunOptions
 ) -> dict[str, Judgement] | None:
     """Have all pairs judged, if there is a judge; replies are cached."""
     if not experiment.judge:
         return None
     model = experiment.open_judge()
-    calls = open_calls(ways.cache, concurrency=ways.concurrency)
+    calls = open_calls(options.cache, concurrency=options.concurrency)
     try:
         return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
     finally:

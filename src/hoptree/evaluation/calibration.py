@@ -1,4 +1,4 @@
-"""Compare a model's decision to answer from memory with whether its memory was right."""
+"""Compare decisions to answer from memory with its correctness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEASURES = ("f1", "em", "judged", "correct")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a question was answered from memory, and whether that is, or would have been, right."""
+    """Whether memory answered a question, and whether it was right."""
 
     from_memory: bool
     memory_correct: bool
@@ -38,7 +38,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The questions whose confidence lies above `low` (0 included in the first) and not above `high`."""
+    """The questions with a confidence above `low` and up to `high`."""
 
     low: float
     high: float
@@ -102,7 +102,7 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One answer to a question and its scores; `judged` is a judge's verdict, None where none was asked.
+    """One answer with its scores; `judged` is None without a judge.
 
     A call that failed is an attempt with a blank answer, and wrong.
     """
@@ -126,7 +126,7 @@ def score_attempt(answer: str, golds: Sequence[str], *, judged: bool | None = No
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The mean scores of some of the questions; None where there are none, or where a judge's verdict is missing."""
+    """The mean scores of some questions; None where missing."""
 
     questions: int
     f1: float | None
@@ -148,7 +148,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryAwareness:
-    """TAIKC's measures of boundary awareness (appendix C; Table 4, Figures 5 and 7 to 11).
+    """TAIKC's measures of boundary awareness (appendix C).
 
     `direct` is every question in Direct QA, `confident` those answered in Confident QA, `kept` the same with their
     Direct QA answers, `gap` those refused, with their Direct QA answers (knowledge gap). Consistency is how far the two
@@ -194,42 +194,39 @@ def boundary(
     confident: Mapping[str, Attempt | None],
     same: Mapping[str, bool] | None = None,
 ) -> BoundaryAwareness:
-    """Compare the two settings question by question; an attempt of None is a refusal (RAG_REQUIRED).
-
-    `same` says for each pair of answers whether a judge finds that they mean the same.
-    """
+    """Compare both settings by question; None is a refusal."""
     _check_same_questions(direct, confident)
-    both = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
-    if same is not None and (missing := both.keys() - same.keys()):
+    answered = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
+    if same is not None and (missing := answered.keys() - same.keys()):
         raise InputError(
             f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them.",
             "Judge all of them or none.",
         )
     flips = []
-    for name, (plain, sure) in both.items():
+    for name, (plain, sure) in answered.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
         if not equal and not (plain.correct and sure.correct):  # two wordings of one answer are no flip
             flips.append(Flip(name, plain.answer, sure.answer, plain.correct, sure.correct))
     return BoundaryAwareness(
         direct=_domain(direct.values()),
-        confident=_domain(sure for _, sure in both.values()),
-        kept=_domain(plain for plain, _ in both.values()),
+        confident=_domain(sure for _, sure in answered.values()),
+        kept=_domain(plain for plain, _ in answered.values()),
         gap=_domain(direct[name] for name, attempt in confident.items() if attempt is None),
-        consistency_f1=mean_of([overlap(sure.answer, plain.answer).f1 for plain, sure in both.values()]),
-        consistency_judged=None if same is None else mean_of([same[name] for name in both]),
+        consistency_f1=mean_of([overlap(sure.answer, plain.answer).f1 for plain, sure in answered.values()]),
+        consistency_judged=None if same is None else mean_of([same[name] for name in answered]),
         flips=tuple(flips),
     )
 
 
 def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
-    """Average every measure over data sets with equal weight; a measure that one lacks has no mean."""
+    """Average every measure over data sets with equal weight."""
     figures = [part.figures() for part in parts]
     columns = {name: [part[name] for part in figures] for name in (figures[0] if figures else ())}
     return {name: mean_of(values) for name, values in columns.items()}
 
 
 def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
-    """Turn the comparison into decisions: refusing is looking up, memory is the Direct QA answer."""
+    """Turn the comparison into decisions: refusing is looking up."""
     _check_same_questions(direct, confident)
     return [
         Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)

@@ -1,4 +1,4 @@
-"""An experiment: questions, method, model and corpus of one run; how a question is asked, and its outcome scored."""
+"""An experiment: what is asked, how, and how it is scored."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Experiment:
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
     async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
-        """Drop accepted answers that BM25 does not find in the corpus; also return what `run.json` records of it.
+        """Drop accepted answers that BM25 does not find in the corpus.
 
         BM25 is used whatever the run's retriever is, so that the answers are the same for all runs over a corpus.
         """
@@ -120,7 +120,7 @@ class Experiment:
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
 
     def open_models(self, opened: dict[tuple[str, str], Model]) -> dict[str, Model]:
-        """Return the models by role, the main one under "", opening those that are not in `opened` yet."""
+        """Return the models by role, opening those that are missing."""
         models = {}
         for role, spec in {"": self.model, **self.roles}.items():
             key = (spec, self.base_url if not role or spec.startswith("openai/") else "")
@@ -153,7 +153,7 @@ class Experiment:
 def describe_run(
     experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `run.json` records; runs with equal `rests_on` can be mixed and compared."""
+    """Return the content of `run.json`."""
     ids = [example.id for example in data.examples]
     options = {option.name: engine.options.get(option.name, option.default) for option in engine.method.options}
     rests_on = {
@@ -225,10 +225,7 @@ _STEPS_OF = "taikc"
 
 @dataclass(frozen=True, slots=True)
 class BoundaryExperiment(Experiment):
-    """A run that asks every question twice, by TAIKC's own steps and prompts, without documents.
-
-    Its answers and scores are those of Direct QA; those of Confident QA are in the trace.
-    """
+    """A run that asks every question twice by TAIKC's steps."""
 
     method: str = BOUNDARY_METHOD
 
@@ -245,10 +242,7 @@ class BoundaryExperiment(Experiment):
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict`, as in the paper, takes only RAG_REQUIRED for a refusal.
-
-    The direct answer has the probability of its least likely token where the model gives it.
-    """
+    """Ask in both settings at once; `strict` as in the paper."""
     logprobs = "logprobs" in ctx.model_for("answer").capabilities
     direct, confident = await together(
         (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
@@ -263,15 +257,14 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, p
     return direct
 
 
-_MAX_AT_ONCE = 512
-"""Questions under way together: more would only wait for the model, and fill the memory."""
+_MAX_AT_ONCE = 512  # questions under way together: more would only wait for the model, and fill the memory
 _QUESTIONS_PER_SLOT = 4
 """Questions under way for each slot of the model, so that none is idle until the end of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question's outcome; `hopeless` is an error that every other question would meet too."""
+    """A question's outcome; `hopeless` is an error of all questions."""
 
     row: Row
     hopeless: HoptreeError | None = None
@@ -304,7 +297,7 @@ class EngineAsker:
 
 
 def searches(engine: Engine) -> bool:
-    """Tell whether the engine's method retrieves from a corpus, so that retrieval can be scored."""
+    """Return whether the method retrieves, so that it can be scored."""
     return engine.retriever is not None and "corpus" in engine.method.needs
 
 
@@ -378,10 +371,7 @@ def _sources(events: Sequence[Event]) -> dict[str, int]:
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
-    """Return the sentences an answer cites as (title, number) pairs; None if the method cites none.
-
-    Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
-    """
+    """Return the cited sentences as (title, number), or None."""
     decisions = decisions_of("cited_sentences", events)
     if not decisions:
         return None
@@ -392,7 +382,7 @@ def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | N
 
 
 def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
-    """Return the row with all scores; None where the data set has no gold or nothing was searched."""
+    """Return the row with all scores; None where not applicable."""
     answered = example.answerable
     scores = (
         metrics.score_answer(row.answer, row.answers)

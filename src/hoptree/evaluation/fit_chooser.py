@@ -1,4 +1,4 @@
-"""Fit hop's chooser to runs that made every move, and judge it on data sets that it was not fitted to."""
+"""Fit hop's chooser to runs, and judge it on left-out data sets."""
 
 from __future__ import annotations
 
@@ -24,21 +24,18 @@ PENALTY = 1.0
 """What a weight of 1 costs, in units of one question's log-loss."""
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
 """Calls that an effort may take on average, as a share of those of every move."""
-_RIGHT = 0.5
-"""F1 from which an answer counts as right where only right and wrong are told apart."""
+_RIGHT = 0.5  # F1 from which an answer counts as right where only right and wrong are told apart
 _ROUNDS = 100
 _SETTLED = 1e-10
-_MIN_PENALTY = 1e-6
-"""Without any, features that always occur together have no single best weights."""
+_MIN_PENALTY = 1e-6  # without any, features that always occur together have no single best weights
 _WORTH = tuple(number / 400 for number in range(-16, 41))
 """Least gains for a thousand tokens that are tried: some moves are made that are expected to lose a little."""
-_UNKNOWN_TO_OTHERS = ("confidence",)
-"""Features that need log-probabilities."""
+_UNKNOWN_TO_OTHERS = ("confidence",)  # features that need log-probabilities
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One answer that stood after a move: its features, the moves it came from, and its F1."""
+    """An answer after a move: features, moves and F1."""
 
     features: Features
     ways: tuple[str, ...]
@@ -47,7 +44,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A move: how the answers stood after it, what the next one was told from, and its cost."""
+    """A move: answers after it, features of the next, and cost."""
 
     move: str
     answers: tuple[Stated, ...]
@@ -127,7 +124,7 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
 def fit_logistic(
     rows: Sequence[Features], targets: Sequence[float], shares: Sequence[float], *, penalty: float
 ) -> Logistic:
-    """Fit weights by penalised maximum likelihood (Newton's method); the bias is not penalised."""
+    """Fit weights by penalised maximum likelihood (Newton's method)."""
     np = import_optional("numpy", "Fitting weights", "eval")
     names = sorted({name for row in rows for name in row})
     if not rows:
@@ -149,8 +146,8 @@ def fit_logistic(
     return Logistic({name: weight for name, weight in weights.items() if weight}, round(float(point[-1]), 4))
 
 
-def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = PENALTY) -> Weights:
-    """Fit what an answer's probability and a move's worth are told from; each data set counts the same."""
+def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
+    """Fit the weights of answers and moves; data sets count equally."""
     hidden = () if logprobs else _UNKNOWN_TO_OTHERS
     sizes = Counter(course.data for course in courses)
     equal = {data: len(courses) / len(sizes) / size for data, size in sizes.items()}
@@ -159,10 +156,10 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = P
         stood = [answer for moment in course.moments for answer in moment.answers]
         share = equal[course.data] / (len(stood) or 1)
         rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
-    right = fit_logistic(*_columns(rows), penalty=penalty)
+    right = fit_logistic(*_columns(rows), penalty=PENALTY)
     if right.weights.get("agreement", 0.0) < 0:  # chance: what several moves came to is no less likely
         rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
-        right = fit_logistic(*_columns(rows), penalty=penalty)
+        right = fit_logistic(*_columns(rows), penalty=PENALTY)
     after: dict[str, Outlook] = {}
     for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
         rows, tokens = [], []
@@ -172,7 +169,7 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool, penalty: float = P
                     rows.append((_state(before, right, hidden), moment.best(right)[0], equal[course.data]))
                     tokens.append(moment.tokens)
         mean = sum(tokens) / len(tokens)
-        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=penalty), round(mean, 1))
+        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=PENALTY), round(mean, 1))
     return Weights(right, after)
 
 
@@ -226,7 +223,7 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set: one reading, every move, and an effort between them.
+    """What weights come to on one data set, between bounds.
 
     `oracle` is the F1 of the best answer that any move brought; `error` the calibration error of the given answers;
     `kept` and `lift` are the share of answers that are given when abstaining below one half, and by how much that
@@ -274,7 +271,7 @@ def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium"
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A chooser, and what its weights come to on each data set when they never saw it, by effort."""
+    """A chooser, and its results on left-out data sets by effort."""
 
     chooser: Chooser
     left_out: Mapping[str, tuple[Judged, ...]]
@@ -288,7 +285,7 @@ class Fitted:
         }
 
 
-def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
+def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> Fitted:
     """Fit both sets of weights; judge them and choose efforts on left-out data.
 
     Each effort is the one that loses least against every move on the data set where it loses most, within its share of
@@ -302,16 +299,13 @@ def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_fro
     sets: list[Weights] = []
     judged: dict[bool, dict[str, tuple[Judged, ...]]] = {}
     for logprobs in (True, False):
-        folds = {
-            data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs, penalty=penalty)
-            for data in by_data
-        }
+        folds = {data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs) for data in by_data}
         worth = _choose_worth(by_data, folds)
         judged[logprobs] = {
             effort: tuple(judge(by_data[data], replace(folds[data], worth=worth), effort) for data in by_data)
             for effort in EFFORTS
         }
-        sets.append(replace(fit_weights(courses, logprobs=logprobs, penalty=penalty), worth=worth))
+        sets.append(replace(fit_weights(courses, logprobs=logprobs), worth=worth))
     figures = {
         effort: {
             name: round(_mean([getattr(row, name) for row in rows]), digits)

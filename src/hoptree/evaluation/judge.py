@@ -41,10 +41,7 @@ class JudgeItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YesNoReply:
-    """A model's reply to a yes-or-no question; `error` is the class of the failure of a call.
-
-    `asked` is False where the verdict needs no call. Tokens are those of the call, also when the cache answered.
-    """
+    """A model's reply to a yes-or-no question, with its `error`."""
 
     asked: bool = True
     unparsed: bool = False
@@ -58,7 +55,7 @@ class YesNoReply:
 async def ask_yes_no(
     prompt: Filled, model: Model, calls: Calls, *, step: str, failures: list[ModelError]
 ) -> tuple[bool | None, dict[str, Any]]:
-    """Return Yes or No, None if the reply is neither or the call failed, and the fields of its `YesNoReply`."""
+    """Ask for Yes or No; None if the reply is neither or failed."""
     request = Request(prompt.messages, max_tokens=_MAX_TOKENS)
     try:
         call = await calls.generate(model, request, step=step, on_retry=lambda error, wait: None)
@@ -71,7 +68,7 @@ async def ask_yes_no(
 
 
 def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
-    """Count calls, failures and tokens; `unparsed_rate` is the share of replies that were neither Yes nor No."""
+    """Count calls, failures, tokens and unreadable replies."""
     received = [reply for reply in replies if reply.asked and not reply.error]
     return {
         "asked": sum(reply.asked for reply in replies),
@@ -86,7 +83,7 @@ def summarise_replies(replies: Sequence[YesNoReply]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict(YesNoReply):
-    """The outcome of one item: `correct` is False wherever there is no clear Yes; `em` is exact match."""
+    """The outcome of one item; `correct` needs a clear Yes."""
 
     id: str
     correct: bool
@@ -108,11 +105,11 @@ class JudgeReport:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of all items that got a Yes: blank predictions, unreadable replies and failed calls are a No."""
+        """The share of items that got a Yes."""
         return mean_of([verdict.correct for verdict in self.verdicts])
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures; `judge_only` and `em_only` count clear verdicts that exact match contradicts.
+        """The figures, with disagreements between judge and exact match.
 
         Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
         """
@@ -134,7 +131,7 @@ class JudgeReport:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often two judges say the same, as TAIKC's Table 7 compares them, where both said Yes or No.
+    """How often two judges agree (TAIKC, Table 7), with kappa.
 
     `kappa` is Cohen's: how far that is above what their numbers of Yes would give by chance (0), up to always (1). It
     is None where chance alone would make them agree always.
@@ -239,7 +236,7 @@ class Judge:
 
 @dataclass(slots=True)
 class Judgements:
-    """The verdicts of one judge on a run, each with the digest of the texts that were judged."""
+    """The verdicts of one judge on a run, with text digests."""
 
     judge: Judge
     verdicts: dict[str, tuple[str, Verdict]] = field(default_factory=dict)
@@ -262,10 +259,7 @@ def _digest_of(row: Row) -> str:
 
 
 def read_judgements(folder: Path) -> list[Judgements]:
-    """Return all judges of a run with their verdicts, the latest last.
-
-    Verdicts of a judge with other weights or another prompt do not count.
-    """
+    """Return all judges of a run with their verdicts, the latest last."""
     judges: dict[str, Judgements] = {}
     path = folder / JUDGEMENTS
     known = {part.name for part in fields(Verdict)}
@@ -289,7 +283,7 @@ def read_judgements(folder: Path) -> list[Judgements]:
 
 
 class JudgementsFile:
-    """The file, open for the verdicts of one judge, who is named there with the first of them."""
+    """The file of verdicts, open for one judge."""
 
     def __init__(self, folder: Path, judge: Judge) -> None:
         self._judge = judge

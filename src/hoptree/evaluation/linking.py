@@ -43,7 +43,7 @@ _REVERSED = re.compile(r"R(?=[1-9]\d*\Z)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class LinkingQuestion:
-    """A question with the entity and the relation it is about, each an id or, where there is none, a name."""
+    """A question with its entity and relation, as ids or names."""
 
     id: str
     text: str
@@ -53,7 +53,7 @@ class LinkingQuestion:
 
     @property
     def by_name(self) -> bool:
-        """Whether the entity is known by its name alone, so that any entity of that name is right."""
+        """Whether the entity is known by its name alone."""
         return _ID.fullmatch(self.entity) is None
 
     def is_entity(self, entity: Entity) -> bool:
@@ -62,7 +62,7 @@ class LinkingQuestion:
         return fold(self.entity) in {fold(name) for name in (entity.label, *entity.aliases)}
 
     def is_relation(self, relation: Relation) -> bool:
-        """Compare ids, or names: graphs of several sources have the same relation under several ids."""
+        """Compare ids, or names across sources."""
         names = {name_words(name) for name in (self.relation_name, self.relation) if name}
         return relation.id == self.relation or name_words(relation.label) in names
 
@@ -120,10 +120,7 @@ _RANKINGS = ("words", "dense", "llm")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is measured: a graph with its candidates, a model if there is one, and rankings of relations by name.
-
-    `linker` replaces the index of names over whole questions; the index is then measured beside it.
-    """
+    """What is measured: graph, candidates, model and rankings."""
 
     graph: KnowledgeGraph
     candidates: Candidates
@@ -136,7 +133,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The rank (from 1) of the right entity and relation by each linker; None where it is missing.
+    """The rank of the right entity and relation by each linker.
 
     `in_graph` and `relation_in_graph` say whether it could be found at all; `ranked` is the number of relations.
     """
@@ -175,15 +172,13 @@ class LinkingRun:
 
     asked: LinkingSet
     linked: tuple[Linked, ...]
-    entity_ks: tuple[int, ...] = ENTITY_KS
-    relation_ks: tuple[int, ...] = RELATION_KS
 
     @property
     def failed(self) -> int:
         return sum(bool(question.error) for question in self.linked)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return recall over all questions, and over those whose entity (or relation) is in the graph."""
+        """Return recall over all questions, and over those in the graph."""
         with_entity = [question for question in self.linked if question.in_graph]
         with_relation = [question for question in self.linked if question.relation_in_graph]
         ranked = [question.ranked for question in self.linked if question.ranked]
@@ -194,10 +189,10 @@ class LinkingRun:
             "entity_in_graph": len(with_entity),
             "relation_in_graph": len(with_relation),
             "relations_ranked": sum(ranked) / len(ranked) if ranked else 0.0,
-            "entities": _recall([question.entity_ranks for question in self.linked], self.entity_ks),
-            "entities_in_graph": _recall([question.entity_ranks for question in with_entity], self.entity_ks),
-            "relations": _recall([question.relation_ranks for question in self.linked], self.relation_ks),
-            "relations_in_graph": _recall([question.relation_ranks for question in with_relation], self.relation_ks),
+            "entities": _recall([question.entity_ranks for question in self.linked], ENTITY_KS),
+            "entities_in_graph": _recall([question.entity_ranks for question in with_entity], ENTITY_KS),
+            "relations": _recall([question.relation_ranks for question in self.linked], RELATION_KS),
+            "relations_in_graph": _recall([question.relation_ranks for question in with_relation], RELATION_KS),
         }
 
 
@@ -216,19 +211,11 @@ def _recall(ranks: Sequence[Mapping[str, int | None]], ks: Sequence[int]) -> dic
 
 
 async def evaluate_linking(
-    asked: LinkingSet,
-    parts: Parts,
-    *,
-    entity_ks: tuple[int, ...] = ENTITY_KS,
-    relation_ks: tuple[int, ...] = RELATION_KS,
-    on_done: Callable[[], None] = lambda: None,
+    asked: LinkingSet, parts: Parts, *, on_done: Callable[[], None] = lambda: None
 ) -> LinkingRun:
-    """Link every question; a failed one has found nothing.
-
-    A failure that every question would meet (a key, a missing model) is raised.
-    """
+    """Link every question; a failed one has found nothing."""
     import_optional("numpy", "Measuring linking", "eval")  # before the work, not after it
-    linker = _Linker(parts, await parts.graph.properties(), max(entity_ks), max(relation_ks))
+    linker = _Linker(parts, await parts.graph.properties())
     limit = asyncio.Semaphore(at_once(parts.model.slots) if parts.model else 2)
 
     async def link(question: LinkingQuestion) -> Linked:
@@ -238,17 +225,16 @@ async def evaluate_linking(
         return linked
 
     linked = await together(link(question) for question in asked.questions)
-    return LinkingRun(asked, tuple(linked), entity_ks, relation_ks)
+    return LinkingRun(asked, tuple(linked))
 
 
 class _Linker:
     """Links single questions with parts that all of them share."""
 
-    def __init__(self, parts: Parts, properties: Sequence[Property], max_entities: int, max_relations: int) -> None:
+    def __init__(self, parts: Parts, properties: Sequence[Property]) -> None:
         self._parts = parts
         self._properties = {known.id: known for known in properties}
         self._all_relations = relations_in(properties)
-        self._max_entities, self._max_relations = max_entities, max_relations
 
     async def link(self, question: LinkingQuestion) -> Linked:
         gold = await self._gold(question)
@@ -266,7 +252,7 @@ class _Linker:
             relations, entity = await self._relations(gold)
             for name, ranking in self._parts.rankings.items():
                 best = await ranking.rank(
-                    self._context(), question.text, relations, keep=self._max_relations, entity=entity
+                    self._context(), question.text, relations, keep=max(RELATION_KS), entity=entity
                 )
                 relation_ranks[name] = _rank(map(question.is_relation, best))
         except HoptreeError as error:
@@ -284,7 +270,7 @@ class _Linker:
         )
 
     async def _gold(self, question: LinkingQuestion) -> tuple[Entity, ...]:
-        """Return the entity if the graph has it; all entities of its name where only that is known."""
+        """Return the gold entity, or all entities of its name."""
         if question.by_name:
             return await self._parts.graph.entities(question.entity)
         try:
@@ -296,12 +282,11 @@ class _Linker:
     async def _entities(self, question: LinkingQuestion, ranks: dict[str, int | None]) -> EntityCandidates:
         """Fill in the ranks as far as they are known when something fails."""
         text = question.text
-        depth = max(self._max_entities, _MAX_SHOWN)
         linker = self._parts.linker or self._parts.candidates
         if linker is not self._parts.candidates:
-            by_index = await self._parts.candidates.of_text(text, limit=depth)
+            by_index = await self._parts.candidates.of_text(text, limit=_MAX_SHOWN)
             ranks["index"] = _rank(question.is_entity(candidate.entity) for candidate in by_index)
-        by_linker = tuple(candidate.entity for candidate in await linker.of_text(text, limit=depth))
+        by_linker = tuple(candidate.entity for candidate in await linker.of_text(text, limit=_MAX_SHOWN))
         ranks["linker"] = _rank(map(question.is_entity, by_linker))
         if self._parts.model is None:
             return EntityCandidates(by_linker)
@@ -310,7 +295,7 @@ class _Linker:
         ranks["model"] = _rank(map(question.is_entity, candidates.model))
         # Both lists to the same depth, as the figure has it: up to twice as many candidates.
         ranks["union"] = min((rank for rank in (ranks["linker"], ranks["model"]) if rank), default=None)
-        kept = await keep_entities(ctx, text, candidates.union, keep=self._max_entities)
+        kept = await keep_entities(ctx, text, candidates.union, keep=max(ENTITY_KS))
         ranks["kept"] = _rank(map(question.is_entity, kept))
         return candidates
 
@@ -332,7 +317,7 @@ class _Linker:
 
 @dataclass(frozen=True, slots=True)
 class LinkingOptions:
-    """What is measured, by name; `relations` are ways to rank them, `encoder` is that of the dense one."""
+    """What is measured, by name."""
 
     graph: str
     model: str = ""
@@ -373,7 +358,7 @@ LINKED = "linking.json"
 
 
 def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
-    """Tell whether a folder has the figures already; those that rest on something else are an error."""
+    """Return whether a folder has these figures; refuse others."""
     known, rests_on = read_linked(folder), options.rests_on(asked)
     if known and known.get("rests_on") != rests_on:
         raise other_run(folder, known.get("rests_on", {}), rests_on, (known["questions"], len(asked.questions)))

@@ -1,4 +1,4 @@
-"""Answer, list, citation and ranking metrics, as the data sets' own scripts define them."""
+"""Answer, list, citation and ranking metrics of the data sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Overlap:
 
 @lru_cache(maxsize=512)
 def normalise(text: str) -> str:
-    """Return SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
+    """Return SQuAD's normal form of a text.
 
     A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation: only a blank text has
     an empty form.
@@ -42,7 +42,7 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """Tell whether the answer equals an accepted one in normal form; a blank one never does."""
+    """Return whether the answer equals an accepted one in normal form."""
     normal = normalise(prediction)
     return bool(normal) and normal in {normalise(gold) for gold in golds}
 
@@ -54,7 +54,7 @@ def contains(prediction: str, golds: Sequence[str]) -> bool:
 
 
 def overlap(prediction: str, gold: str) -> Overlap:
-    """Return F1, precision and recall over the words of both normal forms, each word as often as it occurs.
+    """Return F1, precision and recall over words in normal form.
 
     HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, only equality counts.
     """
@@ -73,14 +73,14 @@ def _overlap(normal: str, normal_gold: str) -> Overlap:
 
 
 def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
-    """Return the overlap with the accepted answer of the highest F1 (the earliest of equals)."""
+    """Return the best overlap with an accepted answer."""
     normal = normalise(prediction)
     overlaps = (_overlap(normal, normalise(gold)) for gold in golds)
     return max(overlaps, key=lambda shared: shared.f1, default=Overlap())
 
 
 def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
-    """Tell whether the first word of the prediction is the right yes or no; None for other golds."""
+    """Return whether the first word is the right yes or no, or None."""
     wanted = normalise(golds[0]) if golds else ""
     if wanted not in ("yes", "no"):
         return None
@@ -88,7 +88,7 @@ def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | None]:
-    """Return every answer metric of one question, each the highest over all accepted answers.
+    """Return every answer metric, the highest over accepted answers.
 
     `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment, of whole words
     here, so that gold "no" is not found in "north". A question without an answer is refused: leaving it out would
@@ -125,10 +125,7 @@ _ALL_AT = 5
 
 
 def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEPTH) -> dict[str, float]:
-    """Return recall, `all@5` (no gold passage is missing), MRR and nDCG of one ranking; k above 10 adds `recall@k`.
-
-    A passage that comes again fills its place, but is no further hit.
-    """
+    """Return recall, `all@5`, MRR and nDCG of one ranking."""
     left = set(gold)
     hits = []
     for name in ranking[:k]:
@@ -161,7 +158,7 @@ class Scores:
 
 
 def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | None) -> Scores | None:
-    """Return HotpotQA's supporting-fact scores, MuSiQue's support scores; citing nothing has precision 0."""
+    """Return supporting-fact scores (HotpotQA, MuSiQue)."""
     if cited is None or not gold:
         return None
     chosen, wanted = set(cited), set(gold)
@@ -171,7 +168,7 @@ def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | Non
 
 
 def joint(answer_em: bool, answer: Overlap, facts: Scores | None) -> Scores | None:
-    """Return HotpotQA's joint scores, from the products of the precisions and recalls of answer and support."""
+    """Return HotpotQA's joint scores of answer and support."""
     if facts is None:
         return None
     precision, share = answer.precision * facts.precision, answer.recall * facts.recall
@@ -189,8 +186,8 @@ def score_support(
     Among several accepted answers, precision and recall are those of the one with the highest F1.
     """
     facts = support(cited, gold_sentences)
-    both = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
-    return {**_named("support", facts), **_named("joint", both)}
+    joint_scores = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
+    return {**_named("support", facts), **_named("joint", joint_scores)}
 
 
 def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bool = False) -> dict[str, float | None]:
@@ -263,23 +260,18 @@ _ASIDE = re.compile(r"(?:\s*[(\[][^()\[\]]*[)\]])+\s*[.,;]*\s*$")
 _WHOLE = re.compile(r'\s*(?:"([^"]*)"|“([^”]*)”|\(([^()]*)\)|\[([^\[\]]*)\])\s*\.?\s*')
 _QUOTES = str.maketrans("", "", "“”„«»‘’")
 _BLANKS = re.compile(r"\s+")
-_MAX_PIECES = 6
-"""Pieces that one name may have been split into."""
-_MAX_NAME_CHARS = 200
-"""Length up to which the end of a sentence is taken for a name."""
+_MAX_PIECES = 6  # pieces that one name may have been split into
+_MAX_NAME_CHARS = 200  # length up to which the end of a sentence is taken for a name
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
-    """Return `list_em`, `list_f1`, `list_precision` and `list_recall`; {} if no list is wanted.
-
-    A name counts once. An empty answer has a precision of 0.
-    """
+    """Return the list scores; {} if no list is wanted."""
     scores = support(said_names(answer, wanted), range(len(wanted)))
     return {} if scores is None else {name: getattr(scores, name.removeprefix("list_")) for name in LIST_SCORES}
 
 
 def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
-    """Return the names in an answer, in order: the place of a wanted one, or the normal form of another.
+    """Return the names in an answer: wanted ones by place, others as text.
 
     Names are separated by commas, semicolons, "and", "or", "&", "/", "as well as", new lines and numbering. What is in
     quotes or round brackets is not split. Pieces that are a wanted name together ("Sammy Davis, Jr.") are joined first,
@@ -312,7 +304,7 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
 
 
 def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
-    """Return the share of wanted names among the candidates, or as whole words in the hypotheses."""
+    """Return the share of wanted names among candidates and hypotheses."""
     places = _places(wanted)
     matched = {places[form] for name in names for form in _forms(name) if form in places}
     texts = list(hypotheses)
@@ -321,7 +313,7 @@ def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Se
 
 
 def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
-    """Return the candidates and hypotheses that a run considered; None if its method has neither."""
+    """Return the candidates and hypotheses of a run, or None."""
     names: list[str] = []
     hypotheses: list[str] = []
     known = False
@@ -342,7 +334,7 @@ def _places(wanted: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _forms(piece: str) -> list[str]:
-    """Return the normal forms of a piece as it stands, without its mark, and without what is in brackets."""
+    """Return the normal forms of a piece, with and without brackets."""
     bare = _MARK.sub("", piece, count=1)
     forms = [_form(text) for text in (piece, bare, _ASIDE.sub("", bare))]
     return [form for form in dict.fromkeys(forms) if form]
@@ -353,7 +345,7 @@ def _form(text: str) -> str:
 
 
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where a name may begin in a piece: with it, behind words that lead to it, or with a capital."""
+    """Yield where a name may begin in a piece."""
     yield start
     if _DENIED.search(text, start, end):
         return
@@ -362,12 +354,12 @@ def _starts(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _named_in_piece(piece: str) -> Iterator[tuple[int, int]]:
-    """Yield the names in a piece except those that only say of what something is ("the bishop of York")."""
+    """Yield the names in a piece that are not mere genitives."""
     return (span for span in name_spans(piece) if not _OF.search(piece, max(0, span[0] - 8), span[0]))
 
 
 def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | str]:
-    """Return the wanted names in a sentence; else the other name in it, if any, without what leads to it."""
+    """Return the wanted names in a sentence, else the other name."""
     texts = [piece]
     if not _DENIED.search(piece):
         forms = [_form(piece[slice(*span)]) for span in _named_in_piece(piece)]
@@ -382,12 +374,12 @@ def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | 
 def _is_name(text: str, cased: bool) -> bool:
     if not cased:
         return any(letter.isalnum() for letter in text)
-    rest = _OPENING.sub("", text, count=1) if _OPENING.match(text) else text
-    return any(letter.isalnum() and not letter.islower() for letter in rest)
+    name_text = _OPENING.sub("", text, count=1) if _OPENING.match(text) else text
+    return any(letter.isalnum() and not letter.islower() for letter in name_text)
 
 
 def _list_text(answer: str, places: Mapping[str, int]) -> str:
-    """Return the answer without quotes or brackets round all of it and without an introduction.
+    """Return the answer without surrounding marks and introduction.
 
     Inline numbers get a line of their own. A first part that only says where to look ("In that film, …") is left out.
     """

@@ -1,4 +1,4 @@
-"""The papers' tables and figures: what makes each, what it needs, and our figures beside the paper's own.
+"""The papers' tables and figures, with our figures beside them.
 
 Each folder of experiment files of a paper has a `paper.toml`, which lists its tables and figures with their numbers.
 """
@@ -45,10 +45,8 @@ _AXES = ("run", "part", "data", "measure", "model")
 _DRAW = ", draw "
 _DIFFERS = "What differs from the paper"
 _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
-_COUNT_MEASURES = ("boundary:number",)
-"""Measures that an average leaves out."""
-_HERE, _PAPER = "here", "paper"
-"""The ids of rows: ours, and the paper's own."""
+_COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
+_HERE, _PAPER = "here", "paper"  # the ids of rows: ours, and the paper's own
 
 Key = tuple[str, ...]
 """A value for each of `_AXES`; "" where a table does not have it."""
@@ -56,10 +54,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PaperPart:
-    """A table or figure of a paper; `experiments/taikc/paper.toml` explains the fields.
-
-    `corpus`, `judge` and `questions` are the paper's own.
-    """
+    """A table or figure of a paper; see `experiments/taikc/paper.toml`."""
 
     paper: str
     name: str
@@ -112,7 +107,7 @@ class PaperPart:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper: its method, its tables and figures, and what it says of the algorithm, each as `paper.toml` has it."""
+    """A paper: its method, tables, figures and steps, by `paper.toml`."""
 
     name: str
     method: str
@@ -124,7 +119,7 @@ class Paper:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return a paper by the name of its folder; an unknown one is an error that names the closest."""
+    """Return a paper by its folder's name, or name the closest."""
     if name not in PAPERS:
         near = closest(name.casefold().replace("_", "-"), PAPERS)
         remedy = f"Did you mean {near}?" if near else f"There are {', '.join(PAPERS)}."
@@ -157,10 +152,10 @@ def find_part(paper: str, name: str) -> PaperPart:
 
 
 def differences(part: PaperPart) -> list[str]:
-    """Return what the experiment file says of how it differs from the paper, point by point."""
-    _, found, text = str(part.plan().get("about", "")).partition(_DIFFERS)
+    """Return how the experiment file differs from the paper."""
+    _, _, text = str(part.plan().get("about", "")).partition(_DIFFERS)
     lines: list[str] = []
-    for line in text.lstrip(": \n").splitlines() if found else ():
+    for line in text.lstrip(": \n").splitlines():
         if line.strip().startswith("- ") or not lines:
             lines.append(line.strip().removeprefix("- "))
         elif line.strip():
@@ -169,7 +164,7 @@ def differences(part: PaperPart) -> list[str]:
 
 
 def gpu_models(part: PaperPart) -> list[str]:
-    """Return the models of the file that are loaded into this machine, for which it needs a GPU."""
+    """Return the models of the file that need a GPU here."""
     plan = part.plan()
     roles = [(settings or {}).get("roles") or {} for settings in (plan.get("runs") or {}).values()]
     named = [spec.get("model") if isinstance(spec, dict) else spec for spec in (plan.get("models") or {}).values()]
@@ -204,7 +199,7 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
 
 
 def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: Sequence[str]) -> Table:
-    """Return the paper's rows and columns: our figures with intervals, and the paper's own below each."""
+    """Return the paper's table with our figures above its own."""
     ours = _Ours(part, planned, out)
     theirs, their_means = _paper_figures(part)
     axes = _axis_values(part, list(ours.cells), list(theirs))
@@ -261,7 +256,7 @@ def _paper_values(part: PaperPart) -> dict[str, Sequence[str]]:
 
 
 def _axis_values(part: PaperPart, ours: Sequence[Key], theirs: Sequence[Key]) -> dict[str, list[str]]:
-    """Return the values of each axis: our models before the paper's, all else in the order of its longest block."""
+    """Return the values of each axis, our models first."""
     first = _paper_values(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
@@ -344,7 +339,7 @@ class _Ours:
 
 
 def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[str, str]]:
-    """Return the model's and the run's name of each folder; draws of one run have the same name."""
+    """Return the model and run names of each folder."""
     plan = part.plan()
     specs = {
         str(spec.get("model") if isinstance(spec, dict) else spec): name
@@ -363,7 +358,7 @@ def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[
 
 
 def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
-    """Return the figure of one run, or the mean of several draws with its standard deviation."""
+    """Return a run's figure, or the mean and deviation of draws."""
     figures = [_figure(run, measure, part) for run in runs]
     known = [figure for figure in figures if figure is not None]
     if len(figures) == 1 or len(known) < len(figures):
@@ -383,8 +378,8 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
         reports = [known.report(run.rows) for known in read_judgements(run.folder)]
         if len(reports) <= int(part):
             return None
-        both = agreement(reports[0], reports[int(part)])
-        return points(both.rate, questions=both.questions)
+        agreed = agreement(reports[0], reports[int(part)])
+        return points(agreed.rate, questions=agreed.questions)
     if kind == "sub_questions":
         asked = [work.questions for work in workload(run).values()]
         return mean_figure(asked, 1) if asked else None
@@ -413,7 +408,7 @@ def _tree_figure(run: Run, measure: str) -> Number | None:
 
 
 def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:
-    """Yield what differs: model, documents, questions, judge, fidelity, missing rows, and what the file says."""
+    """Yield what differs from the paper, point by point."""
     yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
     runs = [run for several in ours.runs.values() for run in several]
     yield f"Model: {', '.join(ours.models)}; the paper: {', '.join(part.plan()['models'])}."

@@ -49,10 +49,8 @@ _SETTINGS = (
     *_OF_THE_PLAN,
 )
 NO_MODEL = "none"
-_BY_VECTORS = ("dense", "hybrid", "hippo")
-"""Retrievers that need an encoder, or are better with one."""
-_BY_ENCODER = "embed/"
-"""What the name of a reranker that compares an encoder's vectors begins with."""
+_BY_VECTORS = ("dense", "hybrid", "hippo")  # retrievers that need an encoder, or are better with one
+_BY_ENCODER = "embed/"  # what the name of a reranker that compares an encoder's vectors begins with
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
@@ -60,10 +58,7 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How files become the index of a run: how they are cut, an encoder's vectors, and facts that a model extracts.
-
-    Tokens are counted by a `tokenizer`, the file of one or minilm's.
-    """
+    """How files become an index: chunking, encoder and facts."""
 
     chunk: str = "auto"
     encoder: str = ""
@@ -78,11 +73,9 @@ class IndexPlan:
             raise ConfigError(f"Facts are on or off, not {self.facts!r}.", "Write index: {facts: on}.")
 
     def for_retriever(self, kind: str) -> IndexPlan:
-        """Return what a retriever needs of it."""
         return replace(self, encoder=self.encoder if kind in _BY_VECTORS else "", facts=self.facts and kind == "hippo")
 
     def reading(self) -> Reading:
-        """Return how the files are read."""
         chunking = Chunking.parse(self.chunk)
         if chunking.by != "tokens":
             return Reading(chunking)
@@ -95,7 +88,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of an experiment file; `corpora` are an index, or the files of passages to index."""
+    """One run of an experiment file, with its index or corpus files."""
 
     data_name: str
     run_name: str
@@ -110,14 +103,13 @@ class Planned:
 
 
 def experiments_folder() -> Path:
-    """Return the folder of the experiment files: that of the package, or of the checkout."""
     package = Path(__file__).resolve().parents[1]
     packaged = package / "experiments"
     return packaged if packaged.is_dir() else package.parents[1] / "experiments"
 
 
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
-    """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
+    """Read the runs of an experiment file; `overrides` hold for all.
 
     A model, graph, corpus or encoder among the overrides replaces all that the file names, the encoder also that of
     rerankers; `wikipedia=INDEX` replaces that corpus alone, and the reranker `none` takes the file's away.
@@ -228,7 +220,7 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _in_place_of(sources: Sequence[str], corpus: str | None) -> str:
-    """Return what is searched in place of these corpora; "" where `corpus`, NAME=INDEX, is for another one."""
+    """Return the index given in place of these corpora, or ""."""
     name, sign, index = (corpus or "").partition("=")
     if not sign or not is_remote(name):
         return corpus or ""
@@ -324,7 +316,7 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """Return a name that is safe as one folder's: text from a file never becomes a path."""
+    """Return a name that is safe as a folder's."""
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
     if not plain:
         raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
@@ -339,7 +331,7 @@ def index_for(
     *,
     on_progress: Listener | None = None,
 ) -> Path:
-    """Return the corpus if it is an index, else its index below `folder`, built or updated.
+    """Return the corpus's index, building or updating it if needed.
 
     Several corpora share one index; none of them can be an index then. Where `how` wants facts, each `model` that
     extracts them has an index of its own.
@@ -356,8 +348,8 @@ def index_for(
     places = [str(source.resolve()) for source in corpora]
     name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
     more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""
-    made = [] if how == IndexPlan() else [repr(how), *([model] if how.facts else [])]
-    digest = hashlib.sha256("\n".join((*places, *made)).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    settings = [] if how == IndexPlan() else [repr(how), *([model] if how.facts else [])]
+    digest = hashlib.sha256("\n".join((*places, *settings)).encode("utf-8", "surrogateescape")).hexdigest()[:8]
     out = folder / f"{name}{more}-{digest}"
     try:
         known = set(places) <= set(read_manifest(out).sources)

@@ -24,10 +24,7 @@ Listener = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRating(YesNoReply):
-    """The rating of one decision: `right` is None where the reply was neither Yes nor No, or the call failed.
-
-    A split without any new sub-question is wrong without asking.
-    """
+    """The rating of one decision; `right` is None if unreadable."""
 
     key: str
     right: bool | None
@@ -35,7 +32,7 @@ class ModelRating(YesNoReply):
 
 @dataclass(frozen=True, slots=True)
 class ModelRatings:
-    """The ratings of a model in the order of the decisions, and the prompts it was given."""
+    """The ratings of a model, and the prompts it was given."""
 
     model: str
     templates: dict[Module, str]
@@ -53,10 +50,7 @@ async def rate_decisions(
     concurrency: int | None = None,
     on_progress: Listener = lambda done, total: None,
 ) -> ModelRatings:
-    """Have a model rate every decision, concurrently.
-
-    A failed call is no rating; if all fail, the error is raised. Replies are cached, so the call is resumable.
-    """
+    """Have a model rate every decision, concurrently."""
     calls = open_calls(cache, concurrency=concurrency)
     failures: list[ModelError] = []
     done = 0
@@ -103,7 +97,7 @@ Ratings = Mapping[str, float]
 
 
 def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[str, Any]:
-    """Return Table 5: means by module and data set of all people, of each and of the model, and their agreement.
+    """Return Table 5: means by module and rater, and their agreement.
 
     In the mean of all people every decision counts once, with the share of those who rated it. The model is compared
     with the majority; a tie says nothing.
@@ -147,7 +141,7 @@ def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[s
 
 
 def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
-    """Krippendorff's alpha for nominal data, from the values each unit got; units may have more or fewer of them.
+    """Return Krippendorff's alpha for nominal data of any raters.
 
     1 is agreement in everything, 0 what chance would give. None where nothing was rated twice, or all values are alike:
     chance alone would agree then. (Krippendorff, Content Analysis, chapter on reliability; the coincidence form.)

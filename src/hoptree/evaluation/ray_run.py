@@ -79,7 +79,7 @@ class RayWorker:
         self._worker = Worker()
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
-        """Return what the engine rests on here, once it is open; or why it cannot be opened."""
+        """Return what the engine rests on here, or why it fails."""
         if Path(folder).is_dir():  # so that relative paths mean the same here
             os.chdir(folder)
         cache = Replies(shared, number) if shared is not None else None
@@ -90,8 +90,7 @@ class RayWorker:
         return json.dumps(await self._worker.ask(json.loads(question)))
 
 
-_WORKER_TIMEOUT_S = 120.0
-"""Time without any worker before the run is given up."""
+_WORKER_TIMEOUT_S = 120.0  # time without any worker before the run is given up
 _SLOTS_PER_WORKER = 16
 """Requests at once that make a worker worth its process, where all workers share one endpoint."""
 
@@ -142,7 +141,7 @@ class RayAsker:
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
-        """Wait until every worker has opened its engine, and check that it rests on the same as the one here."""
+        """Wait for all workers, and check that they agree with this one."""
         await asyncio.gather(*(self._check(seat) for seat in self.seats))
 
     async def _check(self, seat: _Seat) -> None:
@@ -295,10 +294,7 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str, Any], int]:
-    """Decide how many workers there are, what each needs, and how many requests may be under way.
-
-    Workers that share an endpoint share its slots; those that load a model have their own.
-    """
+    """Decide on workers, their resources, and concurrent requests."""
     resources = ray.cluster_resources()
     kind = experiment.model.partition("/")[0]
     if kind == "hf" and resources.get("GPU", 0) >= 1:

@@ -1,4 +1,4 @@
-"""Repeat a run: what changed, whether the answers agree, and whether the scores differ."""
+"""Repeat a run, and compare answers and scores."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
 
 
 def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
-    """Return the folder of the repetition, new or interrupted; without `out` one beside the run's."""
+    """Return the folder of the repetition, new or interrupted."""
     if out is None:
         place = folder.resolve()
         names = (f"{place.name}-again{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))

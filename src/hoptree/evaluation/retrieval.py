@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.values import Passage
-from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
-from hoptree.evaluation.datasets.rows import spaced
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.evaluation.datasets.reading import check_half, half_of, read_examples
 from hoptree.evaluation.metrics import score_ranking
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -21,13 +19,12 @@ from hoptree.retrieval.retriever import Retriever
 
 WARM_UP = 5
 """The first searches open files and fill caches: they are scored, but their times do not count."""
-_FIELDS = {"ids": "supporting_ids", "titles": "supporting_titles"}
 _LOOKUP_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question with the ids or titles of its gold passages."""
+    """A question with the ids of its gold passages."""
 
     id: str
     text: str
@@ -36,22 +33,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions that can be scored; `gold_by` says whether ids or titles name their passages."""
+    """The questions that can be scored, and how many others there were."""
 
     questions: tuple[Judged, ...]
     without_gold: int
-    gold_by: str = "ids"
-
-    def names(self, passages: Iterable[Passage]) -> tuple[str, ...]:
-        """Return the passages as gold names them."""
-        return tuple(spaced(passage.title) if self.gold_by == "titles" else passage.id for passage in passages)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of one search, best first, with its time or error."""
+    """The ids that one search returned, best first, with its time or error."""
 
-    names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
     milliseconds: float = 0.0
     error: HoptreeError | None = None
 
@@ -70,10 +62,7 @@ class RetrievalRun:
         return sum(result.error is not None for result in self.results)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the means over all questions, failed ones included with 0, and the times of those that did not.
-
-        With too few questions for a warm-up, all times count.
-        """
+        """Return the means, counting failures as 0, and search times."""
         good = [result for result in self.results if result.error is None]
         times = sorted(result.milliseconds for result in good[WARM_UP:] or good)
         return {
@@ -87,64 +76,33 @@ class RetrievalRun:
             "queries_per_second": 1000 * len(times) / max(sum(times), 1e-6),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row a question."""
-        return [
-            {
-                "id": question.id,
-                "question": question.text,
-                "gold": list(question.gold),
-                "found": list(result.names),
-                **{metric: values[place] for metric, values in self.scores.items()},
-                "ms": result.milliseconds,
-                "error": str(result.error) if result.error else None,
-            }
-            for place, (question, result) in enumerate(zip(self.asked.questions, self.results, strict=True))
-        ]
 
-
-def read_questions(path: Path, *, gold_by: str = "ids", half: str = "", limit: int | None = None) -> QuestionSet:
-    """Read the first `limit` questions with gold passages, of a file in any form or of one half of it.
-
-    Where passages come with the questions, gold ids are those that an index of the same file gives them.
-    """
-    for option, value, known in (("--gold", gold_by, tuple(_FIELDS)), ("--half", half or HALVES[0], HALVES)):
-        if value not in known:
-            raise ConfigError(f"'{value}' is no value of {option}.", f"Choose {' or '.join(known)}.")
-    judged = [
-        Judged(example.id, example.question, getattr(example, _FIELDS[gold_by]))
-        for example in read_examples(path).examples
-    ]
+def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> QuestionSet:
+    """Read the first `limit` questions with gold passages."""
+    if half:
+        check_half(half)
+    judged = [Judged(example.id, example.question, example.supporting_ids) for example in read_examples(path).examples]
     inside = [question for question in judged if not half or half_of(question.id) == half]
     usable = [question for question in inside if question.gold]
     if not usable:
         in_other_half = half and any(question.gold for question in judged)
         where = f"No question in the {half} half of {path}" if in_other_half else f"No row of {path}"
-        by_title = f', or "{_FIELDS["titles"]}" with --gold titles' if gold_by == "ids" else ""
-        raise InputError(f"{where} names gold passages.", f'Each row needs a list "{_FIELDS[gold_by]}"{by_title}.')
-    return QuestionSet(tuple(usable[:limit]), len(inside) - len(usable), gold_by)
+        raise InputError(f"{where} names gold passages.", 'Each row needs a list "supporting_ids".')
+    return QuestionSet(tuple(usable[:limit]), len(inside) - len(usable))
 
 
 def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     """Return gold passages that the index does not hold."""
     gold = sorted({name for question in asked.questions for name in question.gold})
-    index = Index(folder)
-    if asked.gold_by == "titles":
-        left = set(gold)
-        for _, _, passage in index.texts.scan():
-            left.discard(spaced(passage.title))
-            if not left:
-                break
-        return sorted(left)
-    ledger = index.ledger()
+    ledger = Index(folder).ledger()
     try:
         keys = [key_of(name) for name in gold]
-        held: set[int] = set()
+        indexed: set[int] = set()
         for start in range(0, len(keys), _LOOKUP_BATCH):
-            held.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
+            indexed.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
     finally:
         ledger.close()
-    return [name for name, key in zip(gold, keys, strict=True) if key not in held]
+    return [name for name, key in zip(gold, keys, strict=True) if key not in indexed]
 
 
 async def evaluate(
@@ -160,7 +118,7 @@ async def evaluate(
         try:
             passages = await retriever.search(question.text, k=k)
             took = time.perf_counter() - began
-            results.append(SearchResult(asked.names(passages[:k]), 1000 * took))
+            results.append(SearchResult(tuple(passage.id for passage in passages[:k]), 1000 * took))
         except HoptreeError as error:
             if error.exit_code == InputError.exit_code:
                 raise
@@ -170,7 +128,7 @@ async def evaluate(
     if errors and len(errors) == len(results):
         raise errors[0]
     pairs = zip(asked.questions, results, strict=True)
-    rows = [score_ranking(question.gold, result.names, k=k) for question, result in pairs]
+    rows = [score_ranking(question.gold, result.ids, k=k) for question, result in pairs]
     scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
     return RetrievalRun(retriever.identity, asked, tuple(results), scores)
 

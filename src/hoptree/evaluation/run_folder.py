@@ -40,8 +40,7 @@ from hoptree.evaluation.statistics import unseen
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1
-_METHOD_SCORES = SENTENCES | {CANDIDATES}
-"""Scores of what only some methods record."""
+_METHOD_SCORES = SENTENCES | {CANDIDATES}  # scores of what only some methods record
 _SEARCH_SCORES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citation_")
 """Prefixes of the scores of searches."""
 
@@ -83,7 +82,7 @@ class Row:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Row:
-        """Return the row of a line of the file, without fields that this version does not know."""
+        """Return the row of a line, without unknown fields."""
         known = {part.name for part in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         for name in ("answers", "gold", "gold_titles", "cited"):
@@ -93,7 +92,7 @@ class Row:
 
 
 def other_run(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], questions: tuple[int, int]) -> OtherRun:
-    """Return the error that a folder rests on something else, with the numbers of questions before and now."""
+    """Return the error that a folder rests on something else."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     differences = {name: f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed}
     if "questions" in differences:  # whose digests say nothing
@@ -115,7 +114,7 @@ class RunFolder:
         self._created: list[Path] = []
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
-        """Start a run in the folder, or resume one that rests on the same; return its `run.json`.
+        """Start or resume a run in the folder; return its `run.json`.
 
         `anyway` resumes although something changed: `changes` records what it was before, and each row what it was made
         with.
@@ -160,7 +159,7 @@ class RunFolder:
         await self._results.add({**row.as_dict(), "rests_on": self._id})
 
     def close(self, *, refused: bool = False) -> None:
-        """Release the folder; a `refused` run that was just begun and has no outcome is removed."""
+        """Release the folder; remove a `refused` run without outcomes."""
         if self._results is not None:
             self._results.close()
             self._results = None
@@ -177,7 +176,6 @@ class RunFolder:
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """Read `run.json`."""
     try:
         data: dict[str, Any] = without_sum(json.loads((path / RUN).read_text(encoding="utf-8")))
         if data.get("format") != FORMAT:
@@ -194,7 +192,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the outcomes of all questions that have one, in the order of the data set; the last of each counts.
+    """Return the outcomes in data order; the last of each counts.
 
     The score `judge` is the verdict of the judge that judged last, `judge:NAME` that of each judge. Where a method
     cites sentences or names candidates for some questions, the others score 0. What older versions did not write is
@@ -218,7 +216,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _completed(row: Row, run: Mapping[str, Any]) -> Row:
-    """Return the row with what it rests on ("unknown" where the run changed under way) and the price of its tokens."""
+    """Return the row with what it rests on, and its price."""
     rests_on = row.rests_on or ("unknown" if run.get("changes") else str(run.get("id", "")))
     usage = row.usage
     with suppress(KeyError, TypeError, ValueError, AttributeError):  # damaged: whoever needs the figure reports it
@@ -249,12 +247,11 @@ def _rescored(row: Row, unsearched: bool, recorded: set[str], judges: Sequence[J
 
 
 def trace_of(path: Path, row: Row) -> list[Event]:
-    """Return the events of one question."""
     return [event for event in read_events(path / TRACES) if event.run == row.trace]
 
 
 def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events of each question as soon as it is done; questions asked together are interleaved."""
+    """Yield the events of each question as soon as it is done."""
     unfinished: dict[str, list[Event]] = {}
     for event in events:
         unfinished.setdefault(event.run, []).append(event)
@@ -270,7 +267,7 @@ def write_json(path: Path, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """How many questions came with a warning of some kind, and its most frequent message."""
+    """How many questions have a kind of warning, and its message."""
 
     questions: int
     message: str
@@ -281,10 +278,7 @@ class Warned:
 
 
 def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
-    """Return the warnings by kind; a question counts once a kind, with its first message.
-
-    That a budget stopped a question is part of its outcome, and no warning here.
-    """
+    """Return the warnings by kind; a question counts once a kind."""
     messages: dict[str, dict[str, str]] = defaultdict(dict)
     for event in events:
         if isinstance(event, WarningEvent) and event.kind != "stopped":
@@ -297,10 +291,7 @@ def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A cost over all questions; `p95` is the smallest value that 95 % of them do not exceed.
-
-    Without questions, all but the total are None.
-    """
+    """A cost over all questions, with its 95th percentile."""
 
     total: float
     mean: float | None
@@ -318,7 +309,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Return the spread of everything a question's usage counts, and of `tokens` (prompt and completion together).
+    """Return the spread of all usage figures, and of `tokens`.
 
     A usage that lacks a figure is refused: 0 would make the run look cheaper than it was.
     """
@@ -333,10 +324,7 @@ def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def summarise(folder: Path) -> dict[str, Any]:
-    """Return the metrics of a run; questions without an outcome yet are counted, not scored.
-
-    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
-    """
+    """Return the metrics of a run over its finished questions."""
     run, rows = read_run(folder), read_rows(folder)
     unfinished, warned = _traced(folder, {row.trace for row in rows})
     return {
@@ -403,7 +391,7 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
 
 
 def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:
-    """Return the cost of interrupted or repeated questions, and the warnings of the others."""
+    """Return the cost of repeated questions, and others' warnings."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
 

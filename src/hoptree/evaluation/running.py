@@ -1,4 +1,4 @@
-"""Run an experiment: every question once, durable, resumable; and have its answers judged."""
+"""Run an experiment, durable and resumable, and judge it."""
 
 from __future__ import annotations
 
@@ -56,16 +56,12 @@ from hoptree.evaluation.run_folder import (
 from hoptree.models.model import Model
 
 JUDGE_PROMPTS = "evaluation"
-_MIN_SUSPICIOUS_QUESTIONS = 5
-"""Questions without any gold passage found that call for a warning."""
+_MIN_SUSPICIOUS_QUESTIONS = 5  # questions without any gold passage found that call for a warning
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `rows` are all outcomes so far, of which `asked` are new.
-
-    `spent` is all the money that counts against the limit.
-    """
+    """How far a run is; `rows` are all outcomes so far, of which `asked` are new."""
 
     total: int
     rows: list[Row]
@@ -105,7 +101,7 @@ class RunOptions:
 async def run_experiment(
     experiment: Experiment,
     out: Path,
-    ways: RunOptions | None = None,
+    options: RunOptions | None = None,
     *,
     model: Model | None = None,
     roles: Mapping[str, Model] | None = None,
@@ -114,12 +110,12 @@ async def run_experiment(
     on_progress: Listener = lambda progress: None,
     on_judged: Callable[[JudgeProgress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """Ask every question without an outcome, judge if the experiment says so, and summarise.
+    """Ask every question without an outcome, judge, and summarise.
 
     `on_begin` gets `run.json` before anything is asked. A trace that cannot be written is a warning, or an error for
     boundary runs, whose outcomes are in it.
     """
-    ways = ways or RunOptions()
+    options = options or RunOptions()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
     folder = RunFolder(out)
     writer: TraceFile | None = None
@@ -135,19 +131,23 @@ async def run_experiment(
     async with (
         aclosing(judge) if judge else nullcontext(),
         experiment.open(
-            listeners=(on_event,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
+            listeners=(on_event,),
+            cache=options.cache,
+            concurrency=options.concurrency,
+            model=model,
+            roles=roles,
         ) as engine,
     ):
         try:
-            repeated = {"reproduces": ways.reproduces} if ways.reproduces else {}
-            run = folder.begin(describe_run(experiment, data, engine, answer_filter) | repeated, anyway=ways.anyway)
+            repeated = {"reproduces": options.reproduces} if options.reproduces else {}
+            run = folder.begin(describe_run(experiment, data, engine, answer_filter) | repeated, anyway=options.anyway)
             on_begin(run)
             writer = TraceFile(out / TRACES)
             with rare_collections():
-                await _ask_missing(experiment, data, engine, folder, ways, on_event, on_progress)
+                await _ask_missing(experiment, data, engine, folder, options, on_event, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
-            warnings += [*data.notes, *_cautions(summary, ways)]
+            warnings += [*data.notes, *_cautions(summary, options)]
             write_json(out / METRICS, summary)
         except InputError:
             refused = True
@@ -156,18 +156,18 @@ async def run_experiment(
             if writer:
                 writer.close()
             folder.close(refused=refused)
-        if judge is not None and ways.only is None and summary["finished"]:
+        if judge is not None and options.only is None and summary["finished"]:
             with using_prompts(engine.prompts.texts, JUDGE_PROMPTS):
-                await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
+                await judge_run(out, judge, cache=options.cache, concurrency=options.concurrency, on_progress=on_judged)
             summary = summarise(out) | {"warnings": warnings}
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
 
 
-def _cautions(summary: Mapping[str, Any], ways: RunOptions) -> Iterator[str]:
+def _cautions(summary: Mapping[str, Any], options: RunOptions) -> Iterator[str]:
     """Yield what a reader of the scores should know first."""
     left = summary["questions"] - summary["finished"]
-    if ways.max_cost is not None and ways.only is None and left:
-        yield f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room."
+    if options.max_cost is not None and options.only is None and left:
+        yield f"{left:,} questions were not asked: the limit of {options.max_cost:g} leaves no room."
     recall = summary["metrics"].get("retrieval_recall")
     if recall and recall["questions"] >= _MIN_SUSPICIOUS_QUESTIONS and not recall["mean"]:
         yield "No search found any of the gold passages: is this the corpus of these questions?"
@@ -181,42 +181,44 @@ async def _ask_missing(
     data: DataSet,
     engine: Engine,
     folder: RunFolder,
-    ways: RunOptions,
+    options: RunOptions,
     on_event: Callable[[Event], None],
     on_progress: Listener,
 ) -> None:
     rows = read_rows(folder.path)
     # Stopped by its budget, a question of a boundary run has no outcome in both settings: it counts as failed there.
-    both = isinstance(experiment, BoundaryExperiment)
-    done = {row.id: row for row in rows if not (ways.retry_failed and (row.error or (both and row.stopped_by)))}
-    waiting = [example for example in data.examples if example.id not in done][: ways.only]
-    spent = ways.spent + (0.0 if ways.max_cost is None else money_spent(folder.path))
+    is_boundary = isinstance(experiment, BoundaryExperiment)
+    done = {
+        row.id: row for row in rows if not (options.retry_failed and (row.error or (is_boundary and row.stopped_by)))
+    }
+    waiting = [example for example in data.examples if example.id not in done][: options.only]
+    spent = options.spent + (0.0 if options.max_cost is None else money_spent(folder.path))
     progress = Progress(len(data.examples), list(done.values()), spent, began=time.monotonic())
     on_progress(progress)
     if waiting:
-        async with _asker(engine, experiment, ways, on_event) as asker:
-            await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
+        async with _asker(engine, experiment, options, on_event) as asker:
+            await _ask_all(asker, waiting, folder, progress, options.max_cost, on_progress)
 
 
 @asynccontextmanager
 async def _asker(
-    engine: Engine, experiment: Experiment, ways: RunOptions, on_event: Callable[[Event], None]
+    engine: Engine, experiment: Experiment, options: RunOptions, on_event: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
-    """Yield what answers the questions: this engine, or engines like it in other processes or on a Ray cluster."""
-    how: dict[str, Any] = {"cache": ways.cache, "concurrency": ways.concurrency, "on_event": on_event}
-    if ways.workers > 1 and not ways.ray:
+    """Yield what answers: this engine, processes, or a Ray cluster."""
+    how: dict[str, Any] = {"cache": options.cache, "concurrency": options.concurrency, "on_event": on_event}
+    if options.workers > 1 and not options.ray:
         from hoptree.evaluation.workers import in_processes
 
-        async with in_processes(ways.workers, experiment, engine, **how) as pool:
+        async with in_processes(options.workers, experiment, engine, **how) as pool:
             yield pool
         return
-    if not ways.ray:
-        slots = min(engine.model.slots, ways.concurrency or engine.model.slots)
+    if not options.ray:
+        slots = min(engine.model.slots, options.concurrency or engine.model.slots)
         yield EngineAsker(engine, at_once(slots, timed=experiment.budget.seconds is not None))
         return
     from hoptree.evaluation.ray_run import on_ray
 
-    async with on_ray(ways.ray, experiment, engine, **how) as asker:
+    async with on_ray(options.ray, experiment, engine, **how) as asker:
         yield asker
 
 
@@ -265,7 +267,7 @@ def _price(row: Row) -> float:
 
 
 class _OutcomeWriter:
-    """Write outcomes to disk; failures that the circuit breaker counts wait until it is clear that others succeed.
+    """Writes outcomes; holds back failures until another succeeds.
 
     Before the first success it counts every error that the command must change for; later, only being shut out.
     """
@@ -285,12 +287,12 @@ class _OutcomeWriter:
             self._breaker.failure(asked.hopeless)
             return
         self._breaker.success()  # now, and not when it is on disk: others end meanwhile
-        held, self._held = self._held, []
-        for waiting in (*held, asked):
+        postponed, self._held = self._held, []
+        for waiting in (*postponed, asked):
             await self._keep(waiting.row)
 
     async def end(self) -> None:
-        """Write the failures that still wait, unless nothing else came out: then raise the first."""
+        """Write waiting failures, or raise the first if all failed."""
         for waiting in self._held:
             if waiting.hopeless is not None and not self._breaker.succeeded:
                 raise waiting.hopeless
@@ -330,7 +332,7 @@ async def _ask_all(
 
 @dataclass(slots=True)
 class JudgeProgress:
-    """How far a judge is; verdicts of earlier calls of the command are included, and `new` ones are of this."""
+    """Progress of a judge; `new` verdicts are of this call."""
 
     total: int
     done: int = 0

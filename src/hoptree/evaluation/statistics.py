@@ -1,4 +1,4 @@
-"""Bootstrap intervals, paired permutation tests, Holm's correction and power; all draw with a fixed seed."""
+"""Bootstrap intervals, paired permutation tests, Holm, and power."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import combinations
 from statistics import NormalDist, stdev
 from typing import Any, TypeVar
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import InputError
 from hoptree.core.lazy import import_optional
 
 _LEVEL = 0.95
@@ -36,14 +36,14 @@ def mean_of(values: Sequence[float | None]) -> float | None:
 
 
 def unseen(count: int) -> float:
-    """Return the upper Clopper-Pearson bound of a share seen in none of `count` cases, where resampling is blind."""
+    """Return the Clopper-Pearson bound of a share never seen."""
     return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))
 
 
-def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) -> Interval:
+def bootstrap(values: Sequence[float], samples: int, seed: int) -> Interval:
     """Return the percentile interval of a mean."""
     if len(set(values)) == 1:
-        return Interval(values[0], values[0], values[0], level)
+        return Interval(values[0], values[0], values[0], _LEVEL)
     stats = _scipy_stats()
     batch = max(1, _BATCH_CELLS // len(values))
     low, high = stats.bootstrap(
@@ -51,15 +51,15 @@ def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) ->
         lambda resamples, axis: resamples.mean(axis=axis),
         n_resamples=samples,
         batch=batch,
-        confidence_level=level,
+        confidence_level=_LEVEL,
         method="percentile",
         rng=seed,
     ).confidence_interval
-    return Interval(math.fsum(values) / len(values), float(low), float(high), level)
+    return Interval(math.fsum(values) / len(values), float(low), float(high), _LEVEL)
 
 
 def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tuple[float, bool]:
-    """Return the two-sided p-value of the paired permutation test, and whether it is exact.
+    """Return the p-value of the paired permutation test.
 
     Differences of one size are flipped together, so that thousands of questions that are right or wrong have an exact
     test. Differences of 0 do not matter.
@@ -142,7 +142,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """From run a to run b, question by question; `difference` is b less a, and b wins where it scores higher.
+    """A paired comparison of two runs; `difference` is b less a.
 
     `p_value` is as in `Comparison`, and `exact` where all permutations were enumerated. `adjusted_p` is corrected
     (Holm) over the comparisons of one call. `changes` are largest first: all of them for a metric that is only 0 or 1
@@ -169,7 +169,7 @@ class PairedComparison:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference that a sample like this finds four times in five; None if not computable."""
+        """The smallest true difference found with 80 % power, or None."""
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
@@ -192,36 +192,29 @@ class PairedComparison:
         return {**asdict(self), "detectable": self.detectable}
 
 
-def interval(scores: Iterable[float], *, level: float = _LEVEL, samples: int = SAMPLES) -> Interval:
+def interval(scores: Iterable[float], *, samples: int = SAMPLES) -> Interval:
     """Return the mean of the scores with its bootstrap interval, by percentiles.
 
     Percentiles stay within the range of the scores, and turn round with the sign; BCa would estimate skewness from a
     handful of flipped questions. Scores that are all the same give an interval without width.
     """
-    _check(level, samples)
     values = sorted(_number(score, "A score") for score in scores)
     if not values:
         raise InputError("There is no score to take the mean of.", "Give the score of one question or more.")
-    return bootstrap(values, level, samples, seed=0)
+    return bootstrap(values, samples, seed=0)
 
 
 def compare_pair(
     a: Scores, b: Scores, *, common_only: bool = False, samples: int = SAMPLES, seed: int = 0
 ) -> PairedComparison:
-    """Compare two runs over the questions they share.
-
-    A question that only one of them has is an error, unless `common_only` leaves it out.
-    """
+    """Compare two runs over the questions they share."""
     return _compare(a, b, _align((a, b), common_only), samples, seed)
 
 
 def compare_groups(
     a: Scores, b: Scores, groups: Mapping[str, str], *, common_only: bool = False
 ) -> dict[str, PairedComparison]:
-    """Compare two runs within groups of questions; `groups` maps question ids to groups.
-
-    Questions without a group make the group "none". A group without a comparable question is not listed.
-    """
+    """Compare two runs within groups of questions."""
     aligned = _align((a, b), common_only)
     members: dict[str, set[str]] = {}
     for key in a.keys() | b.keys():
@@ -276,7 +269,7 @@ def detectable_difference(deviation: float, questions: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Aligned:
-    """Question ids in order: with a score in all runs, in some of them only, and in none because it does not apply."""
+    """Question ids scored in all runs, in some, and in none."""
 
     shared: Sequence[str]
     left_out: Sequence[str]
@@ -305,10 +298,9 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
 
 
 def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES, seed: int = 0) -> PairedComparison:
-    _check(_LEVEL, samples)
     pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
     differences = [_difference(pair.b, pair.a) for pair in pairs]
-    spread = bootstrap(differences, _LEVEL, samples, seed)
+    spread = bootstrap(differences, samples, seed)
     p_value, exact = sign_flip_test(differences, samples, seed)
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     flips = all(score in (0, 1) for pair in pairs for score in (pair.a, pair.b))
@@ -351,10 +343,3 @@ def _number(score: float | None, what: str) -> float:
     if score is None or not abs(score) <= _MAX_SCORE:  # which is false for NaN, too
         raise InputError(f"{what} is no number that can be counted: {score}.", "Mend the scores: all of them count.")
     return float(score)
-
-
-def _check(level: float, samples: int) -> None:
-    if not 0 < level < 1:
-        raise ConfigError(f"{level:g} is no level of an interval.", "Give one between 0 and 1, such as 0.95.")
-    if samples < 1:
-        raise ConfigError(f"{samples} samples cannot be drawn.", "Give 1 or more, such as 10000.")

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import random
-import re
 import shlex
 import statistics
 import typing
@@ -59,7 +58,7 @@ def read_trials(
     max_trials: int | None = None,
     seed: int = 0,
 ) -> tuple[Trial, ...]:
-    """Return the trials of OPTION=VALUES texts: the defaults first, then the combinations in order.
+    """Return the trials: the defaults first, then all combinations.
 
     `fixed` are options with one value in all of them. Of more combinations than `max_trials`, as many are drawn by the
     seed, not counting the defaults.
@@ -131,7 +130,6 @@ def _expanded(part: str, option: Option, variation: str) -> list[str]:
 
 
 _SIGNIFICANCE = 0.05
-_PLAIN = re.compile(r"[\w.+-]+(?::[\w.+-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sorts what was asked the most questions first, then what scores higher, then what is cheaper."""
+        """Sort key: questions asked, then score, then cost."""
         return (-len(self.scores), -self.score, self.usage["tokens"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -184,10 +182,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All trials beside the defaults, over the questions `ids`; `digest` is that of the whole file.
-
-    `others` counts its other questions, whose ids are in `others_file`.
-    """
+    """All trials beside the defaults, over the questions `ids`."""
 
     experiment: Experiment
     data_name: str
@@ -259,13 +254,7 @@ class Tuned:
     def setting(self) -> str:
         """The best values as an experiment file takes them."""
         chosen = {**self.experiment.options, **self.best.trial.values}
-        texts = {name: as_text(value) for name, value in chosen.items()}
-        # Quoted where YAML would read something else than the text.
-        quoted = [
-            f"{name}: {text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)}"
-            for name, text in texts.items()
-        ]
-        return f"options: {{{', '.join(quoted)}}}"
+        return f"options: {json.dumps(chosen, ensure_ascii=False)}"
 
     def _run(self, trial: Trial, out: str) -> list[str]:
         experiment = self.experiment

@@ -1,4 +1,4 @@
-"""Tune options: ask the same questions with several values, and test whether the best is better than chance.
+"""Tune options on some questions, and test the best for chance.
 
 FOLDER/tuned-on.txt   the ids of the questions it was tuned on
 FOLDER/others.txt     those of the other questions of the file, for measuring the result
@@ -45,13 +45,12 @@ def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
 
 Search = Literal["grid", "halving"]
 TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
-_MIN_QUESTIONS = 10
-"""Questions that halving drops trials by, at least."""
+_MIN_QUESTIONS = 10  # questions that halving drops trials by, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The trials, of which the first has the defaults, and their questions; `others` are ids of the file's others."""
+    """The trials, defaults first, with their questions."""
 
     experiment: Experiment
     trials: tuple[Trial, ...]
@@ -115,7 +114,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trial that is being asked `questions` questions: the `number`-th of `total` steps."""
+    """A trial in the `number`-th of `total` steps."""
 
     number: int
     total: int
@@ -124,7 +123,7 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """Return the steps of a search: how many trials, without the defaults, are asked how many questions.
+    """Return how many trials are asked how many questions, by step.
 
     Halving doubles the questions while it drops the worse half of the trials, until two are left.
     """
@@ -139,13 +138,13 @@ def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int],
 async def tune(
     tuning: Tuning,
     out: Path,
-    ways: RunOptions | None = None,
+    options: RunOptions | None = None,
     *,
     on_progress: Callable[[Step, Progress], None] = lambda step, progress: None,
     on_outcome: Callable[[Step, Outcome], None] = lambda step, outcome: None,
 ) -> Tuned:
     """Ask what has no outcome yet, and compare each trial with the defaults."""
-    ways = ways or RunOptions()
+    options = options or RunOptions()
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
     total, number = sum(count + 1 for count, _ in steps), 0
@@ -160,7 +159,7 @@ async def tune(
                 for trial in (defaults, *left):
                     number += 1
                     step = Step(number, total, trial, questions)
-                    outcomes[trial.name] = await _run_trial(tuning, step, out, ways, models, on_progress)
+                    outcomes[trial.name] = await _run_trial(tuning, step, out, options, models, on_progress)
                     on_outcome(step, outcomes[trial.name])
         finally:
             for model in opened.values():
@@ -174,22 +173,22 @@ async def _run_trial(
     tuning: Tuning,
     step: Step,
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     models: Mapping[str, Model],
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:
     """Run a trial on the first questions, as many as the step wants."""
     experiment, folder = tuning.planned(step.trial, out)
     ids = tuning.ids[: step.questions]
-    known = {row.id for row in _rows_of(folder) if not (ways.retry_failed and row.error)}
+    known = {row.id for row in _rows_of(folder) if not (options.retry_failed and row.error)}
     spent = 0.0
-    if ways.max_cost is not None:
+    if options.max_cost is not None:
         spent = sum(money_spent(run.parent) for run in out.glob(f"*/{RUN}") if run.parent != folder)
     try:
         await run_experiment(
             experiment,
             folder,
-            replace(ways, spent=spent, only=sum(name not in known for name in ids)),
+            replace(options, spent=spent, only=sum(name not in known for name in ids)),
             model=models[""],
             roles={role: model for role, model in models.items() if role},
             data=tuning.data,
@@ -203,7 +202,7 @@ async def _run_trial(
     rows = {row.id: row for row in _rows_of(folder)}
     if missing := sum(name not in rows for name in ids):
         raise InputError(
-            f"{step.trial.name}: {missing:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room.",
+            f"{step.trial.name}: {missing:,} questions were not asked: the limit {options.max_cost:g} leaves no room.",
             "Raise --max-cost, and give the same command: what is finished costs nothing.",
         )
     asked = [rows[name] for name in ids]
@@ -263,7 +262,7 @@ def _rows_of(folder: Path) -> list[Row]:
 
 @asynccontextmanager
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
-    """Create the folder with the lists of questions; remove it if the tuning is refused."""
+    """Create the tuning's folder; remove it if refused."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -42,8 +42,7 @@ Message = dict[str, Any]
 
 MAX_ATTEMPTS = 5
 """Workers that may be lost over one question before it counts as failed: it may be what kills them."""
-_MAX_LINE = 2**30
-"""Bytes of a message: the events of a question hold all that it read."""
+_MAX_LINE = 2**30  # bytes of a message: the events of a question hold all that it read
 
 
 class SharedReplies:
@@ -84,19 +83,18 @@ class SharedReplies:
             await self.give_up(key, worker)
 
     def close(self) -> None:
-        """Close the file."""
         self._cache.close()
 
 
 class Worker:
-    """An engine in a process of its own, which answers any number of questions at once."""
+    """An engine in its own process for concurrent questions."""
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._engine: Engine | None = None
 
     def open(self, experiment: Experiment, concurrency: int, cache: Any) -> Message:
-        """Open the engine once, and return what it rests on here; or why it cannot be opened."""
+        """Open the engine once; return what it rests on, or the error."""
         try:
             if self._engine is None:
                 self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
@@ -134,13 +132,11 @@ def _example(data: Message) -> Example:
 
 
 def write_error(error: HoptreeError) -> Message:
-    """Return an error as a message."""
     status = error.status if isinstance(error, EndpointError) else None
     return {"cause": error.cause, "remedy": error.remedy, "exit_code": error.exit_code, "status": status}
 
 
 def read_error(data: Message) -> HoptreeError:
-    """Return the error of a message."""
     error = HoptreeError(data["cause"], data["remedy"])
     if data["status"] is not None:
         error = EndpointError(data["cause"], data["remedy"], status=data["status"])
@@ -154,7 +150,7 @@ class WorkerLost(HoptreeError):
 
 @dataclass(slots=True)
 class _Process:
-    """A worker, the questions that it has under way, what it wants of the cache, and the task that hears it."""
+    """A worker process with its questions under way."""
 
     number: int
     process: asyncio.subprocess.Process
@@ -169,7 +165,7 @@ class _Process:
 
 
 class WorkerPool:
-    """Puts each question to the worker with the fewest under way, and replaces workers that die."""
+    """Gives questions to the least busy worker; replaces dead ones."""
 
     def __init__(
         self, opening: Message, shared: SharedReplies | None, on_event: Callable[[Event], None], at_once: int
@@ -238,7 +234,7 @@ class WorkerPool:
         self._changed.set()
 
     async def _hear(self, worker: _Process) -> None:
-        """Take a worker's messages until it ends; then replace it, and have its questions asked again."""
+        """Handle a worker's messages; replace it when it ends."""
         assert worker.process.stdout is not None
         async for line in worker.process.stdout:
             message = json.loads(line)
@@ -280,7 +276,6 @@ class WorkerPool:
             worker.tell(id=message["id"], failure=error.cause)
 
     async def aclose(self) -> None:
-        """End the workers."""
         self._usable.clear()
         for worker in self._started:
             with contextlib.suppress(ProcessLookupError):
@@ -335,7 +330,7 @@ async def in_processes(
 
 
 class _Pipe:
-    """The worker's end: messages to the process that holds the run, and its cache as an engine sees it."""
+    """The worker's end of the pipe, with the shared cache."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -412,7 +407,7 @@ async def _serve_questions(out: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Be a worker: what anything prints goes to standard error, since standard output carries messages."""
+    """Run a worker; standard output carries messages only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that holds the run ends its workers
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

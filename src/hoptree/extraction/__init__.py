@@ -1,4 +1,4 @@
-"""Facts from passages: a model reads a corpus, and what it finds becomes triples that say where they stand."""
+"""Extract facts from passages with a model, as triples with their sources."""
 
 from hoptree.extraction.run import ExtractionSpec, Progress, extract
 

@@ -67,7 +67,7 @@ class Entry:
 
     @classmethod
     def read(cls, data: Any) -> Entry:
-        """Return the entry of a line of the log; raise a TypeError, ValueError or KeyError if it is none."""
+        """Return the entry of a log line; raise TypeError, ValueError or KeyError."""
         facts = tuple(StatedFact(*map(_text, fact)) for fact in data["facts"])
         left_out = {_text(why): int(count) for why, count in data["left_out"].items()}
         flags = {name: bool(data[name]) for name in ("readable", "cut_off", "shortened", "orders")}
@@ -79,7 +79,7 @@ class Entry:
 
 
 class Totals:
-    """Sums over entries; `counts` are those of passages and facts, named as in the report."""
+    """Sums over entries; `counts` are as in the report."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -111,7 +111,7 @@ class Totals:
 
 
 def fact_rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the facts of a passage as hoptree graph load reads them, with the passage as their source."""
+    """Yield the facts of a passage as rows for `hoptree graph load`."""
     for fact in entry.facts:
         places = {"s": fact.subject, "p": fact.relation, "o": fact.object}
         ids = {f"{place}_id": name_id(name) for place, name in places.items() if _LIKE_AN_ID.fullmatch(name)}
@@ -145,7 +145,7 @@ class ExtractionFolder:
     def begin(
         self, rests_on: Mapping[str, str], *, anyway: bool = False, current: Callable[[], set[int]] = set
     ) -> None:
-        """Open or create the folder; refuse one that rests on something else, unless `anyway`.
+        """Open or create the folder; refuse another one unless `anyway`.
 
         `current` returns the keys of the corpus's passages: if the corpus changed, others are removed from the log.
         """

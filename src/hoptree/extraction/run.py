@@ -34,10 +34,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A corpus to be read; `identity` is a digest of its content, `known` its number of passages if no count is needed.
-
-    `problems` collects what cannot be read.
-    """
+    """A corpus to read; `identity` digests its content, `known` counts passages."""
 
     name: str
     identity: str
@@ -46,7 +43,7 @@ class Passages:
     problems: Problems
 
     def distinct(self, limit: int | None = None) -> Iterator[tuple[int, Passage]]:
-        """Yield the first `limit` passages with their keys, each once; `count` has noted what is broken."""
+        """Yield the first `limit` passages once each, with their keys."""
         return islice(_each_once(self.stream(Problems(self.problems.limit))), limit)
 
     def count(self, limit: int | None = None) -> int:
@@ -76,7 +73,7 @@ def passage_key(passage: Passage) -> int:
 
 
 def open_passages(corpus: str) -> Passages:
-    """Return the passages of an index folder, of a file or folder of documents, or of the packaged sample."""
+    """Open an index, a file or folder of documents, or the packaged sample."""
     if is_remote(corpus):
         raise InputError(
             f"{corpus} is an engine elsewhere, which cannot be read through.",
@@ -137,10 +134,7 @@ class ExtractionSpec:
 
 @dataclass(slots=True)
 class Progress:
-    """How far an extraction is; of all `done`, `new` ones are of this call, as are tokens, calls and cost.
-
-    `failed` names passages whose call failed, with the class and the message of the error.
-    """
+    """Progress of an extraction: `done` of all passages, `new` ones in this call."""
 
     total: int
     done: int = 0

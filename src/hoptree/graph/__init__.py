@@ -1,4 +1,4 @@
-"""Knowledge graphs: facts about entities, in a local folder or behind a SPARQL endpoint."""
+"""Knowledge graphs in a local folder or behind SPARQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoptree.graph.facts import DEFAULT_TIMEOUT_S, KnowledgeGraph
 def open_graph(
     where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = DEFAULT_TIMEOUT_S
 ) -> KnowledgeGraph:
-    """Open the graph in a folder, at the URL of a SPARQL endpoint, or Wikidata ("wikidata").
+    """Open the graph in a folder, at a SPARQL URL, or "wikidata".
 
     An endpoint's replies are cached for a month unless `cached` is off; $HOPTREE_CONTACT goes into the user agent.
     `seconds` limits its requests for names.

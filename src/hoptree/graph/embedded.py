@@ -33,7 +33,7 @@ from hoptree.graph.folder import damage, damaged, open_generation, read_manifest
 from hoptree.graph.neighbours import Bound, Names, Neighbours, Qualifiers, find_neighbours
 from hoptree.graph.oxigraph import node_of, ox, sources_of
 from hoptree.graph.sparql import blank_literals, check_query, columns_in_order, prefixes_missing
-from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
+from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri
 
 _PREFIXES = {
     "wd": "http://www.wikidata.org/entity/",
@@ -124,8 +124,10 @@ def _explain_syntax(message: str, query: str) -> str:
     if place is None:
         return " ".join(message.split())[:200].rstrip(".")
     line, column = int(place[1]), int(place[2])
-    rest = "".join(query.splitlines()[line - 1 : line])[column - 1 :].strip()
-    return f"it cannot be read at line {line}, column {column}, " + (f"from '{rest[:60]}' on" if rest else "its end")
+    unread = "".join(query.splitlines()[line - 1 : line])[column - 1 :].strip()
+    return f"it cannot be read at line {line}, column {column}, " + (
+        f"from '{unread[:60]}' on" if unread else "its end"
+    )
 
 
 def _cell(names: Names, value: object) -> list[str]:
@@ -188,11 +190,10 @@ class EmbeddedGraph:
         entity: str,
         *,
         direction: Direction = "both",
-        relation: str = "",
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        return await asyncio.to_thread(self.facts_now, entity, direction, relation, limit, seconds)
+        return await asyncio.to_thread(self.facts_now, entity, direction, limit, seconds)
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         return await asyncio.to_thread(self._read, self.names.entities, name, limit)
@@ -220,7 +221,7 @@ class EmbeddedGraph:
         """Do nothing: files are closed with the last reference to them."""
 
     def candidates(self) -> Candidates:
-        """Return candidates by the index of names, opened or built once; call it in a thread."""
+        """Return candidates by the index of names, built if needed."""
         with self._opening:
             if self._candidates is None:
                 from hoptree.graph.entity_linking import open_candidates  # imports tantivy
@@ -266,21 +267,16 @@ class EmbeddedGraph:
         self,
         entity: str,
         direction: Direction = "both",
-        relation: str = "",
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Return facts, in this thread."""
-        return self._read(self._facts_around, entity, direction, relation, limit, seconds)
+        return self._read(self._facts_around, entity, direction, limit, seconds)
 
-    def _facts_around(
-        self, entity: str, direction: Direction, relation: str, limit: int, seconds: float
-    ) -> Neighbourhood:
+    def _facts_around(self, entity: str, direction: Direction, limit: int, seconds: float) -> Neighbourhood:
         node = node_of(entity_iri(entity))
-        predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)
         sides = [
-            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self.names.most_used())
+            find_neighbours(self.store, node, bound, outward=outward, properties=self.names.most_used())
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]

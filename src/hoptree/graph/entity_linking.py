@@ -1,4 +1,4 @@
-"""Entities that a mention or a question may be about: by names, or by models that mark names in a text."""
+"""Find candidate entities by names, or by models that mark names in a text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from hoptree.graph.relation_linking import FUNCTION_WORDS, Word, bare_words, lik
 from hoptree.graph.vocabulary import natural_key
 from hoptree.text.names import name_spans
 
-_MAX_LOOKUPS = 6
-"""Names of a text that are looked up if there is no index."""
+_MAX_LOOKUPS = 6  # names of a text that are looked up if there is no index
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:
@@ -66,7 +65,7 @@ _FUNCTION_WEIGHT, _RELATION_WEIGHT, _LOWER_CASE_FACTOR = 0.2, 0.5, 0.6
 
 
 class QuestionScorer:
-    """Scores names by the words of a question; words of relations (`plain`) are seldom the entity."""
+    """Scores names by the words of a question; relation words (`plain`) count less."""
 
     def __init__(
         self, words: Sequence[Word], rarity: Callable[[str], float], plain: Collection[str], *, is_mention: bool
@@ -77,7 +76,7 @@ class QuestionScorer:
         self._cased = any(word.capital for word in words[1:]) and not is_mention
 
     def score(self, name: Sequence[str]) -> float:
-        """Return the share of the question that a name explains (0 to 1), less if words of the name are missing."""
+        """Return the share of the question that a name explains, from 0 to 1."""
         name_weight = sum(self._weight(word) for word in name)
         places: dict[int, float] = {}
         matched = 0.0
@@ -100,7 +99,7 @@ class QuestionScorer:
         return part * self._rarity(word)
 
     def _place(self, word: str, taken: Collection[int]) -> tuple[int, float]:
-        """Return the position of the word most like this one; of equals the nearest after those taken."""
+        """Return the place of the most similar word, the nearest free one of equals."""
         alike = self._alike.get(word)
         if alike is None:
             alike = self._alike[word] = [max(likeness(word, own.text), likeness(word, own.base)) for own in self._words]
@@ -111,14 +110,11 @@ class QuestionScorer:
 
 
 _MAX_SEARCH_S = 2.0
-_MAX_NAME_WORDS = 10
-"""Words of a name inside a question."""
+_MAX_NAME_WORDS = 10  # words of a name inside a question
 _MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40
 """Names with some of the words, and with a similar word, that are scored."""
-_MAX_FUZZY_WORDS = 12
-"""Words of a question that are searched with other spellings."""
-_MAX_DEGREE = 50
-"""Triples of an entity that are counted in each direction."""
+_MAX_FUZZY_WORDS = 12  # words of a question that are searched with other spellings
+_MAX_DEGREE = 50  # triples of an entity that are counted in each direction
 _MAX_NAMESAKES, _NAMESAKE_FACTOR = 200, 0.85
 """Entities of one name whose facts are counted, and the weight of each relative to the one before."""
 _MAX_PROPERTIES = 5_000
@@ -138,7 +134,7 @@ class IndexedCandidates:
         return await asyncio.to_thread(self.find, text, limit, is_mention=False)
 
     def find(self, text: str, limit: int, *, is_mention: bool) -> tuple[Candidate, ...]:
-        """Find candidates in this thread; `is_mention` says that the text is only the name."""
+        """Find candidates in this thread; `is_mention`: a name alone."""
         until = time.monotonic() + self._seconds
         words = question_words(text)
         if not words:
@@ -180,7 +176,7 @@ class IndexedCandidates:
         return self._relation_words
 
     def _candidates(self, best: Mapping[str, tuple[float, tuple[str, ...]]], limit: int) -> Iterator[Candidate]:
-        """Yield the best candidates; of several with one name each counts less than the one before."""
+        """Yield the best candidates; each further namesake counts less."""
         by_name: dict[tuple[float, tuple[str, ...]], list[str]] = {}
         for identifier, match in best.items():
             by_name.setdefault(match, []).append(identifier)
@@ -198,7 +194,7 @@ class IndexedCandidates:
 
 
 def _spans(words: Sequence[Word], is_mention: bool) -> Iterable[tuple[str, ...]]:
-    """Return the rows of words that may be a name, with and without a possessive ending."""
+    """Return the word sequences that may be a name."""
     if is_mention:
         rows: Iterable[Sequence[Word]] = (words,)
     else:
@@ -217,14 +213,13 @@ _KINDS = {
     "older versions of typer, torch and transformers than Hoptree takes.",
 }
 """The packages of linkers, and how to get each."""
-_MAX_ENTITIES = 5
-"""Entities of one name."""
+_MAX_ENTITIES = 5  # entities of one name
 _CACHED_TEXTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in a text; `title` is its Wikipedia page if the model knows it, `score` from 0 to 1."""
+    """A name in a text, with its Wikipedia `title` if known; `score` is 0 to 1."""
 
     text: str
     title: str = ""
@@ -266,7 +261,7 @@ def parse_linker(spec: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=2)
 def shared_mention_model(spec: str) -> MentionModel:
-    """Return the model of a specification, loaded once for all questions of this process."""
+    """Return the model of a specification, loaded once a process."""
     return _Shared(open_mention_model(spec))
 
 
@@ -296,7 +291,7 @@ def _missing_package(name: str, why: str) -> InputError:
 
 
 class MentionModelCandidates:
-    """Looks up the names that a model marks in a text; single mentions go to the index directly.
+    """Looks up the names that a model marks in a text.
 
     A title stands for the entities of that page, else for those with that name, else the words in the text count.
     """
@@ -338,8 +333,7 @@ LABELS = (
     *("work of art", "event", "sports team", "award", "language", "animal or plant", "product", "astronomical object"),
 )
 """Kinds of things that questions ask about; GLiNER marks nothing else."""
-_THRESHOLD = 0.3
-"""Lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost."""
+_THRESHOLD = 0.3  # lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost
 
 
 class Gliner:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import DEFAULT_MAX_FACTS
+from hoptree.text.quantities import MONTHS
 
 Direction = Literal["both", "out", "in"]
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The facts one step around an entity; `complete` is false if the limit cut some off."""
+    """The facts around an entity; `complete` unless cut off."""
 
     entity: Entity
     facts: tuple[Fact, ...]
@@ -119,7 +120,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A cell of a table: `text` and `id` for people, `value` (IRI or literal) for programs."""
+    """A cell of a table, for people and for programs."""
 
     id: str = ""
     text: str = ""
@@ -162,17 +163,13 @@ class KnowledgeGraph(Protocol):
         entity: str,
         *,
         direction: Direction = "both",
-        relation: str = "",
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        """Return facts with this entity as subject, object, or both, optionally of one property.
-
-        If there are more than `limit`, they are spread over the properties as far as the graph allows.
-        """
+        """Return facts with this entity as subject, object, or both."""
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
-        """Return the entities with this label or alias, best first; case, accents and spaces may differ."""
+        """Return the entities with this label or alias, best first, ignoring case."""
 
     async def entity(self, identifier: str) -> Entity | None:
         """Return the entity of an id; None if it is unknown."""
@@ -196,14 +193,14 @@ OnIndexing = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that may be meant; `score` (0 to 1) says how well one of its names fits."""
+    """An entity that may be meant; `score` (0 to 1) is its fit."""
 
     entity: Entity
     score: float
 
 
 class Candidates(Protocol):
-    """Finds the entities that a name, or the names in a text, may mean; ids break ties."""
+    """Finds the entities that a name or a text may mean."""
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         """Return the entities of a name, exact or similar."""
@@ -229,10 +226,6 @@ QUANTITY = "urn:hoptree:quantity"
 """Datatype of amounts with the id of their unit: +8848.86 Q11573."""
 DAY, _MONTH, _YEAR, _DECADE, _CENTURY, _MILLENNIUM = 11, 10, 9, 8, 7, 6
 _SECOND = 14
-_MONTHS = (  # not the locale's
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _DATE = lazy_re(
     r"([+-]?)(\d{1,16})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?(?:Z|[+-]\d\d:\d\d)?", re.ASCII
 )
@@ -242,7 +235,7 @@ _COMMAS_FROM = 10_000
 
 
 def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
-    """Render a literal of a datatype (an IRI); unchanged if it does not fit the datatype.
+    """Render a literal of a datatype (an IRI), or return it as is.
 
     Wikidata's truthy dumps give years as their first of January, so a first of January is rendered as the year.
     """
@@ -267,7 +260,7 @@ def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
 
 
 def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
-    """Render a time as "20 July 1969", or coarser by `precision` (Wikidata's 0 to 14) or missing parts.
+    """Render a time as "20 July 1969", or coarser by `precision` (0 to 14).
 
     `astronomical` years (RDF) have a year 0, which is 1 BC; otherwise (Wikidata's JSON) -44 is 44 BC.
     """
@@ -288,9 +281,9 @@ def render_time(value: str, precision: int | None = None, *, astronomical: bool 
     if precision == _YEAR or not month:
         return f"{year}{era}"
     if precision == _MONTH or not day:
-        return f"{_MONTHS[month - 1]} {year}{era}"
+        return f"{MONTHS[month - 1]} {year}{era}"
     clock = f", {date[5]}:{date[6]} UTC" if date[5] and (date[5], date[6], date[7]) != ("00", "00", "00") else ""
-    return f"{day} {_MONTHS[month - 1]} {year}{era}{clock}"
+    return f"{day} {MONTHS[month - 1]} {year}{era}{clock}"
 
 
 def _coarse(year: int, precision: int) -> str:
@@ -311,7 +304,7 @@ def _ordinal(count: int) -> str:
 
 
 def render_number(value: str) -> str:
-    """Render a number without plus and trailing zeros, with commas from ten thousand on (not in years)."""
+    """Render a number without trailing zeros, with commas from 10,000 on."""
     if len(value) > _MAX_NUMBER_CHARS:  # 1e999999 would be written out
         return value
     try:
@@ -326,7 +319,6 @@ def render_number(value: str) -> str:
 
 
 def render_quantity(amount: str, unit: str = "") -> str:
-    """Render an amount with its unit."""
     return f"{render_number(amount)} {unit}".rstrip()
 
 

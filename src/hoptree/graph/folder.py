@@ -1,4 +1,4 @@
-"""A graph's folder: its manifest, and changes that count only when they are complete.
+"""A graph's folder: its manifest, and atomic changes.
 
     DIR/hoptree-graph.json   the manifest, which names the generation that counts
     DIR/000002/              its data (RocksDB files)
@@ -43,12 +43,12 @@ def damaged(folder: Path, why: object) -> GraphError:
 
 
 def _reload(folder: Path) -> str:
-    """Say how a graph that cannot be opened is replaced: a load changes only what it can read."""
+    """Say how a graph that cannot be opened is replaced."""
     return f"Remove the folder {folder}, then load its files again: hoptree graph load FILE --out {folder}"
 
 
 def damage(error: BaseException) -> str | None:
-    """Return what an error of the store says of its files, or None if it is another error."""
+    """Return the damage that a store's error tells of, or None."""
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
         return message if "orruption" in message else None
@@ -107,7 +107,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a graph's folder; the error says what the folder is instead."""
+    """Read the manifest of a graph's folder."""
     try:
         data = VersionedFolder(folder, MANIFEST).read_manifest()
         if data.get("format") != FORMAT:

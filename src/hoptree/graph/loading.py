@@ -24,7 +24,7 @@ _PROPERTY_TYPE = f"{vocab.WIKIBASE}propertyType"
 
 
 def _line_end(source: str, base: str, places: tuple[str, ...]) -> str:
-    """Return the end of a line: the graph, unless it is the default one, and a full stop."""
+    """Return the end of a line: its graph and a full stop."""
     graph = graph_name_of(source, places, base)
     return f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
 
@@ -106,7 +106,7 @@ _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
 def _load_lines(
     lines: Iterable[Line], path: Path, source: str, change: Change, broken: BrokenPlaces, translator: _Translator
 ) -> None:
-    """Load the lines of an N-Triples file as part of `source`; plain facts go to the store as they are."""
+    """Load N-Triples lines into `source`; plain facts go to the store directly."""
     graph = graph_name_of(source, (), change.manifest.base)
     plain: list[Line] = []
     others: list[Line] = []
@@ -214,7 +214,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Result of a load: the loaded `sources`, and how many `broken` places were skipped."""
+    """The result of a load, with counts of `broken` places."""
 
     manifest: Manifest
     sources: tuple[Source, ...]

@@ -33,8 +33,7 @@ from hoptree.graph.vocabulary import is_property
 _INDEX_FORMAT = 1
 _WRITER_BYTES = 64_000_000
 _PROGRESS_NAMES = 5_000
-_MAX_EXACT_HITS = 500
-"""Entities of one name."""
+_MAX_EXACT_HITS = 500  # entities of one name
 _COMPLETE_FILE = "hoptree-names.json"
 
 Hit = tuple[str, tuple[str, ...]]
@@ -85,7 +84,6 @@ class NameIndex:
         return bool(self._searcher.doc_freq("words", word))
 
     def exact_name(self, words: Sequence[str]) -> list[Hit]:
-        """Return the entities with exactly this name."""
         key = " ".join(words)
         if not self._searcher.doc_freq("key", key):
             return []
@@ -97,7 +95,7 @@ class NameIndex:
         return self._hits(tantivy.Query.boolean_query(parts), most) if parts else []
 
     def with_nearly(self, word: str, others: Iterable[str], most: int, *, distance: int) -> list[Hit]:
-        """Return the entities with a similar word in a name, those with some of the others first."""
+        """Return the entities with a similar word in a name."""
         nearly = tantivy.Query.fuzzy_term_query(self._schema, "words", word, distance, True, False)
         parts = [(tantivy.Occur.Must, nearly)]
         parts += [(tantivy.Occur.Should, self._term("words", other)) for other in others]
@@ -119,7 +117,7 @@ def _rarity(searcher: tantivy.Searcher, word: str) -> float:
 
 
 def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
-    """Open the index of a graph's names; build it if there is none for the current data."""
+    """Open the index of a graph's names, building it if needed."""
     name = f"names-{_INDEX_FORMAT}-{graph.uid}"
     beside, cached = graph.folder, cache_dir() / "names"
     for place in (beside, cached):
@@ -193,7 +191,7 @@ def _write(folder: Path, names: Iterable[tuple[str, str]], on_progress: Callable
 
 @contextmanager
 def _errors(folder: Path) -> Iterator[None]:
-    """Turn tantivy's errors for a damaged file, a ValueError or a panic, into a GraphError."""
+    """Turn tantivy's errors for damaged files into a GraphError."""
     try:
         yield
     except BaseException as error:

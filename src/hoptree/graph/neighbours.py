@@ -17,8 +17,7 @@ from hoptree.graph.facts import QUANTITY, Entity, Property, Qualifier, Term, ren
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.text.names import best_name, fold, language_rank
 
-_MAX_NAMES = 500
-"""Names of an entity that are read."""
+_MAX_NAMES = 500  # names of an entity that are read
 _MAX_CANDIDATES, _MAX_READ = 2_000, 100
 """Entities of one name, and how many of them have their other names read."""
 _MAX_CACHED = 50_000
@@ -72,7 +71,7 @@ class Names:
         )
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
-        """Return the entities of a name: by label before by alias, then by the number in the id."""
+        """Return the entities of a name: labels first, then by id."""
         key = fold(name)
         if not key:
             return ()
@@ -145,10 +144,8 @@ def _named_term(label: Callable[[str, str], str], iri: str) -> Term:
 
 
 Row = tuple[Object, ox.NamedNode, Object]
-_MAX_OTHER_TRIPLES = 2_000
-"""Names and statements of a node that are skipped before it counts as a hub."""
-_MAX_PROPERTIES = 2_000
-"""Properties that are read around a hub: the most used ones."""
+_MAX_OTHER_TRIPLES = 2_000  # names and statements of a node that are skipped before it counts as a hub
+_MAX_PROPERTIES = 2_000  # properties that are read around a hub: the most used ones
 
 
 @dataclass(slots=True)
@@ -181,19 +178,13 @@ class Neighbours:
 
 
 def find_neighbours(
-    store: ox.Store,
-    node: ox.NamedNode,
-    predicate: ox.NamedNode | None,
-    bound: Bound,
-    *,
-    outward: bool,
-    properties: Iterable[str],
+    store: ox.Store, node: ox.NamedNode, bound: Bound, *, outward: bool, properties: Iterable[str]
 ) -> Neighbours:
-    """Return the facts that begin (or end) at a node; of too many, one of each property in turn."""
+    """Return the facts at a node; of too many, one of each property in turn."""
     neighbours = Neighbours()
-    if _take_all(neighbours, _triples(store, node, predicate, outward), bound):
+    if _take_all(neighbours, _triples(store, node, None, outward), bound):
         return neighbours
-    if predicate is None and not bound.late:
+    if not bound.late:
         neighbours.rows.clear()
         turns = deque(_triples(store, node, ox.NamedNode(iri), outward) for iri in islice(properties, _MAX_PROPERTIES))
         while turns and len(neighbours.rows) < bound.rows and not bound.late:
@@ -224,8 +215,7 @@ def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) ->
     return True
 
 
-_MAX_STATEMENTS = 1_000
-"""Statements that are read from each end of a fact, and triples of one statement."""
+_MAX_STATEMENTS = 1_000  # statements that are read from each end of a fact, and triples of one statement
 
 
 def _is_node(term: object) -> TypeGuard[Node]:
@@ -240,7 +230,7 @@ class Qualifiers:
         self.complete = True
 
     def of(self, row: Row, identifier: str) -> list[tuple[Qualifier, ...]]:
-        """Return the qualifiers of each statement of a fact; one empty group if it has none."""
+        """Return the qualifiers of each statement of a fact."""
         groups = dict.fromkeys(tuple(self._qualifiers_of(statement)) for statement in self._statements(row, identifier))
         return sorted(filter(None, groups), key=lambda group: [qualifier.value.text for qualifier in group]) or [()]
 

@@ -1,4 +1,4 @@
-"""Import pyoxigraph as `ox` from here: without it the error says how to install it. Names of a store's graphs."""
+"""Import pyoxigraph as `ox`, and name the graphs of a store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def graph_name_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
 
 
 def graph_names_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
-    """Return all graphs with triples of a source."""
     name = f"{_SOURCE}{_quoted(source)}"
     named: list[GraphName] = [
         graph
@@ -67,7 +66,7 @@ def counts_graph(source: str) -> ox.NamedNode:
 
 
 def sources_of(graph: object, base: str) -> tuple[str, ...]:
-    """Return the sources in a graph's name: places in a file after the name of the source, or that alone."""
+    """Return the sources in a graph's name, with their places in a file."""
     if not isinstance(graph, ox.NamedNode) or not graph.value.startswith(_SOURCE):
         return (base,)
     name, _, query = graph.value.removeprefix(_SOURCE).partition("?")

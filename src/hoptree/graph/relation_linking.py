@@ -1,4 +1,4 @@
-"""Rank relations for a question by words, and the word forms that names are compared in."""
+"""Rank relations for a question by words."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from hoptree.text.names import fold
 from hoptree.text.tokens import UNSPACED
 from hoptree.text.word_classes import word_set
 
-_MAX_WORDS = 64
-"""Words of a question that are read."""
+_MAX_WORDS = 64  # words of a question that are read
 _MAX_WORD_CHARS = 60
 # Scripts without spaces between words: every character is a word.
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:'[^\W_{UNSPACED}]+)*'?")
@@ -35,7 +34,7 @@ FUNCTION_WORDS = word_set(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a question; `base` has no possessive ending, `capital` says whether it began with one."""
+    """A word of a question; `base` has no possessive ending."""
 
     text: str
     base: str
@@ -59,7 +58,6 @@ def question_words(question: str) -> tuple[Word, ...]:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the words of a name, folded: no accents, apostrophes or full stops of initials."""
     return tuple(word.text for word in question_words(name))
 
 
@@ -96,7 +94,7 @@ def _initials_joined(words: list[Word]) -> list[Word]:
 
 @lru_cache(100_000)
 def likeness(left: str, right: str) -> float:
-    """Return the similarity of two words: 1 if equal, less for one or (in long words) two edits, else 0."""
+    """Return the similarity of two words: 1 if equal, less for one or two edits."""
     if left == right:
         return 1.0
     shorter, longer = sorted((left, right), key=len)
@@ -127,8 +125,7 @@ def _distance(left: str, right: str, allowed: int) -> int:
 
 
 _MAX_VALUES = 3
-_MAX_NAMES = 40
-"""Names of a relation that are compared."""
+_MAX_NAMES = 40  # names of a relation that are compared
 _HINTS = {
     "where": "place location country",
     "city": "place location",
@@ -150,7 +147,7 @@ _JOINTS = re.compile(r"[_/.]+")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation; `outward` if the entity is the subject, `values` are examples from its facts."""
+    """A relation; `outward` if the entity is the subject, with example `values`."""
 
     id: str
     label: str
@@ -166,7 +163,7 @@ class Relation:
 
 
 def relations_of(around: Neighbourhood, known: Mapping[str, Property] | None = None) -> tuple[Relation, ...]:
-    """Return the relations around an entity by name, one for each direction; `known` has aliases."""
+    """Return the relations around an entity, one for each direction."""
     relations: dict[tuple[str, bool], Relation] = {}
     for fact in around.facts:
         outward = fact.subject.id == around.entity.id
@@ -199,7 +196,7 @@ class WordRanking:
     def rank(
         self, question: str, limit: int | None = None, *, entity: Iterable[str] = ()
     ) -> tuple[tuple[Relation, float], ...]:
-        """Return relations with scores, best first; words of the names of `entity` do not count."""
+        """Return relations with scores, ignoring the names of `entity`."""
         about = {word for name in entity for word in name_words(name)}
         words = [word.base for word in question_words(question)]
         hinted = {stem for word in words for stem in _stems(_HINTS.get(word, ""))}
@@ -212,7 +209,7 @@ class WordRanking:
         return tuple(scored[:limit])
 
     def _fit(self, names: Sequence[tuple[str, ...]], stems: set[str], hinted: set[str]) -> float:
-        """Return the share of the best name that the question has, plus label, coverage and hint."""
+        """Return the fit of the best name, label, coverage and hint."""
         hint = _HINT_WEIGHT if names and not hinted.isdisjoint(names[0]) else 0.0
         matching = [name for name in names if not stems.isdisjoint(name)]
         if not matching:

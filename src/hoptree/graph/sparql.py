@@ -1,4 +1,4 @@
-"""SPARQL: the queries that an endpoint is sent, a guard for those of users, and the client that sends them."""
+"""Build and check SPARQL queries, and send them to an endpoint."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TimeBudget:
 
 
 class SparqlClient:
-    """One endpoint, with limits on requests per second, at a time, and on waiting for a busy server."""
+    """One endpoint, with limits on request rate, concurrency and waiting."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SparqlClient:
         self.sent = 0
 
     async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
-        """Return the first `max_rows` rows of a query's result within the time that is left."""
+        """Return the first `max_rows` rows within the time left."""
         cached = self._cache.get(self._http.url, query) if self._cache else None
         body = await self._throttle.send(lambda: self._send(query, budget)) if cached is None else cached
         results = _read_results(self._http.parse(body), self.shown, max_rows)
@@ -192,7 +192,7 @@ def iri(value: str) -> str:
 
 
 def literal(text: str, language: str = "") -> str:
-    """Quote a text. Control characters become spaces: as \\u… they would be read before the quotes are."""
+    """Quote a text as a SPARQL literal; control characters become spaces."""
     escaped = "".join(_ESCAPES.get(letter) or _CONTROL.sub(" ", letter) for letter in text)
     return f'"{escaped}"' + (f"@{_tag(language)}" if language else "")
 
@@ -217,7 +217,7 @@ def _begins(variable: str, prefix: str) -> str:
 
 
 def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit: int) -> str:
-    """Entities of a name, also with a first capital; ?how is 0 for a label, 1 for an alias."""
+    """Query for the entities of a name; ?how is 1 for an alias."""
     spellings = dict.fromkeys((name, name[:1].upper() + name[1:]))
     names = " ".join(literal(spelling, tag) for spelling in spellings for tag in languages)
     only = _begins("?e", f"{vocab.WIKIDATA}Q") if dialect == "wikidata" else "FILTER(ISIRI(?e))"
@@ -233,7 +233,7 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
 def names_query(
     iris: Sequence[str], languages: Sequence[str], *, all_names: bool, limit: int, dialect: Dialect = "rdf"
 ) -> str:
-    """Labels (?how 0); or also aliases (1), descriptions (2) and titles of Wikipedia (3)."""
+    """Query for labels (?how 0), aliases, descriptions and titles."""
     things = " ".join(map(iri, iris))
     kinds = f"{{ ?e {_predicates(vocab.LABELS)} ?name . BIND(0 AS ?how) }}"
     if all_names:
@@ -251,27 +251,25 @@ def names_query(
     )
 
 
-def facts_query(entity: str, relation: str, direction: Direction, dialect: Dialect, limit: int) -> str:
+def facts_query(entity: str, direction: Direction, dialect: Dialect, limit: int) -> str:
     """Facts, one row each or several with qualifiers; `direction` is out or in."""
     node = iri(vocab.entity_iri(entity))
     outward = direction == "out"
     if outward and dialect == "wikidata":
-        return _statements(node, relation, limit)
-    predicate = iri(vocab.property_iri(relation)) if relation else "?p"
-    triple = f"{node} {predicate} ?v" if outward else f"?s {predicate} {node}"
-    only = _begins("?p", _DIRECT) if dialect == "wikidata" and not relation else ""
+        return _statements(node, limit)
+    triple = f"{node} ?p ?v" if outward else f"?s ?p {node}"
+    only = _begins("?p", _DIRECT) if dialect == "wikidata" else ""
     return f"SELECT * WHERE {{ {triple} . {only} }} LIMIT {limit:d}"
 
 
-def _statements(node: str, relation: str, limit: int) -> str:
+def _statements(node: str, limit: int) -> str:
     """Statements of the best rank with precision, unit and qualifiers."""
-    claim = iri(vocab.step_iri("claim", relation)) if relation else "?claim"
-    only = "" if relation else _begins("?claim", f"{_CLAIMS}P")
+    only = _begins("?claim", f"{_CLAIMS}P")
     value, of_qualifier = f"{_CLAIMS}statement/value/P", f"{_CLAIMS}qualifier/value/P"
     best = iri(f"{vocab.WIKIBASE}BestRank")
     return (
         "SELECT ?st ?p ?v ?precision ?unit ?pq ?q ?qprecision ?qunit WHERE { "
-        f"{{ SELECT ?st WHERE {{ {node} {claim} ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
+        f"{{ SELECT ?st WHERE {{ {node} ?claim ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
         f"?st ?p ?v . {_begins('?p', _CLAIMS + 'statement/P')} "
         f"OPTIONAL {{ ?st ?pv ?node . {_begins('?pv', value)} {_precise('?node', '?precision', '?unit')} }} "
         f"OPTIONAL {{ ?st ?pq ?q . {_begins('?pq', _CLAIMS + 'qualifier/P')} "
@@ -360,7 +358,7 @@ def limit_rows(sparql: str, rows: int) -> str:
 
 
 def columns_in_order(sparql: str, columns: Sequence[str]) -> list[str]:
-    """Sort the columns of `SELECT *` by first mention; stores return them by the alphabet."""
+    """Sort the columns of `SELECT *` by first mention."""
     if _ALL.search(blank_literals(sparql)) is None:
         return list(columns)
     named = list(dict.fromkeys(_VARIABLE.findall(blank_literals(sparql))))

@@ -104,8 +104,7 @@ class LabelLookup:
 
 
 _TIME_TYPES = ("dateTime", "date", "gYear", "gYearMonth")
-_UNIT_ONE = "Q199"
-"""The unit of plain numbers."""
+_UNIT_ONE = "Q199"  # the unit of plain numbers
 _Row = dict[str, Cell]
 
 
@@ -146,11 +145,11 @@ class _Statement:
         return Fact(subject, relation, value, tuple(dict.fromkeys(qualifiers)), (source,))
 
 
-def _read_statements(rows: Iterable[_Row], relation: str, *, outward: bool, but: str = "") -> list[_Statement]:
+def _read_statements(rows: Iterable[_Row], *, outward: bool, but: str) -> list[_Statement]:
     """Read statements, but for those with the entity `but` on the other side."""
     statements: dict[object, _Statement] = {}
     for number, row in enumerate(rows):
-        predicate = row["p"].iri if "p" in row else relation
+        predicate = row.get("p", Cell()).iri
         other = row.get("v" if outward else "s")
         if vocab.predicate_role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
             continue
@@ -214,23 +213,21 @@ class SparqlEndpoint:
         entity: str,
         *,
         direction: Direction = "both",
-        relation: str = "",
         limit: int = DEFAULT_MAX_FACTS,
         seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         limit, budget, here = max(1, limit), TimeBudget(seconds), vocab.entity_iri(entity)
-        predicate = vocab.property_iri(relation) if relation else ""
         statements: dict[Direction, list[_Statement]] = {"out": [], "in": []}
         complete = True
         sides: tuple[Direction, ...] = ("out", "in") if direction == "both" else (direction,)
         for side in sides:
-            query = queries.facts_query(entity, relation, side, self._dialect, limit + 1)
+            query = queries.facts_query(entity, side, self._dialect, limit + 1)
             rows = (await self._client.ask(query, budget, 10 * (limit + 1))).rows
             sources = {row["st"].iri if "st" in row else str(row) for row in rows}
             complete = complete and len(sources) <= limit and len(rows) < 10 * (limit + 1)
             # A fact about the entity itself comes from both sides.
             known = here if side == "in" and direction == "both" else ""
-            statements[side] = _read_statements(rows, predicate, outward=side == "out", but=known)
+            statements[side] = _read_statements(rows, outward=side == "out", but=known)
         kept = half_of_each(statements["out"], statements["in"], limit)
         labels = await self._labels.of([here, *(iri for statement in kept for iri in statement.iris())], budget)
         here_term = Term(entity, labels.text(here))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hoptree.core.errors import GraphError
 from hoptree.corpus.files import CountedFile
@@ -142,10 +142,7 @@ def _wikidata_value(value: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, 
 
 
 def _entity(name_value: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
-    """Return the node of a name with or without an id, and its name.
-
-    The name of an object with an id may be a mere mention ("American" for the country): it is an alias.
-    """
+    """Return the node of a name with or without an id, and its name."""
     name = _text(name_value) if name_value not in (None, "") else ""
     if not identifier:
         bracketed = _BRACKETED.fullmatch(name)
@@ -184,7 +181,7 @@ _MAX_REASON_CHARS = 300
 
 
 class BrokenPlaces:
-    """Counts up to `limit` broken places and describes the first ones; `cut` names truncated files."""
+    """Counts broken places up to `limit`; `cut` names truncated files."""
 
     def __init__(self, limit: int = 100) -> None:
         self.limit = limit
@@ -194,6 +191,10 @@ class BrokenPlaces:
 
     def line(self, number: int, name: str, why: str) -> None:
         self.add(f"Line {number:,} of {name} is passed over: {' '.join(why.split())[:_MAX_REASON_CHARS].rstrip('. ')}.")
+
+    def damaged(self, name: str, why: str) -> None:
+        self.cut.add(name)
+        self.add(f"{name} is damaged ({why}); what comes before is kept.")
 
     def add(self, sentence: str) -> None:
         self.count += 1
@@ -211,11 +212,12 @@ Line = tuple[int, bytes]
 OnBytes = Callable[[int], None]
 _MAX_LINE_BYTES = 16 * 2**20
 _BUFFER_BYTES = 2**18
+DAMAGE = (EOFError, OSError, zlib.error)
 _BOM = b"\xef\xbb\xbf"
 
 
 @contextmanager
-def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.BufferedIOBase]:
+def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[IO[bytes]]:
     """Open a file, decompressing gzip and bzip2 by their first bytes."""
     try:
         raw = path.open("rb", buffering=0)
@@ -229,23 +231,22 @@ def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.Bu
         elif head == b"BZh":
             yield bz2.BZ2File(stream)
         else:
+            if head == _BOM:
+                stream.read(len(_BOM))
             yield stream
 
 
-def read_lines(stream: io.BufferedIOBase, name: str, broken: BrokenPlaces) -> Iterator[Line]:
-    """Yield lines; one that is too long, or a truncated compressed file, is a broken place."""
+def read_lines(stream: IO[bytes], name: str, broken: BrokenPlaces) -> Iterator[Line]:
+    """Yield lines; long or truncated ones are broken places."""
     number = 0
     try:
         while raw := stream.readline(_MAX_LINE_BYTES):
             number += 1
-            if number == 1:
-                raw = raw.removeprefix(_BOM)
             if len(raw) == _MAX_LINE_BYTES and not raw.endswith(b"\n"):
                 broken.line(number, name, f"it is longer than {_MAX_LINE_BYTES // 2**20} MiB")
                 while raw and not raw.endswith(b"\n"):
                     raw = stream.readline(_MAX_LINE_BYTES)
                 continue
             yield number, raw
-    except (EOFError, OSError, zlib.error) as error:
-        broken.cut.add(name)
-        broken.add(f"{name} is damaged behind line {number:,} ({error}); what comes before is kept.")
+    except DAMAGE as error:
+        broken.damaged(name, f"behind line {number:,}: {error}")

@@ -76,9 +76,10 @@ def predicate_role(predicate: str) -> Role:
         return "bookkeeping"
     if not predicate.startswith(_CLAIMS) or predicate.startswith(_DIRECT):
         return "fact"
-    rest = predicate.removeprefix(_CLAIMS)
+    local_name = predicate.removeprefix(_CLAIMS)
     return next(
-        (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(rest.removeprefix(prefix))), "bookkeeping"
+        (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(local_name.removeprefix(prefix))),
+        "bookkeeping",
     )
 
 
@@ -88,14 +89,12 @@ def name_id(name: str) -> str:
 
 
 def entity_iri(identifier: str) -> str:
-    """Return the IRI of an entity."""
     if _WIKIDATA_ID.fullmatch(identifier):
         return WIKIDATA + identifier
     return _name_or_iri(identifier, _ENTITY)
 
 
 def property_iri(identifier: str) -> str:
-    """Return the IRI of a property in facts."""
     return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _name_or_iri(identifier, _PROPERTY)
 
 
@@ -118,7 +117,7 @@ def entity_id(iri: str) -> str:
 
 
 def property_id(iri: str) -> str:
-    """Return the id of a property by any of its IRIs: of facts, of statements, or its own."""
+    """Return the id of a property by any of its IRIs."""
     if iri.startswith(_PROPERTY):
         return f"name:{unquote(iri.removeprefix(_PROPERTY))}"
     if iri.startswith("urn:hoptree:"):
@@ -135,13 +134,13 @@ def is_property(identifier: str) -> bool:
 
 
 def natural_key(identifier: str) -> tuple[tuple[str, int], ...]:
-    """Return a key that sorts Q9 before Q10: older Wikidata entities are mostly better known."""
+    """Return a key that sorts Q9 before Q10."""
     parts = _DIGITS.split(identifier)
     return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))
 
 
 def property_entity(identifier: str) -> str:
-    """Return the IRI with the names of a property; Wikidata's differ from those in facts."""
+    """Return the IRI with the names of a property."""
     return WIKIDATA + identifier if _PROPERTY_ID.fullmatch(identifier) else property_iri(identifier)
 
 
@@ -153,7 +152,7 @@ def step_iri(step: Step, identifier: str) -> str:
 
 
 def readable_name(identifier: str) -> str:
-    """Make a name of an id without a label: the name in it, or the last part of an IRI."""
+    """Make a name of an id without a label."""
     if identifier.startswith("name:"):
         return identifier.removeprefix("name:").replace("_", " ")
     if "://" not in identifier:

@@ -1,1 +1,1 @@
-"""Pure functions over text: sentences, names, dates, comparisons, and parsers of model replies."""
+"""Pure functions over text, and parsers of model replies."""

@@ -1,4 +1,4 @@
-"""Compare answers and facts: whether two answers are the same, and what facts about several things decide.
+"""Compare answers and facts about several things.
 
 `conclude` takes one text for each operand and returns the answer and its reason, or None.
 """
@@ -26,8 +26,7 @@ _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE_CHARS = " .!?\"'“”‘’()[]"
 _MAX_COUNTRY_WORDS = 6
-_MAX_LIST_WORDS = 6
-"""A longer text is a sentence and no list of countries."""
+_MAX_LIST_WORDS = 6  # A longer text is a sentence and no list of countries
 _NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
 _UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
 _DAYS_PER_YEAR = 365.2425
@@ -45,8 +44,8 @@ def read_names(text: str) -> frozenset[str]:
         return frozenset((country,))
     names: set[str] = set()
     for part in _SEPARATOR.split(text):
-        in_part, rest = _extract_countries(_strip_lead(part))
-        names.update((*in_part, _strip_lead(rest)))
+        in_part, words_left = _extract_countries(_strip_lead(part))
+        names.update((*in_part, _strip_lead(words_left)))
     return frozenset(names - {""})
 
 
@@ -58,7 +57,7 @@ def countries_in(text: str) -> frozenset[str]:
 
 
 def stated_countries(text: str) -> frozenset[str]:
-    """Return the countries that a text states, each in a part of its own; none if it leaves them open.
+    """Return the countries that a text states without doubt.
 
     Open are a negation, a sentence with several, and two in one part: an American Indian is of one country.
     """
@@ -85,11 +84,11 @@ def _strip_lead(part: str) -> str:
 
 
 def _extract_countries(part: str) -> tuple[list[str], str]:
-    """Return the countries in a phrase, longest names first, and the words that are left."""
+    """Return the countries in a phrase, and the words left."""
     words = [word for word in re.split(r"(?<!bissau)[\s]+|(?<=[a-z]{4})[-–](?=[a-z]{4})", part) if word]
     by_name = countries().by_name
     named: list[str] = []
-    rest: list[str] = []
+    words_left: list[str] = []
     position = 0
     while position < len(words):
         for size in range(min(_MAX_COUNTRY_WORDS, len(words) - position), 0, -1):
@@ -100,9 +99,9 @@ def _extract_countries(part: str) -> tuple[list[str], str]:
                 position += size
                 break
         else:
-            rest.append(words[position])
+            words_left.append(words[position])
             position += 1
-    return named, " ".join(rest)
+    return named, " ".join(words_left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,7 @@ def _with_unit(quantity: Quantity) -> str:
 
 
 def _read_event_date(text: str, event: Event) -> Date | None:
-    """Read the date of the event; None if the text gives that of a birth or death, and another was asked for."""
+    """Read the date of the event; None if it is of another event."""
     if event_in(text) not in ("", event):
         return None
     date = read_date(text)
@@ -209,7 +208,7 @@ def _read_event_date(text: str, event: Event) -> Date | None:
 
 
 def _read_time_span(text: str) -> _Interval | None:
-    """Read the time from the first date to the last of two, or a stated one ("69 years")."""
+    """Read the time between two dates, or a stated one."""
     dates = read_dates(text)
     if event_in(text) == "birth":  # the other date may be of anything
         return None
@@ -357,17 +356,14 @@ def same(answer: str, other: str) -> bool:
 
 
 def tells(statement: str, answer: str) -> bool:
-    """Return whether a statement bears out an answer: they agree, and it is no rougher date."""
+    """Return whether a statement bears out an answer."""
     stated, answered = read_date(statement), read_date(answer)
     rougher = stated is not None and answered is not None and not stated.within(answered)
     return agree(statement, answer) and not rougher
 
 
 def _within(words: str, text: str) -> bool:
-    """Return whether a text has the words in a row, whatever their accents.
-
-    A bare yes or no is in no text.
-    """
+    """Return whether a text has the words in a row, whatever their accents."""
     if _key(words) in ("", "yes", "no"):
         return False
     return bool(grounded(Answer(words, words, "answered"), "", [Passage("other", "", text)]).support)

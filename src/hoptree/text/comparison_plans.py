@@ -35,8 +35,7 @@ class _Wording:
     by_place: bool
 
 
-_GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"
-"""Placeholders for an operand, the comparing word and the event."""
+_GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"  # placeholders for an operand, the comparing word and the event
 _DONE = (
     "released founded established formed opened built constructed published launched created started completed "
     "incorporated introduced written recorded produced made aired invented designed"
@@ -101,22 +100,22 @@ _SAME = lazy_re(
 
 
 def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
-    """Parse the words around the operands; None if a word is unknown, or two say the same."""
+    """Parse the words around the operands; None if unknown."""
     around = _without_things(question, comparison.operands)
     if around is None:
         return None
-    comparing, rest = _COMPARING.findall(around), _COMPARING.sub(_MORE, around)
-    rest, events = _without_events(_NOUN_AFTER.sub(" ", rest) if comparison.kind == "same" else rest)
-    if len(comparing) > 1 or len(events) > 1 or len(_ROLES.findall(rest)) > 1:
+    comparing, remaining = _COMPARING.findall(around), _COMPARING.sub(_MORE, around)
+    remaining, events = _without_events(_NOUN_AFTER.sub(" ", remaining) if comparison.kind == "same" else remaining)
+    if len(comparing) > 1 or len(events) > 1 or len(_ROLES.findall(remaining)) > 1:
         return None
-    roles_of = _ROLES_OF.search(rest)
-    role = roles_of or _HAS.search(rest)
-    called = roles_of or next(filter(None, (form.search(rest) for form in _THINGS)), None)
+    roles_of = _ROLES_OF.search(remaining)
+    role = roles_of or _HAS.search(remaining)
+    called = roles_of or next(filter(None, (form.search(remaining) for form in _THINGS)), None)
     thing = called["thing"] if called else None
     for understood in filter(None, dict.fromkeys((role, called))):
-        rest = rest.replace(understood[0], " ", 1)
-    same = _SAME.search(rest) if comparison.kind == "same" else None
-    if _unknown_words(rest[: same.start()] if same else rest, comparison):
+        remaining = remaining.replace(understood[0], " ", 1)
+    same = _SAME.search(remaining) if comparison.kind == "same" else None
+    if _unknown_words(remaining[: same.start()] if same else remaining, comparison):
         return None
     return _Wording(
         around,
@@ -130,7 +129,7 @@ def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
 
 
 def _without_things(question: str, operands: tuple[str, ...]) -> str | None:
-    """Replace each operand by a gap at its last occurrence, longest first, since one may hold another."""
+    """Replace each operand by a gap, longest first."""
     text = question.strip().rstrip("?？. ")
     for operand in sorted(operands, key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(operand.rstrip('?？. '))}(?!\w)", text))
@@ -149,12 +148,11 @@ def _without_events(text: str) -> tuple[str, list[str]]:
     return text, asked
 
 
-def _unknown_words(rest: str, comparison: Comparison) -> str:
-    """Return the words that are in no list."""
+def _unknown_words(wording: str, comparison: Comparison) -> str:
     if comparison.kind != "choice":
-        rest = _NOUN_FIRST.sub(" ", rest)
-    rest = _FILLING.sub(" ", _NOUN.sub(" ", rest))
-    words = re.findall(r"[\w'’-]+", rest)
+        wording = _NOUN_FIRST.sub(" ", wording)
+    wording = _FILLING.sub(" ", _NOUN.sub(" ", wording))
+    words = re.findall(r"[\w'’-]+", wording)
     return " ".join(word for word in words if re.search(r"\w", word) and not re.fullmatch(_FUNCTION, word, re.I))
 
 
@@ -164,7 +162,7 @@ def _singular(word: str) -> str:
 
 
 def _any_of(words: str) -> re.Pattern[str]:
-    """Match lower-case words only, since a name may hold any of them: "The Death Kiss"."""
+    """Match lower-case words only: names may hold any of them."""
     return lazy_re(rf"\b(?:{'|'.join(words.split())})\b")
 
 
@@ -200,7 +198,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select one fact for each operand from `answers`: rows of operand, question about it, and its answer.
+    """Select one fact for each operand from its answered questions.
 
     Questions for something else (another event, a person instead of a date) and answers about another event are left
     out. Of the others the last one with a comparable fact counts. The result is empty if the facts of two operands are
@@ -221,7 +219,7 @@ def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[
 
 
 def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
-    """Return the events that the comparison is about; none if the question does not say."""
+    """Return the events that the comparison is about."""
     named = _events(question, comparison)
     if comparison.of != "date" or not comparison.event:
         return named

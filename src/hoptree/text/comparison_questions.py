@@ -1,4 +1,4 @@
-"""Detect questions that compare, by their grammar: comparing words and names side by side."""
+"""Detect questions that compare, by their grammar."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from hoptree.text.comparison_words import (
 )
 
 Kind = Literal["choice", "which", "same", "both", "relation"]
-_MAX_OPERAND_WORDS = 16
-"""What is longer is a clause and no name."""
+_MAX_OPERAND_WORDS = 16  # what is longer is a clause and no name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ def detect_comparison(question: str) -> Comparison | None:
     else:
         comparison = None if _asks_for_more(text) else _listed_last(text) or _listed_inside(text)
     if comparison is None and (helping := _HELPING.match(text)):
-        rest = text[helping.end() :]
-        comparison = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
+        wording = text[helping.end() :]
+        comparison = _relation(wording) or _same(wording) or _both(wording) or _either(wording)
     return comparison if comparison and _sound(comparison.operands) and not _turned(text, comparison.operands) else None
 
 
@@ -127,7 +126,7 @@ def _asks_for_more(text: str) -> bool:
 
 
 def _listed_last(text: str) -> Comparison | None:
-    """Read "Which …, A or B?", "Which … first out of A and B?", "Which is taller A or B?"."""
+    """Read "Which …, A or B?" and its variants."""
     word = find_comparative(text)
     if word:
         pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)
@@ -185,9 +184,11 @@ def _listed_inside(text: str) -> Comparison | None:
         )
     if opening is None:
         return None
-    subject, rest = _subject_pair(text[opening.end() :], joint)
-    word = find_comparative(rest)
-    operands = split_all(subject, joint, several=word.several if word else "no") if subject and rest.strip() else None
+    subject, wording = _subject_pair(text[opening.end() :], joint)
+    word = find_comparative(wording)
+    operands = (
+        split_all(subject, joint, several=word.several if word else "no") if subject and wording.strip() else None
+    )
     return _chosen(operands, word)
 
 
@@ -198,8 +199,8 @@ def _subject_pair(text: str, joint: str) -> tuple[str, str]:
         end = name_end(text, match.end() + len(lead))
         left, right = tidy(text[: match.start()]), tidy(text[match.end() : end])
         if right and len(lead.split()) <= 2 and is_name(left) and is_name(right):
-            rest = text[end:].lstrip(" ,")
-            return ("", "") if re.match(rf"{joint}\b", rest) else (text[:end], rest)
+            wording = text[end:].lstrip(" ,")
+            return ("", "") if re.match(rf"{joint}\b", wording) else (text[:end], wording)
     return "", ""
 
 
@@ -216,21 +217,21 @@ def _pooled_first(text: str) -> Comparison | None:
     return _chosen(operands, find_comparative(asked))
 
 
-def _either(rest: str) -> Comparison | None:
+def _either(wording: str) -> Comparison | None:
     """Read "Was A or B born first?"."""
-    subject, predicate = _subject_pair(rest, "or")
+    subject, predicate = _subject_pair(wording, "or")
     word = find_comparative(predicate)
     operands = split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
     return _chosen(operands, word)
 
 
-def _same(rest: str) -> Comparison | None:
+def _same(wording: str) -> Comparison | None:
     """Read "Are A and B of the same country?" and "Does A have the same name as B?"."""
-    match = _SAME.search(rest)
+    match = _SAME.search(wording)
     if match is None:
         return None
     what = match["what"] or match["shared"] or ""
-    subject = re.sub(r"^both(?:\s+of)?(?:\s+the)?\s+", "", rest[: match.start()])
+    subject = re.sub(r"^both(?:\s+of)?(?:\s+the)?\s+", "", wording[: match.start()])
     wanted: Wanted = "different" if match["different"] else "same"
     other = re.search(r"\s(?:as|from|than)\s+(?=\S)", what)
     if other and " and " not in subject:
@@ -239,24 +240,24 @@ def _same(rest: str) -> Comparison | None:
         pair = (left, right) if left and len(lead.split()) <= 2 and is_name(right) else None
         what = what[: other.start()]
     else:
-        clause = rest[len(rest[: match.start()]) - len(subject) :]
+        clause = wording[len(wording[: match.start()]) - len(subject) :]
         pair = split_pair(subject[: cut_at(clause)], "and")
     if pair is None or not is_named(pair):
         return None
     of, about = kind_of_noun(what)
-    return Comparison("same", pair, wanted, of, event_in(rest), about)
+    return Comparison("same", pair, wanted, of, event_in(wording), about)
 
 
-def _both(rest: str) -> Comparison | None:
+def _both(wording: str) -> Comparison | None:
     """Read "Are both A and B …?" and "Are A and B both …?"."""
-    first = re.match(r"^both\s+(?:of\s+)?(?:the\s+)?", rest)
+    first = re.match(r"^both\s+(?:of\s+)?(?:the\s+)?", wording)
     if first:
-        subject = rest[first.end() :]
+        subject = wording[first.end() :]
         end = cut_at(subject)
         predicate = subject[end:]
         subject = subject[:end]
     else:
-        subject, middle, predicate = rest.partition(" both ")
+        subject, middle, predicate = wording.partition(" both ")
         if not middle:
             return None
         subject = re.sub(r"\s+been$", "", subject)
@@ -266,31 +267,31 @@ def _both(rest: str) -> Comparison | None:
         pair is None
         or not claim
         or not is_named(pair)
-        or _NOT_PLAIN.search(rest)
+        or _NOT_PLAIN.search(wording)
         or any("," in operand for operand in pair)
     ):
         return None
     return Comparison("both", pair, "both", claim=claim)
 
 
-def _relation(rest: str) -> Comparison | None:
+def _relation(wording: str) -> Comparison | None:
     """Read "Is A older than B?" and "Was A born before B?"."""
-    than = _THAN.search(rest)
+    than = _THAN.search(wording)
     if than:
-        left = rest[: than.start()]
+        left = wording[: than.start()]
         word = find_comparative(left, than=True)
         if word is None or word.start == 0:
             return None
-        names = _subject(left[: word.start]), _object(rest[than.end() :])
+        names = _subject(left[: word.start]), _object(wording[than.end() :])
         return Comparison("relation", names, word.wanted, word.of, word.event) if all(names) else None
-    before = _BEFORE.search(rest)
+    before = _BEFORE.search(wording)
     if before is None or before["verb"].startswith(("name", "call", "model")):
         return None
-    names = _subject(rest[: before.start()]), _object(rest[before.end() :])
+    names = _subject(wording[: before.start()]), _object(wording[before.end() :])
     if not all(names) or not all(map(is_name, names)):
         return None
     wanted: Wanted = "latest" if before["word"] == "after" else "earliest"
-    return Comparison("relation", names, wanted, "date", event_in(rest))
+    return Comparison("relation", names, wanted, "date", event_in(wording))
 
 
 def _subject(text: str) -> str:
@@ -307,7 +308,7 @@ def _subject(text: str) -> str:
 
 
 def _object(text: str) -> str:
-    """Return the name that a relation ends with, without "was" or "did" after it; "" for a quantity or year."""
+    """Return the name that ends a relation; "" for a quantity or year."""
     text = re.sub(r"\s+(?:is|are|was|were|did|does|do|has|had)(?:\s+\w+)?$", "", text.strip())
     if re.fullmatch(r"(?:the\s+(?:year|age)\s+)?[\d.,]+(?:\s+\w+)?(?:\s+BCE?)?", text) or re.match(
         r"^(?:the other|any|most|average)\b", text
@@ -337,7 +338,7 @@ _TWO_IN_ONE = lazy_re(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", 
 
 
 def expected_answer_type(asked: str) -> str:
-    """Return what a question asks for: date, number, person, place, yes or no; "" if unknown or two things."""
+    """Return the type of answer that a question asks for, or ""."""
     text = _AT_FIRST.sub("", asked.strip())
     if _TWO_IN_ONE.search(text):
         return ""

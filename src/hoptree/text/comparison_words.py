@@ -21,7 +21,7 @@ Several = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Comparative:
-    """A comparing word in a text; `several` says whether it compares more than two things."""
+    """A comparing word; `several`: of more than two things."""
 
     start: int
     end: int
@@ -77,7 +77,6 @@ def event_in(text: str) -> Event:
 
 
 def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
-    """Find the first comparing word; `than` says that the other side follows in "than …"."""
     for match in COMPARING.finditer(text):
         before, after = text[: match.start()], text[match.end() :]
         if not than and re.match(r"\s+than\b(?!\s+the\s+other)", after):
@@ -95,7 +94,7 @@ def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:
-    """Return the order, the kind of fact, and how many characters after the word belong to it."""
+    """Return the order, the kind of fact, and its length."""
     if word in _AMOUNTS:
         return _amount(word, after)
     if _ORDINAL.search(before):
@@ -158,7 +157,7 @@ _NOUNS: dict[str, tuple[Of, About]] = {
 
 
 def kind_of_noun(text: str) -> tuple[Of, About]:
-    """Return the kind of fact that a phrase such as "country of origin" names, by its first known noun."""
+    """Return the kind of fact that a noun phrase names."""
     kinds = (_NOUNS[word] for word in re.findall(r"[a-z]+", text.lower())[:6] if word in _NOUNS)
     return next(kinds, ("", ""))
 
@@ -207,13 +206,13 @@ def _starts_name(token: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a name from end to end; class words such as "the film" may come first."""
+    """Return whether a text is a name from end to end."""
     lead, name = strip_lead(text)
     return bool(name) and not _PLACING.search(lead) and name_end(name) >= len(name.rstrip(" ,"))
 
 
 def is_named(operands: Sequence[str]) -> bool:
-    """Whether all operands begin with a name after few class words, and one is a name from end to end."""
+    """Return whether all operands begin with a name."""
     for operand in operands:
         lead, name = strip_lead(operand)
         end = name_end(name)
@@ -224,7 +223,7 @@ def is_named(operands: Sequence[str]) -> bool:
 
 
 def strip_lead(text: str) -> tuple[str, str]:
-    """Split lower-case words from the name after them: ("the film ", "Splash"); no name: ("…", "")."""
+    """Split lower-case words from the name after them."""
     for token in _TOKEN.finditer(text):
         if _starts_name(token.group()):
             return text[: token.start()], text[token.start() :]
@@ -232,7 +231,6 @@ def strip_lead(text: str) -> tuple[str, str]:
 
 
 def name_end(text: str, start: int = 0) -> int:
-    """Return where the name at `start` ends: capitals, figures, quotes, brackets, small words between them."""
     end = start
     closing = ""
     for token in _TOKEN.finditer(text, start):
@@ -262,7 +260,7 @@ def _name_follows(text: str, start: int) -> bool:
 
 
 def cut_at(text: str) -> int:
-    """Return where the subject of "A and B …" ends: at its verb, a closing comma or "both"."""
+    """Return where the subject of "A and B …" ends."""
     joint = next(_joints(text, "and"), None)
     if joint is None:
         return len(text)
@@ -285,7 +283,7 @@ def cut_at(text: str) -> int:
 
 
 def _without_adjective(text: str, start: int, end: int) -> int:
-    """Cut off a demonym that belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
+    """Cut off a demonym that belongs to what follows.
 
     It stays if nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
     country without a noun after it: "… Michael Jordan", but "… Michael Jordan | American players".
@@ -315,7 +313,7 @@ def _joints(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 
 def split_pair(text: str, word: str) -> tuple[str, str] | None:
-    """Split "A and B" (or "A or B") without class words; None if it is unclear which "and" joins them."""
+    """Split "A and B" or "A or B"; None if the joint is unclear."""
     candidates = []
     for start, end in _joints(text, word):
         left, right = text[:start].strip(), text[end:].strip()
@@ -334,7 +332,7 @@ def split_pair(text: str, word: str) -> tuple[str, str] | None:
 
 
 def _without_leads(left: str, right: str) -> tuple[str, str] | None:
-    """Strip class words on both sides; "director of film X" on both sides keeps them: it is not X."""
+    """Strip class words on both sides, unless both have them."""
     (lead, name), (other_lead, other_name) = strip_lead(left), strip_lead(right)
     if name and other_name:
         if not _CLASS_WORD.match(lead.replace(",", "").replace(":", "")):
@@ -368,10 +366,7 @@ def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | No
 
 
 def is_unclear(text: str, word: str) -> bool:
-    """Whether a comma may separate operands or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
-
-    It separates if another comma stands before the joining word, and does not if the last operand has a comma too.
-    """
+    """Return whether a comma may separate operands or belong to one."""
     joints = list(_joints(text, word))
     if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
         return False

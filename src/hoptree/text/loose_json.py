@@ -19,7 +19,7 @@ _OPENERS = {"}": "{", "]": "["}
 
 
 def regroup_brackets(text: str) -> tuple[str, int]:
-    """Rewrite a text that begins with a bracket so that brackets match; return it and where it ends.
+    """Rewrite a text so that its brackets match; return its end.
 
     An object where a key should be continues the list that was closed last: `"children": [{…}], {…}`. A key inside a
     list ends it. A bracket that closes something further out closes all inside it; one that closes nothing is dropped.
@@ -129,8 +129,7 @@ class JsonReading:
         return not self.error
 
 
-_MAX_STARTS = 4
-"""Brackets at which reading is tried."""
+_MAX_STARTS = 4  # brackets at which reading is tried
 
 _OPENING = lazy_re(r"[{\[]")
 _CLOSING = lazy_re(r"[}\]]")
@@ -150,7 +149,7 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
+    """Find the object or array in a reply, mending it if needed.
 
     Then brackets are matched, and last quotation marks. Of an object that cannot be repaired no part is returned, but
     what comes after it may be read.
@@ -188,7 +187,7 @@ def _find_json(text: str) -> JsonReading:
 
 
 def _inside(text: str, place: int) -> bool:
-    """Whether a position is inside the first object or array; the start of a line never is."""
+    """Return whether a position is inside the first value."""
     if text[:place].endswith("\n"):
         return False
     begun = _BEGUN.search(text, 0, place)
@@ -204,7 +203,7 @@ def parse_json(text: str) -> JsonReading:
 
 
 def _scan(text: str) -> tuple[str, list[str], bool]:
-    """Return the text up to where its first value closes, open brackets, and whether a string is open."""
+    """Return the text up to its first complete value, and what is open."""
     closers: list[str] = []
     in_string = escaped = False
     for index, char in enumerate(text):

@@ -17,7 +17,7 @@ _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", 
 
 
 def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
-    """Return the spans of names: capitalised words in a row, with small words inside; initials have a full stop."""
+    """Return the spans of names: capitalised words in a row."""
     spans: list[tuple[int, int]] = []
     last = ""
     for match in _WORD.finditer(text, start):
@@ -73,14 +73,14 @@ def is_ordinary_start(text: str, span: Span) -> bool:
 
 @lru_cache(maxsize=8)
 def _written_words(text: str) -> frozenset[str]:
-    """Return the words of a text as they are written, joined ones ("well-known") also in parts."""
+    """Return the words of a text; joined ones also in parts."""
     joined = (text[start:end] for start, end in word_spans(text))
     return frozenset((*_PART.findall(text), *joined))
 
 
 @dataclass(frozen=True, slots=True)
 class NameTagger:
-    """A tagger that does not count ordinary words at the start of a sentence as content."""
+    """A tagger that skips ordinary words at sentence starts."""
 
     tagger: Tagger
 
@@ -98,7 +98,7 @@ MAX_NAME_CHARS = 300
 
 
 def fold(name: str) -> str:
-    """Fold a name for look-ups: no capitals, accents and extra spaces; plain quotes and dashes."""
+    """Fold a name for look-ups: case, accents, spaces, quotes, dashes."""
     if name.isascii():  # most are, and this takes a tenth of the time
         return " ".join(name[:MAX_NAME_CHARS].casefold().split())
     split = name[:MAX_NAME_CHARS]
@@ -129,7 +129,7 @@ def is_wanted_language(tag: str, order: Sequence[str]) -> bool:
 
 
 def best_name(names: Iterable[tuple[str, str]], order: Sequence[str]) -> str:
-    """Choose the name to show of (name, language) pairs: by language, length, alphabet; "" of none."""
+    """Choose the name to show, by language, length and alphabet."""
     return min(names, key=lambda pair: (language_rank(pair[1], order), len(pair[0]), pair[0]), default=("", ""))[0]
 
 
@@ -191,7 +191,7 @@ def sentences(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _abbreviation(before: str) -> tuple[bool, bool]:
-    """Return whether a text ends in what always has something behind it, and whether in what may end a sentence."""
+    """Return whether a text ends in an abbreviation, and of which kind."""
     needs_more = _TITLE.search(before) is not None or _NUMBERED.fullmatch(before) is not None
     return needs_more, _SHORTENED.search(before) is not None
 

@@ -1,4 +1,4 @@
-"""Read a reply in which a model asks itself one question after another, and answers them."""
+"""Read a reply of questions that a model asks itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unk
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What a reply adds to a dialogue: questions that it answers itself, one that it leaves open, the final answer.
+    """What a reply adds: answered questions, an open one, an answer.
 
     `idle` is what it has in place of a new question: one that was asked before, or the word that there is none.
     """
@@ -46,7 +46,7 @@ class DialogueTurn:
 
     @property
     def first(self) -> str:
-        """The first question; what a model writes behind it, unasked, rests on its own answer."""
+        """The first question of the reply."""
         return self.pairs[0][0] if self.pairs else self.open
 
     @property
@@ -56,7 +56,7 @@ class DialogueTurn:
 
 
 def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = ()) -> DialogueTurn:
-    """Read a reply up to its final answer; questions that were `asked` before (as keys) are passed over.
+    """Read a reply up to its final answer, skipping `asked` questions.
 
     `labels` finds what stands before a question (its group `ask`), an answer (`reply`) and the final one (`final`),
     anywhere in a line: some models write all on one. Of several questions without an answer between them the last
@@ -88,7 +88,7 @@ def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = (
 
 
 def _bare_question(text: str) -> str:
-    """Return the first line that is a question, without those the model labels as a new "Question:"."""
+    """Return the first unlabelled question of a reply."""
     lines = (first_line(line) for line in text.splitlines())
     questions = (line for line in lines if line.endswith("?") and not _QUESTION_LABEL.match(line))
     return next((_ITEM_NUMBER.sub("", line) for line in questions), "")
@@ -107,8 +107,7 @@ def first_line(text: str) -> str:
     return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")
 
 
-_LOOSE = " \t\r\n.,:;!?)]–—-*"
-"""Characters between a yes and what follows it."""
+_LOOSE = " \t\r\n.,:;!?)]–—-*"  # characters between a yes and what follows it
 _KNOW = frozenset(("yes", "know", "known"))
 _FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
 _EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
@@ -146,7 +145,7 @@ class SelfKnowledge:
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model: a first word "yes" or "know" means known.
+    """Read the reply of a self-knowledge model.
 
     For a yes-no question the yes is part of the answer. If what follows makes it doubtful that more was meant than
     "yes, I know", no answer is taken, so that it is asked for again.

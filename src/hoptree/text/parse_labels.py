@@ -1,4 +1,4 @@
-"""Parse labels, relevance judgements, scores of lists and Self-RAG reflection tokens."""
+"""Parse labels, relevance, scores and reflection tokens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_label(text: str, labels: Sequence[str]) -> str:
 
 
 def _label_of(text: str, labels: Sequence[str], *, partial: bool = False) -> str:
-    """Return the label that a word begins with; with `partial`, also the only one that begins with the word."""
+    """Return the label that a word begins with."""
     match = _WORD.search(text)
     word = match[0].casefold() if match else ""
     for label in labels:
@@ -62,7 +62,7 @@ def _label_of(text: str, labels: Sequence[str], *, partial: bool = False) -> str
 
 
 def likeliest_label(tokens: Sequence[Token], labels: Sequence[str]) -> str:
-    """Return the label that the first token most likely is, by the alternatives the model tells; "" if none is."""
+    """Return the likeliest label by the first token's alternatives."""
     first = next((token for token in tokens if token.text.strip()), None)
     if first is None:
         return ""
@@ -72,7 +72,7 @@ def likeliest_label(tokens: Sequence[Token], labels: Sequence[str]) -> str:
 
 
 def read_choice(text: str, names: Sequence[str]) -> str:
-    """Return the name a reply begins with, has behind its last "strategy:" or "answer is", or the only one in it.
+    """Return the only name that a reply chooses.
 
     Where it begins, or behind such words, a name may have another ending ("Retrieve" for "Retrieval"). A letter stands
     alone, and "A" before a word is an article. "" where none is given, or several without a sign which is meant.
@@ -89,7 +89,7 @@ def read_choice(text: str, names: Sequence[str]) -> str:
 
 
 def _name_at(text: str, place: int, names: Sequence[str]) -> str:
-    """Return the name that is the next word, or the only one of which the next word is another form."""
+    """Return the name at the next word, in any form."""
     word = _WORD.search(text, place)
     if word is None:
         return ""
@@ -102,7 +102,6 @@ def _name_at(text: str, place: int, names: Sequence[str]) -> str:
 
 
 def _is_name(text: str, word: re.Match[str], name: str) -> bool:
-    """Whether a word is a name; a letter in lower case is one only before a mark or the end."""
     if word[0].casefold() != name.casefold():
         return False
     if len(name) > 1:
@@ -141,12 +140,12 @@ _NO_NEGATION = lazy_re(
 
 
 def _without_double_negations(text: str) -> str:
-    """Put "relevant" for "not irrelevant", and leave out "not only" and "no doubt" before it."""
+    """Replace "not irrelevant" by "relevant"; drop "not only" before it."""
     return _NO_NEGATION.sub("", _DOUBLE_NEGATION.sub(" relevant", text[:MAX_REPLY_CHARS]))
 
 
 def read_relevance(text: str) -> bool:
-    """Whether a reply calls a passage relevant; the negative is tried first, and is the default."""
+    """Return whether a reply calls a passage relevant."""
     text = _without_double_negations(text)
     return not _IRRELEVANT.search(text) and bool(_RELEVANT_WORD.search(text))
 
@@ -192,7 +191,7 @@ _JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """Return what a reply calls relevant of passages or names numbered from 1; "No" names none.
+    """Return the numbers that a reply calls relevant.
 
     A list of irrelevant ones goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names
     all numbers in it up to `count`.
@@ -222,7 +221,7 @@ def _with_brackets(line: str, *, alone: bool) -> str:
 
 
 def _relevant_numbers(line: str, count: int) -> tuple[list[int], bool]:
-    """Return the numbers a line calls relevant, and whether a list of irrelevant ones goes on after it.
+    """Return the numbers a line calls relevant, and open negation.
 
     A verdict is about the numbers before it ("[1] is relevant"), else about those after it ("Relevant: [1]").
     """
@@ -248,7 +247,7 @@ def _relevant_numbers(line: str, count: int) -> tuple[list[int], bool]:
 
 
 def _numbers(written: str, count: int) -> Iterator[int]:
-    """Yield the numbers of a list and its ranges up to `count`; three joined by dashes are no range."""
+    """Yield the numbers and ranges of a list up to `count`."""
     for chain in _CHAIN.finditer(written.replace("[", "").replace("]", "")):
         numbers = [int(number) for number in re.findall(r"\d+", chain[0])]
         if len(numbers) == 2:
@@ -316,7 +315,7 @@ def _scored(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _chosen(text: str, keys: Sequence[Sequence[str]]) -> list[int]:
-    """Return the lines that a reply names, or gives the numbers of where it names none, each once."""
+    """Return the lines that a reply names or numbers."""
     pieces = _PIECE_START.split(text)[:_MAX_PIECES]
     if any(_named(piece, keys) is not None for piece in pieces):
         return list(dict.fromkeys(place for piece in pieces if (place := _place_of(piece, keys)) is not None))
@@ -331,7 +330,7 @@ def _place_of(text: str, keys: Sequence[Sequence[str]]) -> int | None:
 
 
 def _named(text: str, keys: Sequence[Sequence[str]]) -> int | None:
-    """Return the line whose name stands last in a text, the longest of those that end there."""
+    """Return the line whose name stands last in a text."""
     words = f" {question_key(text)} "
     best: tuple[int, int] = (0, 0)
     place: int | None = None
@@ -352,8 +351,7 @@ def _to_unit(scores: Mapping[int, float]) -> dict[int, float]:
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
 PARAGRAPH = "<paragraph>"
 """Where a model begins to write a document of its own."""
-_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
-"""What utilities from 1 to 5 count."""
+_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # what utilities from 1 to 5 count
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
 _UTILITY = tuple(f"[Utility:{number}]" for number in range(1, 6))
@@ -363,7 +361,7 @@ _TOKENS = re.compile("|".join((*map(re.escape, _ALL), r"</?paragraph>", r"</?s>"
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """How well an answer from a passage does: from 0 to 1, utility from -1 to 1, and how likely it was written."""
+    """How well an answer from a passage does (Self-RAG)."""
 
     relevant: float = 0.0
     supported: float = 0.0
@@ -372,7 +370,7 @@ class Critique:
 
     @classmethod
     def weighed(cls, shares: Sequence[Mapping[str, float]], labels: Sequence[Sequence[str]], likely: float) -> Critique:
-        """Weigh the shares of labels for relevance, support and utility; a judgement that is lacking counts 0."""
+        """Weigh the shares for relevance, support and utility."""
         relevant, support, utility = (
             [given.get(label, 0.0) for label in names] for given, names in zip(shares, labels, strict=True)
         )
@@ -385,13 +383,13 @@ class Critique:
 
 
 def retrieval_probability(text: str, tokens: Sequence[Token]) -> float | None:
-    """Return P([Retrieval]) against [No Retrieval] where a reply begins; None if neither is among its tokens."""
+    """Return P([Retrieval]) at the start of a reply, or None."""
     shares = _shares(text, tokens, (RETRIEVE, NO_RETRIEVE), at_start=True)
     return shares.get(RETRIEVE, 0.0) if shares else None
 
 
 def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[str, ...]]:
-    """Return what the tokens of a continuation say of it, and which of the three judgements it lacks.
+    """Return a continuation's critique, and what it lacks.
 
     Relevance is judged at the start, support and utility at their first token. A judgement that is lacking counts 0,
     and a token that is not among the likeliest has no probability.
@@ -411,7 +409,7 @@ def strip_tokens(text: str) -> str:
 
 
 def as_paragraph(title: str, shown: str) -> str:
-    """Return a document as a Self-RAG model is given one; `shown` may begin with its title."""
+    """Return a document as a Self-RAG model is given one."""
     text, title = strip_tokens(shown), " ".join(title.split())
     text = f"{title}\n{text.removeprefix(f'{title}: ')}" if text.startswith(f"{title}: ") else text
     return f"{RETRIEVE}<paragraph>{text}</paragraph>"
@@ -423,7 +421,7 @@ def read_reflected(text: str, tokens: Sequence[Token]) -> Answer:
 
 
 def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
-    """Return what a model wrote before a document of its own, whose mark some servers leave only in the tokens."""
+    """Return what precedes a document that the model wrote itself."""
     before = list(takewhile(lambda token: token.text.strip() != PARAGRAPH, tokens))
     if len(before) == len(tokens):
         return text.partition(PARAGRAPH)[0]
@@ -431,7 +429,7 @@ def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _shares(text: str, tokens: Sequence[Token], labels: Sequence[str], *, at_start: bool = False) -> dict[str, float]:
-    """Return the labels' shares of their probability at the first token that is one, or that begins the text.
+    """Return the labels' shares of probability at their token.
 
     Where a server leaves these tokens out of those it tells, the first label in the text counts as certain.
     """

@@ -1,4 +1,4 @@
-"""Parse replies of Search-R1 (actions), GenGround (thoughts, citations), CompAct, CoK and DyPlan (final answers)."""
+"""Parse replies of Search-R1, GenGround, CompAct, CoK and DyPlan."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _first_action(text: str, place: int) -> Action:
 
 
 def _action_at(text: str, name: str, start: int) -> Action:
-    """Return the action between an opening tag and its close, or what ends it in place of one."""
+    """Return the action after an opening tag."""
     nested = 0
     for tag in _TAG.finditer(text, start):
         if tag["name"].casefold() == "information":
@@ -156,7 +156,7 @@ def _fields(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _labelled(text: str) -> dict[str, str]:
-    """Return what stands behind the first of each label, also in an object with broken quotation marks."""
+    """Return what follows the first of each label."""
     marks = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
     for mark, following in zip_longest(marks, marks[1:]):
@@ -214,7 +214,7 @@ _BARE_TAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """The summary so far, what a model says of it (without the tag), and whether it calls that complete."""
+    """A summary, its evaluation, and whether it is complete."""
 
     summary: str = ""
     evaluation: str = ""
@@ -228,7 +228,7 @@ class Compression:
 
 
 def read_compression(text: str) -> tuple[Compression, tuple[str, ...]]:
-    """Return summary and evaluation of a reply, and which of "summary", "evaluation", "tag" and "reason" it lacks.
+    """Return a reply's summary and evaluation, and what it lacks.
 
     Without a summary, or without an evaluation that gives a verdict, it is incomplete. A reply that goes on with a turn
     of its own ends there.
@@ -251,7 +251,7 @@ def read_compression(text: str) -> tuple[Compression, tuple[str, ...]]:
 
 
 def _flatten_object(text: str) -> str:
-    """Return the parts of a reply that is a JSON object as text with headings; others as they are."""
+    """Return a JSON reply as text with headings; others unchanged."""
     value = read_json(text).value if text.lstrip("`json \n").startswith("{") else None
     if not isinstance(value, dict):
         return text
@@ -262,7 +262,7 @@ def _flatten_object(text: str) -> str:
 
 
 def _verdict(evaluation: str) -> bool | None:
-    """Whether an evaluation calls a summary complete; None where it does not say, or repeats both tags."""
+    """Return whether a summary is called complete, or None."""
     tags = list(_SUMMARY_TAG.finditer(evaluation))
     if len(tags) > 1 and _EITHER.fullmatch(evaluation, tags[0].end(), tags[1].start()):
         return None
@@ -318,7 +318,7 @@ def read_rationales(text: str) -> tuple[str, ...]:
 
 
 def read_corrected(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
-    """Return the rationale as a reply corrects it, and whether the reply could be read.
+    """Return the corrected rationale, and whether the reply was readable.
 
     It stays as it is if the reply says that nothing is to be changed, that the sources do not tell, or the same again;
     and if the reply holds none or goes on and on. Of a reply `cut` off in its first line, whole sentences count.
@@ -349,7 +349,7 @@ _BRACKETS = {"]": "[", ")": "(", "}": "{"}
 
 
 def read_deduced(text: str, asked: Sequence[str] = ()) -> DialogueTurn:
-    """Read the thoughts of a reply that were not `asked` before, with their answers, up to FINISH[answer]."""
+    """Read new thoughts with answers up to FINISH[answer]."""
     turn = read_dialogue(text, _THOUGHT_LABELS, {question_key(question) for question in asked})
     depth = dict.fromkeys(_BRACKETS.values(), 0)  # the answer may hold brackets in pairs
     for place, char in enumerate(turn.final):
@@ -367,12 +367,12 @@ _FINAL_LABEL = re.compile(re.escape(FINAL), re.IGNORECASE)
 
 
 def read_final(text: str) -> Answer:
-    """Read what stands behind the last "Final answer:", in quotes or not; unknown where nothing does."""
+    """Read what follows the last "Final answer:"."""
     return replace(read_answer(split_final(text)[1]), raw=text)
 
 
 def split_final(text: str) -> tuple[str, str]:
-    """Return what stands before the last "Final answer:", and behind it, "" where that says nothing."""
+    """Split a reply at its last "Final answer:"."""
     *_, label = (None, *_FINAL_LABEL.finditer(text))
     before, final = (text[: label.start()], text[label.end() :]) if label else (text, "")
     return before.rstrip(), final if clean_answer(final) else ""
@@ -384,10 +384,7 @@ _QUERY_TERM = re.compile(r"\b(wdt?|p|ps)\s?:\s?(?:/([^/\n]{1,200})/|([A-Za-z][\w
 
 
 def read_graph_query(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the things and the relations that a SPARQL query names: `wd:/Carmen/ wdt:/composer/ ?answer`.
-
-    Of a reply with wrong queries beside the right one, that one is read.
-    """
+    """Return the things and relations that a SPARQL query names."""
     text = _WRONG_QUERY.split(_CORRECT_QUERY.split(text[:MAX_REPLY_CHARS])[-1])[0]
     terms: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for kind, named, bare in _QUERY_TERM.findall(text):

@@ -1,4 +1,4 @@
-"""Parse the triples of a reply in any form; never raises, and counts what is malformed."""
+"""Parse the triples of a reply in any form; never raise."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ class _Collector:
         """Whether the last item was a triple."""
 
     def add(self, parts: Sequence[Any]) -> None:
-        """Add a triple if the parts are one."""
         triple = _clean(parts)
         self.ends_well = triple is not None and len(self.triples) < MAX_TRIPLES
         if triple is None:
@@ -85,7 +84,7 @@ class _Collector:
             self.triples.append(triple)
 
     def walk(self, value: Any) -> None:
-        """Read JSON: lists of three, objects with three known keys, or subjects with their relations."""
+        """Read triples from lists, objects, or nested JSON."""
         waiting = [value]
         while waiting and len(self.triples) + self.malformed < MAX_TRIPLES:
             item = waiting.pop()
@@ -154,10 +153,10 @@ def _parts(body: str, wrapped: bool) -> list[str] | None:
         return parts if len(parts) == 3 else None
     if (quoted := _json(f"[{body}]")) is not None:
         return [str(part) for part in quoted] if isinstance(quoted, list) and len(quoted) == 3 else None
-    ways = [body.split("\t"), _ARROW.split(body), body.split(";"), body.split(", ") if wrapped else []]
+    splits = [body.split("\t"), _ARROW.split(body), body.split(";"), body.split(", ") if wrapped else []]
     if not body.rstrip().endswith((".", ":", "?", "!")):
-        ways.append(_DASH.split(body))
-    for parts in ways:
+        splits.append(_DASH.split(body))
+    for parts in splits:
         if len(parts) == 3 and all(part.strip() for part in parts):
             return parts
     return None

@@ -14,7 +14,7 @@ from hoptree.core.lazy import lazy_re
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in the base unit of its dimension (metre, square metre, kilogram, second …, or "")."""
+    """A number in the base unit of its dimension."""
 
     value: float
     dimension: str = ""
@@ -82,7 +82,7 @@ _WHEN = lazy_re(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the only number in the text; None if there is none, or several that differ.
+    """Return the only number in the text; None if none or several.
 
     Brackets (the same length in feet) and the year of a count ("as of 2010") are ignored beside another number.
     """
@@ -128,7 +128,6 @@ def _to_base_unit(value: float, square: str | None, unit: str | None) -> Quantit
 
 
 def _spelt_value(words: str) -> float:
-    """Return the value of number words: each scale multiplies what came since the last larger one."""
     total = part = 0.0
     for word in re.split(r"[\s-]+", words.lower()):
         if word in _SMALL:
@@ -149,8 +148,7 @@ def plain_numbers(text: str) -> str:
     return _THOUSANDS.sub("", text)
 
 
-_ABOUT_YEARS = 5
-"""Years that "about 1920" may be off to either side."""
+_ABOUT_YEARS = 5  # years that "about 1920" may be off to either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,21 +191,10 @@ def _year(year: int) -> str:
     return f"{-year} BC" if year < 0 else str(year)
 
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
+MONTHS = [  # in English, whatever the locale
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
-]
-"""In English, whatever the locale."""
+]  # fmt: skip
 _MONTHS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
 _MONTHS |= {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
@@ -234,8 +221,7 @@ _DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
-_LEAD_CHARS = 40
-"""Characters before a date that are searched for what opens it."""
+_LEAD_CHARS = 40  # characters before a date that are searched for what opens it
 
 
 def read_dates(text: str) -> tuple[Date, ...]:

@@ -1,4 +1,4 @@
-"""The question tree: nodes, `#queryX` references, and repairs of a plan that a model wrote.
+"""The question tree: nodes, references, and repairs of plans.
 
 Dependencies come from references, never from nesting: models nest independent questions too. A reference is always a
 whole token (`#query1` is not the beginning of `#query10`).
@@ -17,8 +17,7 @@ from hoptree.text.names import name_spans
 
 MAX_NODES = 12
 MAX_DEPTH = 5
-_MAX_NESTING = 50
-"""Depth of nested JSON that is searched for nodes."""
+_MAX_NESTING = 50  # depth of nested JSON that is searched for nodes
 
 _LONG = r"#\s*query\s*_?\s*(\d+)"
 _REFERENCE = lazy_re(_LONG, re.IGNORECASE)
@@ -48,7 +47,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One sub-question; `refs` are the ids of the nodes whose answers it needs, in order of appearance."""
+    """One sub-question; `refs` are the nodes whose answers it needs."""
 
     id: int
     question: str
@@ -68,7 +67,7 @@ class Plan:
         return next(node for node in self.nodes if node.id == node_id)
 
     def paths(self) -> tuple[tuple[Node, ...], ...]:
-        """Return every path from a top node (without a parent in this plan) down to a leaf."""
+        """Return every path from a top node down to a leaf."""
         parents = {node.parent for node in self.nodes}
         by_id: dict[int | None, Node] = {node.id: node for node in self.nodes}
         paths = []
@@ -113,12 +112,12 @@ def references(question: str) -> tuple[int, ...]:
 
 
 def resolve(question: str, answers: Mapping[int, str]) -> str:
-    """Replace references by answers in one pass, so that an answer is never read as a reference."""
+    """Replace references by answers in one pass."""
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
 def nest_plan(plan: Plan, under: Node) -> Plan:
-    """Put a plan beneath a node of another; ids stay distinct: the first beneath node 4 is 401."""
+    """Put a plan beneath a node of another; the first under 4 is 401."""
     ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
     names = {old: f"#query{new}" for old, new in ids.items()}
     nodes = (
@@ -141,7 +140,7 @@ def single_node(question: str, issue: Issue | None = None) -> Plan:
 
 @dataclass(slots=True)
 class _Draft:
-    """A node as the model wrote it: `name` is its number, `above` the index of its parent."""
+    """A node as the model wrote it, with its number and parent."""
 
     name: int | None
     question: str
@@ -178,7 +177,7 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
 
 
 class _PlanReader:
-    """Collects the nodes that a model wrote, and links their references; `issues` lists the repairs."""
+    """Collects nodes and references; `issues` lists the repairs."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -222,7 +221,7 @@ class _PlanReader:
                 self.collect(value, None, above, depth, nesting)
 
     def link(self, ids: list[int]) -> list[Node]:
-        """Turn drafts into nodes of these ids, with valid references and canonical wording."""
+        """Turn drafts into nodes with valid references."""
         written = [_written(draft.question, self._root) for draft in self.drafts]
         targets = [{name: self._target_of(name, at) for name in names.values()} for at, names in enumerate(written)]
         edges = {
@@ -242,7 +241,7 @@ class _PlanReader:
         return nodes
 
     def _target_of(self, name: int, index: int) -> int | None:
-        """Return the draft a reference names: the nearest before it, else the first after it."""
+        """Return the draft a reference names, the nearest before it first."""
         drafts = self.drafts
         named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
         if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
@@ -294,7 +293,7 @@ def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
 
 
 def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
-    """Report or mend a child that gives away its parent's answer by naming a new entity."""
+    """Report or mend a child that names its parent's answer."""
     if node.parent is None or node.refs:
         return node
     known = root.casefold()

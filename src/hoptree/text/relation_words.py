@@ -1,4 +1,4 @@
-"""English words for relations between things: which relation words mean, and whether a sentence states it."""
+"""English words for relations, and whether a sentence states one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\
 
 
 def relation_key(text: str) -> frozenset[str]:
-    """Return what identifies a relation: "director of" is "direc", and "born" or "date of birth" is "birth".
+    """Return the key of a relation: "director of" is "direc".
 
     Kin are identified by whole words, in the singular: a father-in-law is no father, and no grandmother a grandfather.
     """
@@ -76,7 +76,7 @@ def relation_key(text: str) -> frozenset[str]:
 
 
 def _folded_words(text: str) -> list[str]:
-    """Split into folded words; kin are one word each: "step-son" is "stepson", "father in law" is "fatherinlaw"."""
+    """Split into folded words; kin are one word each."""
     text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text))
     return [fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text)]
 
@@ -93,12 +93,12 @@ def _head(relation: str) -> str:
 
 
 def names_relation(text: str) -> bool:
-    """Return whether words name a usual relation: "composer" does, and "giant pandas" do not."""
+    """Return whether words name a usual relation, such as "composer"."""
     return any(map(_is_known, relation_key(text)))
 
 
 def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
-    """Return whether keys of words that are sought name this relation, and no other beside it."""
+    """Return whether the words sought name this relation alone."""
     return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
 
 
@@ -107,7 +107,7 @@ def _is_known(key: str) -> bool:
 
 
 def is_inverse(relation: str) -> bool:
-    """Return whether a fact says what its subject is to its object ("member of"), and not the reverse."""
+    """Return whether a fact says what its subject is to its object."""
     return relation.casefold().split()[-1:] == ["of"]
 
 
@@ -115,10 +115,7 @@ _MAX_SENTENCE_CHARS = 2_000
 
 
 def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
-    """Return whether a sentence states a relation of this name ("the father of NAME", "NAME's father") or of another.
-
-    None where it does not state it in such words, or where it is the same for both.
-    """
+    """Return whether a sentence states a relation of this name."""
     noun, sentence = _head(relation), sentence[:_MAX_SENTENCE_CHARS]
     if not noun or relation_key(relation) & _MUTUAL:
         return None
@@ -179,7 +176,7 @@ _COUNTERPART = lazy_re("|".join(_COUNTERPARTS))
 
 
 def states_relation(relation: str, value: str, sentence: str) -> bool:
-    """Return whether a sentence has a word for the relation to a value, or is one that needs none.
+    """Return whether a sentence has a word for the relation to a value.
 
     Words are required where sentences have them: kin, marriage, birth, death and who made a work. "A French painter"
     states a nationality without any. "The father of Jean" does not state that Jean is a father's name, and a word for a
@@ -200,7 +197,7 @@ def states_relation(relation: str, value: str, sentence: str) -> bool:
 
 
 def _all_keys(text: str) -> frozenset[str]:
-    """Return the words of a text and the keys of their relations; "co-directed" is two words."""
+    """Return the words of a text and the keys of their relations."""
     text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text)).replace("-", " ")
     return relation_key(text) | frozenset(_folded_words(text))
 
@@ -213,7 +210,7 @@ _Sort = Literal["date", "name", "phrase"]
 def settles_doubt(
     fact: tuple[str, str, str], sentence: str, sought: AbstractSet[str], hits: Sequence[Span] = ()
 ) -> bool:
-    """Whether a fact says what a sentence is about to: of a subject it names, and of this relation.
+    """Return whether a fact says what a sentence is about to say.
 
     What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother. `hits`
     are the uncertain words: a date settles no uncertain name, and a name no date. Those in the subject tell nothing of
@@ -233,7 +230,7 @@ def settles_doubt(
 
 
 def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
-    """Return whether an uncertain word is in one clause with the subject next to it, and not compared to it."""
+    """Return whether an uncertain word is said of the subject beside it."""
     first, last = hit
     apart = (sentence[end:first] if end <= first else sentence[last:start] for start, end in subject)
     between = min(apart, key=len)
@@ -255,6 +252,6 @@ def _sort(text: str) -> _Sort:
 
 
 def _fits(value: str, uncertain: AbstractSet[_Sort]) -> bool:
-    """Return whether a value may stand in the place of uncertain words; a phrase may begin a name."""
+    """Return whether a value may replace the uncertain words."""
     sort = _sort(value)
     return not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name")

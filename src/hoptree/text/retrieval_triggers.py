@@ -1,4 +1,4 @@
-"""When to retrieve, and with which query: the triggers of FLARE, DRAGIN, MIND and SeaKR."""
+"""When to retrieve, and with which query."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from hoptree.text.tokens import Span, find_words, overlaps, token_spans, word_sp
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
 
-_MAX_QUERY_WORDS = 25
-"""Attended words that DRAGIN keeps."""
+_MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 
 
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text, or a span of it, without tokens less probable than beta.
+    """FLARE's query: the text without improbable tokens.
 
     The question is returned if nothing is left, and goes first if the span is no more than "So the answer is …".
     """
@@ -47,7 +46,7 @@ def masked_query(
 def attended_query(
     attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words of the regions that the hits attend to most, in text order.
+    """DRAGIN's query: the content words that the hits attend to most.
 
     `attended` has a row for each hit; `regions` are the spans of the question and the text so far, `hits` those of the
     unsure words, which are left out. Attention is summed over a word's tokens and averaged over the hits. The result is
@@ -75,7 +74,7 @@ def attended_query(
 
 
 def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
-    """DRAGIN's query without attention: the content words of question and sentence except the hits."""
+    """DRAGIN's query without attention: content words except the hits."""
     left_out = {hit.casefold() for hit in hits}
     words = (text[start:end] for text in texts for start, end in _content_spans(text, tagger))
     return " ".join(islice((word for word in words if word.casefold() not in left_out), limit))
@@ -90,10 +89,7 @@ def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
-    """SeaKR's query: the content words of a failed step that are sure, or that the context holds too.
-
-    A word is as sure as its least probable token: 1 - p must not exceed `doubt`.
-    """
+    """SeaKR's query: the sure content words of a failed step."""
     words = find_words(text, [token.text for token in tokens])
     given = {context[start:end].casefold() for start, end in word_spans(context)}
     carries = content_words(text, words, tagger)
@@ -111,7 +107,7 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
 
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
-    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
+    """Return the sure content words outside names: the relation sought."""
     names, hits = name_spans(sentence), sorted(hits)
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
@@ -124,7 +120,7 @@ def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[s
 
 
 def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
-    """Join the names and the words that are not in them, each once, up to so many words."""
+    """Join names and further words, each once, up to a limit."""
     parts: list[str] = []
     used: set[str] = set()
     for part in (*names, *sought):
@@ -157,7 +153,7 @@ class FixedThreshold:
 
 @dataclass(frozen=True, slots=True)
 class DynamicThreshold:
-    """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
+    """MIND's Equation 3: alpha mean(H) + beta mean(a).
 
     a is the raw attention, as in Equation 2. `scaled` takes DRAGIN's, which has a mean of 1 over every sentence: beta
     is then added everywhere, as it is where no attention is known. The paper names no values. A sentence that is unsure
@@ -182,7 +178,7 @@ class DynamicThreshold:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
-    """A sentence of a draft; `hits` are the indices of the words whose score exceeds theta."""
+    """A sentence of a draft; `hits` are the words above theta."""
 
     start: int
     end: int
@@ -240,7 +236,7 @@ def judge_sentences(
 
 
 def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.8) -> Span | None:
-    """FLARE's trigger: the first sentence with a visible token less probable than theta."""
+    """FLARE's trigger: the first sentence with an improbable token."""
     places = token_spans(text, [token.text for token in tokens])
     low = sorted(
         place[0] for token, place in zip(tokens, places, strict=True) if place and token_probability(token) < theta
@@ -254,7 +250,7 @@ NEUTRAL_CONFIDENCE = 0.5
 
 
 def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
-    """Return where the words of a name occur in a row, ignoring case, accents and possessives."""
+    """Return where the words of a name occur in a row."""
     if len(entity) > MAX_NAME_CHARS:
         return ()
     wanted = [fold(entity[start:end]) for start, end in _bare_words(entity)]
@@ -275,7 +271,7 @@ def _folded_words(text: str) -> tuple[list[Span], list[str]]:
 def max_confidence(
     signals: Iterable[tuple[float | None, float | None]], *, gamma: float = 1.0, delta: float = 0.2
 ) -> float | None:
-    """Return the maximum of gamma / (1 + H) + delta a over pairs of H and a; an unknown a is 1."""
+    """Return the maximum of gamma / (1 + H) + delta a."""
     confidences = []
     for entropy, attention in signals:
         if (doubt := valid_value(entropy)) is not None:
@@ -293,7 +289,7 @@ def entity_confidence(
     delta: float = 0.2,
     scaled: bool = False,
 ) -> float | None:
-    """Return the confidence of a name at its first mention; None if it is not mentioned or nothing is known.
+    """Return the confidence of a name at its first mention, or None.
 
     a is the raw attention, 0 for a word that no later one could attend to; `scaled` takes DRAGIN's, of mean 1.
 

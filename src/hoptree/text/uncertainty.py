@@ -1,4 +1,4 @@
-"""Uncertainty of words (DRAGIN's entropy times attention) and disagreement of samples."""
+"""Uncertainty of words, and disagreement of samples."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _LEAST = 1e-9  # of a token that is not among the likeliest
-_MAX_VALUE = 1e6
-"""Larger than any entropy or attention."""
+_MAX_VALUE = 1e6  # larger than any entropy or attention
 _MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares is still a number
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWord:
-    """A word with its entropy H (None if unknown), attention a (1 if unknown) and whether it carries content.
+    """A word with entropy H, attention a, and whether it has content.
 
     `raw` is the attention before it is scaled: the most that a later token pays to one of its tokens (None if unknown).
     A word that only `announces` the answer is no reason to search: its doubt is whether to end now.
@@ -51,7 +50,7 @@ class ScoredWord:
 
 
 def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequence[bool]) -> tuple[ScoredWord, ...]:
-    """Score the words of one sentence: H is the mean entropy of their tokens, a the attention paid to them.
+    """Score the words of a sentence by entropy and attention.
 
     Attention is summed over the tokens of a word and scaled to a mean of 1 over the words that have any, so that the
     length of a sentence does not matter. Words of many tokens (numbers, rare names) get more: that is DRAGIN's measure.
@@ -106,7 +105,7 @@ def token_entropy(token: Token) -> float | None:
 
 
 def entropy_of_top(token: Token) -> float:
-    """Return the entropy of the likeliest tokens and one outcome for the rest: a lower bound of the true entropy."""
+    """Return a lower bound of the entropy from the likeliest tokens."""
     known = [logprob for _, logprob in token.top]
     # A token that was sampled from further down is known too; its rivals may hold it under another spelling.
     if all(text != token.text for text, _ in token.top) and token.logprob < min(known, default=0.0):
@@ -117,7 +116,7 @@ def entropy_of_top(token: Token) -> float:
 
 
 def agreement(left: str, right: str) -> float:
-    """Return the word F1 of two texts without case, accents and punctuation; 1 if both are empty."""
+    """Return the word F1 of two folded texts; 1 if both are empty."""
     left_words, right_words = _words(left), _words(right)
     if not left_words or not right_words:
         return float(left_words == right_words)
@@ -151,12 +150,12 @@ def _words(text: str) -> Counter[str]:
 
 
 def answer_lead_spans(text: str) -> tuple[Span, ...]:
-    """Return the spans of "So the answer is:", which says nothing about what to search for."""
+    """Return the spans of "So the answer is:"."""
     return tuple(match.span() for match in _LEAD.finditer(text))
 
 
 def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float | None:
-    """Return U = (1/k) logdet(Z J Z^T + alpha I) for k samples, whose states of d numbers are the rows of Z.
+    """Return U = (1/k) logdet(Z J Z^T + alpha I) for k samples' states.
 
     J = I - (1/d) 1 1^T takes from each state the mean of its own numbers, as in INSIDE's EigenScore (Chen et al. 2024),
     which SeaKR uses. Empty states and states with NaN are left out; None if none remain.
@@ -170,7 +169,7 @@ def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> f
 
 
 def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
-    """Return U of so many samples that end in one state of squared length `square`, which is the least there is.
+    """Return the least possible U: all samples end in one state.
 
     It falls with the number of samples. States of a model are long, vectors of an encoder have a length of 1.
     """
@@ -178,7 +177,7 @@ def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
 
 
 def smallest_square(states: Sequence[Sequence[float]]) -> float | None:
-    """Return the least squared length of states, each without the mean of its own numbers; None if there are none."""
+    """Return the least squared length of centred states, or None."""
     rows = _centred(states)
     return None if rows is None else float((rows**2).sum(axis=1).min())
 
@@ -193,7 +192,7 @@ def _centred(states: Sequence[Sequence[float]]) -> Any:
 
 
 def distributions(tokens: Sequence[Token], *, ended: bool) -> list[dict[str, float]]:
-    """Return the distribution over the next token at each place of a reply: texts with probabilities, its own first.
+    """Return the next-token distribution at each place of a reply.
 
     The end of a reply is the text ""; where a model does not give its probability, a reply that `ended` is certain of
     it. A token that is only a part of a character has no place of its own.
@@ -212,7 +211,7 @@ def distributions(tokens: Sequence[Token], *, ended: bool) -> list[dict[str, flo
 
 @dataclass(frozen=True, slots=True)
 class MixedTokens:
-    """The likeliest tokens of several replies together, and the log-likelihood of these by each."""
+    """The likeliest tokens of several replies, with log-likelihoods."""
 
     tokens: tuple[str, ...]
     logs: tuple[float, ...]
@@ -260,7 +259,7 @@ def softmax(scores: Sequence[float], temperature: float = 1.0) -> list[float]:
 
 
 def divergence(shares: Sequence[float], others: Sequence[float]) -> float:
-    """Return the Kullback-Leibler divergence of shares from others, in nats; a share of 0 there counts as 1e-9."""
+    """Return the Kullback-Leibler divergence of two shares, in nats."""
     pairs = zip(shares, others, strict=True)
     return sum(share * math.log(share / max(other, _LEAST)) for share, other in pairs if share > 0)
 
@@ -269,6 +268,6 @@ _LSR_TEMPERATURE = 0.1
 
 
 def lsr_shares(scores: Sequence[float], likelihoods: Sequence[float]) -> tuple[list[float], list[float], float]:
-    """Return the retriever's shares of documents, those that the model prefers, and LSR's loss: their divergence."""
+    """Return LSR's shares of retriever and model, and their divergence."""
     shares, preferred = softmax(scores, _LSR_TEMPERATURE), softmax(likelihoods, _LSR_TEMPERATURE)
     return shares, preferred, divergence(shares, preferred)

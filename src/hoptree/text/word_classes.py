@@ -16,7 +16,6 @@ from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -38,8 +37,7 @@ _CONJUNCTIONS = word_set(
 )
 _POSSESSION_STARTS = word_set("a an the no his her its their my our your this that these those some any many several")
 """Words before which "have" is a full verb."""
-_HAVE = word_set("have has had having")
-"""Auxiliaries that are often full verbs: "he has two brothers"."""
+_HAVE = word_set("have has had having")  # auxiliaries that are often full verbs: "he has two brothers"
 _DO = word_set("do does did doing")
 _BE = word_set("be am is are was were been being")
 _MODALS = word_set("will would shall should can could may might must ought cannot")
@@ -57,8 +55,7 @@ _ANSWERS = word_set("yes no oh ah well please okay ok")
 
 _STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | _HAVE | _DO | _ANSWERS
 """Words that are never content, even with a capital: "in The Hague"."""
-_ACRONYMS = word_set("it us who")
-"""Words that are content in capitals: "the WHO"."""
+_ACRONYMS = word_set("it us who")  # words that are content in capitals: "the WHO"
 _NAME_LIKE = word_set("may will mark can")
 """Words that are a name or month with a capital inside a sentence, or before a name or number."""
 CLOSED = _STRICT | _AUXILIARIES | _ADVERBS
@@ -83,7 +80,7 @@ class Tagger(Protocol):
 
 
 def open_tagger(spec: str = "rules") -> Tagger:
-    """Open a tagger: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an installed English model.
+    """Open a tagger: `rules[:LANGUAGE]` or `spacy[:MODEL]`.
 
     Nothing is ever downloaded. spaCy is never the default: results would depend on the machine.
     """
@@ -103,7 +100,6 @@ def _spacy_tagger(model: str) -> SpacyTagger:
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
-    """Tell which words carry content; in words that one token wrote together, one is enough."""
     spans = word_spans(text)
     carrying = [start for (start, _), carries in zip(spans, tagger.content(text, spans), strict=True) if carries]
     return tuple(bisect_left(carrying, word.start) < bisect_left(carrying, word.end) for word in words)
@@ -205,8 +201,7 @@ _BEFORE = lazy_re(
     re.IGNORECASE,
 )
 _BEHIND = lazy_re(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
-_CONTEXT_CHARS = 24
-"""Characters beside a month that are searched for a date."""
+_CONTEXT_CHARS = 24  # characters beside a month that are searched for a date
 
 
 def is_time_expression(text: str, span: Span) -> bool:

@@ -1,4 +1,4 @@
-"""Measure what adapters change: the same runs with the base and with each adapter, and whether it is chance."""
+"""Measure what adapters change, by the same runs with base and adapters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FIGURES = ("questions", "refused", "failed", *_SHARES, "gap_f1_plus_minus", "us
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A model under its name in tables; `card` is what an adapter says of its training, if anything."""
+    """A model under its name in tables; `card` describes an adapter's training."""
 
     name: str
     model: str
@@ -47,13 +47,13 @@ class Version:
 
     def as_dict(self) -> dict[str, Any]:
         card = self.card or {}
-        about = {name: card.get(name) for name in ("sets", "examples", "evaluation_questions")}
+        about = {name: card.get(name) for name in ("sets", "examples")}
         adapter = str(self.adapter) if self.adapter else None
         return {"name": self.name, "model": self.model, "adapter": adapter, **about}
 
 
 def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
-    """Return the base and each adapter, named by its folder; refuse adapters that were trained on other weights."""
+    """Return the base and each adapter; refuse adapters of other weights."""
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
         raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
@@ -88,7 +88,7 @@ def _version_names(adapters: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One run of an experiment file with one version of the model; `run` is its name in the file."""
+    """One run of an experiment file with one version of the model."""
 
     version: Version
     run: str
@@ -109,7 +109,7 @@ Listener = Callable[[Trial, Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The summary of each run, and the boundary of each version over all its data sets."""
+    """The summary of each run, and the boundary of each version."""
 
     runs: Sequence[tuple[Trial, Mapping[str, Any]]]
     boundaries: Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -123,7 +123,7 @@ def plan_trials(
     settings: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[Trial]:
-    """Return all runs of the files with every version; `data` is the folder of the data, by default each file's own.
+    """Return all runs of the files with every version of the model.
 
     `only` names data sets and runs, as for `hoptree run`. Two files that name the same run of the same data set are
     refused: their folders would be the same.
@@ -146,7 +146,7 @@ def plan_trials(
 
 
 def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) -> list[Trial]:
-    """Return the runs of a file under names that tell the versions apart, as `models` in the file would."""
+    """Return the runs of a file under names that tell the versions apart."""
     if not planned:
         raise InputError(f"{path} has no runs.", "Name data and runs in it.")
     alone = len({run.run_name for run in planned}) == 1
@@ -163,7 +163,7 @@ def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) ->
 async def measure(
     trials: Sequence[Trial],
     out: Path,
-    ways: RunOptions,
+    options: RunOptions,
     *,
     at_once: int = 1,
     on_progress: Listener = lambda trial, progress: None,
@@ -183,7 +183,7 @@ async def measure(
                 summaries[trial] = await run_experiment(
                     _with_index(trial, out / "indexes", indexes),
                     out / trial.planned.folder,
-                    ways,
+                    options,
                     model=model,
                     on_progress=lambda progress: on_progress(trial, progress),
                 )
@@ -201,13 +201,13 @@ async def measure(
     bounds = {trial.planned.run_name: trial for trial in trials if trial.boundary}
     planned = [trial.planned for trial in trials if trial.boundary]
     # Failed questions were asked again above, if they were to be.
-    boundaries = await measure_all(planned, out, replace(ways, retry_failed=False))
+    boundaries = await measure_all(planned, out, replace(options, retry_failed=False))
     runs = [(trial, summaries[trial]) for trial in trials if not trial.boundary]
     return Measured(runs, [(bounds[summary["model"]], summary) for summary in boundaries])
 
 
 def _with_index(trial: Trial, folder: Path, indexes: dict[Any, Path]) -> Experiment:
-    """Return the experiment with an index of its corpora; both answers of a boundary are judged together later."""
+    """Return the experiment with an index of its corpora, without a judge."""
     experiment, corpora = trial.planned.experiment, trial.planned.corpora
     if trial.boundary:
         return replace(experiment, judge="", judge_base_url="")
@@ -220,7 +220,7 @@ def _with_index(trial: Trial, folder: Path, indexes: dict[Any, Path]) -> Experim
 
 
 def _right_decision(pair: Pair) -> float | None:
-    """Whether the model was sure and right, or refused what it would have got wrong, by exact match."""
+    """Score 1 for a sure right answer, or a refusal of a wrong one."""
     if pair.failed:
         return None
     answer = pair.direct if pair.confident is None else pair.confident
@@ -228,7 +228,7 @@ def _right_decision(pair: Pair) -> float | None:
 
 
 def _sure_and_right(pair: Pair) -> float | None:
-    """Whether the model gave the right answer though it could refuse: refusing everything scores 0."""
+    """Score 1 for a right answer although the model could refuse."""
     if pair.failed:
         return None
     return float(pair.confident is not None and score_attempt(pair.confident, pair.golds).em)
@@ -283,7 +283,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
-    """Return the boundary of each version, by data set, over all questions and on average, and how it changed.
+    """Return the boundary of each version by data set, and how it changed.
 
     The gaps of two versions lie between different questions: the interval of their change is that of independent gaps.
     """
@@ -329,7 +329,7 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_base(scored: Sequence[_Scored]) -> list[tuple[_Scored, _Scored]]:
-    """Return each version but the base with the base, of the same run over the same data."""
+    """Pair each version with the base, by run and data."""
     base = {(entry.row["data"], entry.row["run"]): entry for entry in scored if entry.row["version"] == BASE}
     return [(entry, base[entry.row["data"], entry.row["run"]]) for entry in scored if entry.row["version"] != BASE]
 
@@ -343,7 +343,7 @@ def _compare_with_base(scored: Sequence[_Scored]) -> None:
 def _compare(
     couples: Iterable[tuple[_Scored, _Scored]], name: str
 ) -> Iterator[tuple[_Scored, _Scored, dict[str, Any]]]:
-    """Compare couples question by question, by a score that both have; p is corrected over all couples."""
+    """Compare couples question by question, with Holm's correction."""
     pairs: list[tuple[_Scored, _Scored, PairedComparison]] = []
     for entry, other in couples:
         before, after = other.scores.get(name, {}), entry.scores.get(name, {})

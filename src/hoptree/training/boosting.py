@@ -31,7 +31,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are grown: on a share of the lists and with a share of the features each."""
+    """How trees are grown."""
 
     trees: int = 300
     depth: int = 5
@@ -84,7 +84,7 @@ def _lists_of(trees: Trees | None) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _edges(values: NDArray[Any], bins: int) -> Floats:
-    """Return thresholds that split a feature's rows evenly, and some that split its distinct values evenly."""
+    """Return thresholds that split a feature evenly by rows and by values."""
     distinct = np.unique(values).astype(np.float64)
     if len(distinct) <= bins:
         edges = (distinct[:-1] + distinct[1:]) / 2
@@ -114,7 +114,7 @@ def _levels(
     curvature: Floats,
     how: Growth,
 ) -> tuple[list[int], list[int]]:
-    """Choose the feature and the bin of each level, the one with the largest gain over all nodes."""
+    """Choose the feature and bin with the largest gain for each level."""
     place = np.zeros(len(gradient), dtype=np.int64)
     width = 1 + max(widths.values())
     asked: list[int] = []

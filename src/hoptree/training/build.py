@@ -1,4 +1,4 @@
-"""Build training sets, and the rows of RA-ISF's sub-models and of REPLUG's retriever."""
+"""Build training sets; rows for RA-ISF and REPLUG."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from hoptree.training.labelled_passages import (
     last_reply_was_read,
     with_answers,
 )
-from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
+from hoptree.training.leakage import OVERLAP, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_files
 from hoptree.training.row_journal import journal_path
@@ -60,7 +60,7 @@ _METHOD = "ra_isf"
 
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: "yes" if the model's own answer from memory is right, "no" if not."""
+    """Make a row a question: whether the model's answer from memory is right."""
     replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
     right_f1 = RIGHT_F1 if spec.right_f1 is None else spec.right_f1
@@ -83,10 +83,7 @@ async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a passage: the question's gold passages, and the others among the first `k` of a search.
-
-    With a teacher, it is each passage of the search by the teacher's word (RA-ISF, appendix A.2).
-    """
+    """Make a row a passage: gold ones, and others among the first `k` hits."""
     if spec.teacher:
         return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
@@ -142,10 +139,7 @@ async def _relevance_row(
 
 
 async def make_decompositions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row of sub-questions for each question whose data set gives steps, or facts to make them from.
-
-    With a teacher, for each question that it splits (RA-ISF, appendix A.3).
-    """
+    """Make a row of sub-questions from gold steps or facts."""
     if spec.teacher:
         return await _taught_decompositions(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
@@ -200,10 +194,7 @@ async def _decomposition_row(
 
 
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: its right answer, and how likely each passage of a search makes that (REPLUG's LSR).
-
-    A retriever is trained to lessen the divergence of its shares from those that the model prefers.
-    """
+    """Make a row a question with passage likelihoods (REPLUG's LSR)."""
     asked = with_answers(questions, "their likelihood is what is learnt")
     async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
 
@@ -252,7 +243,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     read = read_training_files(spec.data)
     mine, others = _halves(read.questions, spec.half)
     excluded = Excluded(spec.exclude, others)
-    admitted = admit(mine, excluded, only_train=spec.only_train, any_split=spec.any_split, allow=spec.allow_evaluation)
+    admitted = admit(mine, excluded, any_split=spec.any_split)
     chosen = _choose(admitted.questions, spec)
     result = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
     kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
@@ -263,7 +254,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
             hint = " --linked takes chains, too."
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
-    files = write_set(spec.out, [_marked(row, spec, admitted) for row in kept], spec.form)
+    files = write_set(spec.out, [_marked(row, spec) for row in kept], spec.form)
     if not result.report.get("failed"):  # else the same command asks only those again
         journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
@@ -289,7 +280,6 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         },
         "same_question_from": OVERLAP,
         "any_split": spec.any_split,
-        "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": dict(left_out),
         "warnings": warnings,
         **result.report,
@@ -301,7 +291,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
 def _halves(
     questions: Sequence[TrainingQuestion], half: str
 ) -> tuple[Sequence[TrainingQuestion], dict[str, list[TrainingQuestion]]]:
-    """Return the questions of one half, and those of the other by the names of their files; all without a half."""
+    """Return the questions of one half, and the others by file."""
     others: dict[str, list[TrainingQuestion]] = {}
     if not half:
         return questions, others
@@ -312,10 +302,7 @@ def _halves(
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first of each file in turn, in their order, or as many drawn by the seed, as a run does.
-
-    With `paper`, as many of each data set and type as that paper draws.
-    """
+    """Return the first questions of each file in turn, or a draw by seed."""
     if spec.paper:
         names = dict.fromkeys(question.example.dataset for question in questions)
         return [question for name in names for question in _mix(questions, name, spec)]
@@ -339,12 +326,9 @@ def _mix(questions: Sequence[TrainingQuestion], dataset: str, spec: SetSpec) -> 
     return [by_id[example.id] for example in drawn]
 
 
-def _marked(row: ChatRow, spec: SetSpec, admitted: Admitted) -> ChatRow:
-    """Return the row with what is true of the whole file, so that it is known of every single row."""
-    meta = {"kind": spec.kind, **row.meta, "hoptree": __version__}
-    if spec.allow_evaluation:
-        meta |= {"evaluation_allowed": True, "evaluation": admitted.evaluation.get(row.meta["question"], "")}
-    return replace(row, meta=meta)
+def _marked(row: ChatRow, spec: SetSpec) -> ChatRow:
+    """Return the row with what is true of the whole file."""
+    return replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__})
 
 
 def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:
@@ -360,7 +344,7 @@ def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:
 
 
 async def _likelihood(ctx: Context, question: str, passage: Passage, answer: str, *, titles: bool) -> float:
-    """Return how likely an answer is by one document: the product of its tokens' probabilities."""
+    """Return the probability of an answer given one document."""
     ctx.require("entropy")  # models without it do not score a text that is given
     documents = show_passages(ctx, [passage], titles=titles)
     prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)

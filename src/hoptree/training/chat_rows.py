@@ -1,4 +1,4 @@
-"""Training rows in chat form: made from the prompts that a method itself sends, balanced and described."""
+"""Training rows in chat form, made from the prompts that a method sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A prompt and the reply to be learnt; `label` is what balance is counted by, `source` the data set."""
+    """A prompt and its reply; `label` is for balance, `source` the data set."""
 
     id: str
     messages: tuple[Message, ...]
@@ -46,7 +46,7 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The rows made from questions, how many were left out by reason, and what else to report."""
+    """The rows made from questions, counts left out, and a report."""
 
     rows: tuple[ChatRow, ...]
     left_out: dict[str, int]
@@ -78,7 +78,7 @@ _COMBINED = {"instructions": ("decompose", "read", "summary"), "boundary": ("con
 
 @dataclass(frozen=True, slots=True)
 class RowLength:
-    """How long a row's instruction and output are, in words or in tokens; `label` is the part it belongs to."""
+    """The length of a row's instruction and output, in words or tokens."""
 
     label: str
     instruction: int
@@ -86,7 +86,6 @@ class RowLength:
 
 
 def word_lengths(rows: Sequence[ChatRow]) -> list[RowLength]:
-    """Return the lengths of rows in words; tokens are counted before a training, where there is a tokenizer."""
     return [
         RowLength(row.label, sum(len(turn.content.split()) for turn in row.messages), len(row.target.split()))
         for row in rows
@@ -94,7 +93,7 @@ def word_lengths(rows: Sequence[ChatRow]) -> list[RowLength]:
 
 
 def compare_with_paper(lengths: Sequence[RowLength]) -> list[dict[str, Any]]:
-    """Return a line for each part that has rows, and one for the parts together; other rows are ignored."""
+    """Compare mean lengths with TAIKC's tables, for each part and all."""
     lines = []
     for combined, parts in _COMBINED.items():
         by_part = {part: [length for length in lengths if length.label == part] for part in parts}
@@ -114,7 +113,7 @@ def compare_with_paper(lengths: Sequence[RowLength]) -> list[dict[str, Any]]:
 
 
 def describe(rows: Sequence[ChatRow]) -> dict[str, Any]:
-    """Return how many rows there are of each label and source, and how long they are, in words."""
+    """Count rows by label and source, and their lengths in words."""
     sources: dict[str, Counter[str]] = {}
     for row in rows:
         sources.setdefault(row.source, Counter())[row.label] += 1
@@ -133,7 +132,7 @@ def _mean_and_max(counts: Sequence[int]) -> dict[str, float]:
 
 
 def balance_rows(rows: Sequence[ChatRow], ratio: float | None, seed: int) -> list[ChatRow]:
-    """Drop rows by ids and seed until no label is more than `ratio` times as frequent as the rarest; None keeps all."""
+    """Drop rows until no label is more than `ratio` times the rarest."""
     if ratio is None:
         return list(rows)
     check_balance(ratio)
@@ -155,7 +154,7 @@ def check_balance(ratio: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal(Generic[T]):
-    """The messages a step sent, the template they came from, and what the step read from the target."""
+    """The messages a step sent, their template, and what it read."""
 
     messages: tuple[Message, ...]
     template: str
@@ -163,7 +162,7 @@ class Rehearsal(Generic[T]):
     target: str
 
     def require(self, understood: bool) -> None:
-        """Refuse a target that the step itself does not understand: it would teach a model to fail."""
+        """Refuse a target that the step itself does not understand."""
         if not understood:
             raise ConfigError(f"The step of {self.template} does not take '{self.target}' for what it means.")
 
@@ -192,10 +191,7 @@ class _FixedReply:
 
 
 async def rehearse(method: str, step: Callable[[Context], Awaitable[T]], target: str) -> Rehearsal[T]:
-    """Let a step of a method make its one call and receive the target as reply.
-
-    So the prompt is the one that a run sends, and it shows whether the step understands the target.
-    """
+    """Let a step of a method make its one call and receive the target as reply."""
     model = _FixedReply(target)
     ctx = Context(method=method, model=model, calls=Calls(None), trace=Trace("rehearsal"))
     read = await step(ctx)
@@ -225,7 +221,7 @@ def progress_counter(total: int, on_progress: Progress) -> Callable[[], None]:
 
 
 def drop_repeats(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
-    """Return the rows without those that have prompt and target of an earlier one, and how many those were."""
+    """Drop rows that repeat prompt and target; return how many."""
     first: dict[tuple[tuple[Message, ...], str], str] = {}
     for row in rows:
         first.setdefault((row.messages, row.target), row.id)
@@ -235,7 +231,7 @@ def drop_repeats(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
 
 
 def drop_contradictions(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
-    """Return the rows whose prompt has one target only, and how many others there were."""
+    """Drop rows whose prompt has several targets; return how many."""
     targets: dict[tuple[Message, ...], set[str]] = {}
     for row in rows:
         targets.setdefault(row.messages, set()).add(row.target)

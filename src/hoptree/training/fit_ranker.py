@@ -36,7 +36,7 @@ _ALONE, _CHAINED, _SENTENCE = Growth(trees=150), Growth(trees=250), Growth(trees
 
 @dataclass(frozen=True, slots=True)
 class RankerSpec:
-    """Questions with gold passages, the index of each data set ("" for all others), and what is measured on."""
+    """Questions with gold passages, indexes by data set, and exclusions."""
 
     data: tuple[Path, ...]
     corpora: Mapping[str, str]
@@ -105,7 +105,7 @@ def _alone_rows(features: Features, example: Example, fold: int) -> Rows:
 
 
 def _sentence_rows(features: Features, example: Example, fold: int) -> Rows:
-    """Return the sentences of gold passages; relevant is what has an answer, or the name of another gold passage."""
+    """Return the sentences of gold passages, labelled by relevance."""
     gold = [passage for passage in features.candidates if passage.id in example.supporting_ids]
     answers = {folded(answer) for answer in (*example.answers, *example.decomposition_answers)} - _NO_TEXT
     if not gold:
@@ -136,7 +136,7 @@ class _Source:
 
 
 def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None = None) -> Lists:
-    """Join the lists of all data sets, without those of a fold and those with nothing to tell apart."""
+    """Join the lists of all data sets but those of a fold."""
     parts: list[Lists] = []
     for each in sets:
         lengths, relevant = each["lengths"], each["relevant"]
@@ -148,7 +148,7 @@ def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None =
 
 
 class _Kept:
-    """What is done of a fit, in a folder beside its result; of another fit it is begun anew."""
+    """What is done of a fit, in a folder beside its result."""
 
     def __init__(self, folder: Path, digest: str, on_progress: OnProgress) -> None:
         self._folder, self._on_progress = folder, on_progress

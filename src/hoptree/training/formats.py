@@ -30,7 +30,6 @@ _TAGS = {
 
 
 def read_format(name: str) -> Format:
-    """Return the format of this name."""
     for form in FORMATS:
         if name == form:
             return form
@@ -38,7 +37,7 @@ def read_format(name: str) -> Format:
 
 
 def check_out(path: Path, form: Format) -> None:
-    """Refuse a file that the set could not be written to in this format, before any model is asked."""
+    """Refuse an output file that this format cannot be written to."""
     if form == "llama-factory":
         if path.suffix != ".json":
             raise ConfigError(f"LLaMA-Factory reads a list from {path.name}.", f"Give --out {path.stem}.json.")
@@ -117,22 +116,19 @@ TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")
 class SetSpec:
     """A training set to be built.
 
-    `only_train`, `any_split`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`). `limit`
-    takes the first of those, of each file in turn, or as many drawn by `seed`; `paper` draws as many of each data set
-    as a paper does. With `half`, first or second, only
-    questions of that half are taken, and none that is like one of the other half. `balance` is how many times as
-    often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most) belong to
-    hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by some
-    kinds only.
+    `any_split` and `exclude` say which questions may be in it (see `admit`). `limit` takes the first of those, of each
+    file in turn, or as many drawn by `seed`; `paper` draws as many of each data set as a paper does. With `half`, first
+    or second, only questions of that half are taken, and none that is like one of the other half. `balance` is how many
+    times as often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most)
+    belong to hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by
+    some kinds only.
     """
 
     kind: Kind
     data: tuple[Path, ...]
     out: Path
     exclude: tuple[Path, ...] = ()
-    only_train: bool = False
     any_split: bool = False
-    allow_evaluation: bool = False
     half: str = ""
     limit: int | None = None
     seed: int | None = None

@@ -1,4 +1,4 @@
-"""Training rows for a model that plays hop, without a teacher: readings, plans and re-plans from gold data."""
+"""Training rows for hop from gold data: readings, plans and re-plans."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, make_row
 from hoptree.training.formats import SetSpec
 from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_passages import (
+    ADDITION,
     WIDE,
     Evidence,
     HopPassages,
@@ -35,10 +36,9 @@ from hoptree.training.hop_passages import (
     without_answers,
 )
 from hoptree.training.hop_replans import replans, write_plan
-from hoptree.training.labelled_passages import drawn
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree
+from hoptree.training.labelled_passages import CLOSED_ANSWERS, drawn
+from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree, packaged_plans
 from hoptree.training.plans.sub_questions import LeftOut, is_named
-from hoptree.training.plans.written_plans import WrittenPlan, packaged_plans
 from hoptree.training.questions import TrainingQuestion
 from hoptree.training.row_journal import RowJournal
 
@@ -51,9 +51,7 @@ PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
 _ONE_FACT_SETS = ("webquestions",)
 """Data sets that do not tell the hops of their questions, which ask for one fact each."""
 _MAX_SIMPLE_WORDS = 16
-_CLOSED = ("yes", "no")
 _PLACEHOLDER = "{}"
-_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
 _OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT, _GUESS_PERCENT = 80, 25, 50, 25
@@ -65,26 +63,23 @@ _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "oc
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of each question's known plan, steps and gold passages.
-
-    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
-    """
+    """Make rows of each question's known plan, steps and gold passages."""
     plans, sentences = packaged_plans(), _gold_sentences(spec.data)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
     async with AsyncExitStack() as stack:
         finders: dict[str, HopPassages] = {}
         for name, corpus in spec.corpora.items():
-            finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
-            stack.push_async_callback(finders[name].aclose)
+            finder = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
+            finders[name] = await stack.enter_async_context(finder)
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
         journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
         stack.callback(journal.close)
         for done, question in enumerate(questions, 1):
             question_rows = journal.get(question.key)
             if question_rows is None:
-                finder = finders.get(question.example.dataset) or finders.get("")
-                maker = _RowMaker(question, finder, sentences.get((question.file, question.example.id), ()))
+                of_set = finders.get(question.example.dataset) or finders.get("")
+                maker = _RowMaker(question, of_set, sentences.get((question.file, question.example.id), ()))
                 question_rows = MadeRows(tuple(await maker.rows(plans.get(question.key))), dict(maker.left_out), {})
                 await journal.add(question.key, question_rows)
             rows += question_rows.rows
@@ -122,7 +117,7 @@ class _RowMaker:
         self._evidence: dict[int, Evidence] = {}
         self.left_out: Counter[str] = Counter()
 
-    async def rows(self, by_hand: WrittenPlan | None) -> list[ChatRow]:
+    async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         example = self._question.example
         simple = example.hops == 1 or example.dataset in _ONE_FACT_SETS
         tree = None if simple else self._tree()
@@ -152,8 +147,8 @@ class _RowMaker:
             return None
 
     def _fits_facts(self, tree: GoldTree) -> bool:
-        """Tell whether each step is about the subject of its fact: a data set may have them in another order."""
-        subjects = [_ADDITION.sub("", fact[0]) for fact in self._question.facts]
+        """Return whether each step is about the subject of its fact."""
+        subjects = [ADDITION.sub("", fact[0]) for fact in self._question.facts]
         if len(subjects) != len(tree.steps):
             return True
         for step in tree.steps.values():
@@ -201,9 +196,9 @@ class _RowMaker:
             return self._leave_out("no plan for a question of many words")
         return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
 
-    def _plan(self, tree: GoldTree | None, by_hand: WrittenPlan | None) -> list[ChatRow]:
+    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         if by_hand:
-            plan, made_from = make_plan(by_hand.plan, self._text), "written plan"
+            plan, made_from = make_plan(by_hand, self._text), "written plan"
         elif tree:
             plan, made_from = tree.read, f"gold {tree.source}"
         else:
@@ -236,7 +231,7 @@ class _RowMaker:
     # Readings
 
     async def _whole(self, finder: HopPassages, main: Sequence[Passage], *, often: bool) -> list[ChatRow]:
-        """Make rows of the question itself: with all of its gold passages in sight, and with too few of them.
+        """Make rows of the question itself, with all and with too few gold passages.
 
         One whose parts cannot be read is read more `often`: beside what a search finds first, and what it finds next.
         """
@@ -245,7 +240,7 @@ class _RowMaker:
         enough = example.hops == 1
         if not answers or not gold or (not enough and len(gold) < len(example.supporting_ids)):
             return self._leave_out("no reading of the question, as gold passages are not in the corpus")
-        closed = normalise(answers[0]) in _CLOSED
+        closed = normalise(answers[0]) in CLOSED_ANSWERS
         evidence = self._find(self._text, answers, gold, closed)
         wide = await finder.search(self._text, k=WIDE * finder.k)
         if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
@@ -270,7 +265,7 @@ class _RowMaker:
     def _whole_not_found(
         self, finder: HopPassages, gold: Sequence[Passage], wide: Sequence[Passage], closed: bool
     ) -> list[ChatRow]:
-        """Make a row of passages without an answer; a comparison lacks one of the things it compares."""
+        """Make a row of passages that do not hold the answer."""
         answers = self._question.example.answers
         if (closed or "comparison" in self._question.example.type) and len(gold) > 1:
             dropped = gold[self._drawn("dropped") * len(gold) // 100]
@@ -287,7 +282,7 @@ class _RowMaker:
     def _guess(self, main: Sequence[Passage]) -> list[ChatRow]:
         """Make a row of an answer that must be given, whatever passages were found."""
         answers = [answer for answer in self._question.example.answers if len(answer.split()) <= _MAX_ANSWER_WORDS]
-        if not answers or normalise(answers[0]) in _CLOSED:
+        if not answers or normalise(answers[0]) in CLOSED_ANSWERS:
             return []
         stated = find_evidence(self._text, answers, main)
         documents = show_passages(None, main, titles=True)
@@ -298,7 +293,7 @@ class _RowMaker:
     async def _part(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
     ) -> list[ChatRow]:
-        """Make rows of a sub-question: over what hop would show it, and without the passages that answer it."""
+        """Make rows of a sub-question, with and without its gold passages."""
         gold = await finder.gold_of_step(self._question.example, step)
         evidence = find_evidence(step.asked, [step.answer], gold, self._sentences)
         if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
@@ -316,9 +311,9 @@ class _RowMaker:
         return rows
 
     async def _untold(self, finder: HopPassages, step: GoldStep, main: Sequence[Passage]) -> list[ChatRow]:
-        """Make a row of a question about a person that nothing in sight answers, the person's own page included."""
+        """Make a row of a question about a person that nothing shown answers."""
         page = self._gold[step.id]
-        name = _ADDITION.sub("", page.title)
+        name = ADDITION.sub("", page.title)
         untold = untold_question(name, page, f"{self._question.key}/untold/{step.id}")
         if untold is None or not is_named(name, step.asked):
             return []
@@ -331,7 +326,7 @@ class _RowMaker:
     async def _part_not_found(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
     ) -> list[ChatRow]:
-        """Make a row of other passages, some of them with the gold page cut to what does not tell."""
+        """Make a row of other passages, some with the gold page cut."""
         gold = self._gold[step.id]
         wide = await finder.gather(step.asked, references, main, wide=True)
         others = without_answers(wide, [step.answer], [gold])[: finder.k]
@@ -346,10 +341,10 @@ class _RowMaker:
         return self._reading(f"none/{step.id}", step.asked, others, NOT_FOUND, NONE, made_from)
 
     def _last(self, tree: GoldTree, main: Sequence[Passage], k: int) -> list[ChatRow]:
-        """Make a row of the last reading: the question over its answered parts and the passages behind them."""
+        """Make a row of the last reading: answered parts and their passages."""
         answers = self._question.example.answers
         answer = answers[0] if answers else ""
-        closed = normalise(answer) in _CLOSED
+        closed = normalise(answer) in CLOSED_ANSWERS
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
         if not answer or (not closed and not contains(known, [answer])):
             return self._leave_out("no last reading, as the steps do not give the answer")
@@ -372,7 +367,7 @@ class _RowMaker:
         return rows
 
     def _last_target(self, tree: GoldTree, chains: Sequence[str], answer: str, closed: bool) -> str:
-        """Return the sentence behind the step that gives the answer, or the chain that does, and the answer."""
+        """Return the sentence or chain that gives the answer, and the answer."""
         for number, step in sorted(tree.steps.items(), reverse=True):
             if not closed and normalise(step.answer) == normalise(answer):
                 return _told(self._evidence[number])
@@ -405,7 +400,7 @@ def plan_prompt(question: str) -> Filled:
 
 
 def _worded(question: str) -> Plan:
-    """Return the plan that the words of a question give: a comparison, or things described inside one another."""
+    """Return the plan that the words of a question give."""
     chains = plan_comparison(question) or ()
     entries: list[Mapping[str, Any]] = []
     number = 0

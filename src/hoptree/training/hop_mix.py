@@ -15,7 +15,7 @@ _NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
 
 
 def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
-    """Return what `mix` takes of the rows that neither repeat nor contradict another, and counts of the others."""
+    """Mix the rows that neither repeat nor contradict; count the others."""
     kept, repeats = drop_repeats(rows)
     kept, contradictions = drop_contradictions(kept)
     mixed = mix(kept, total, seed)
@@ -55,7 +55,7 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
 
 
 def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: float, seed: int) -> list[ChatRow]:
-    """Return at most `ratio` times as many rows of each data set as there are others of it."""
+    """Return at most `ratio` times as many rows as others, by data set."""
     counts = Counter(row.source for row in others)
     return [
         row
@@ -65,7 +65,7 @@ def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: fl
 
 
 def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
-    """Return rows of several labels, as many of each as there are; what one lacks is left to the next."""
+    """Return rows of several labels in equal shares, as far as there are."""
     chosen: list[ChatRow] = []
     for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
         share = (row_count - len(chosen)) // (len(labels) - place)
@@ -74,7 +74,7 @@ def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count:
 
 
 def draw(rows: Sequence[ChatRow], count: int, seed: int) -> list[ChatRow]:
-    """Return so many rows, drawn by the seed, as evenly from all data sets as their sizes allow."""
+    """Return `count` rows drawn by the seed, evenly from all data sets."""
     ranked: dict[str, list[ChatRow]] = {}
     for row in sorted(rows, key=_rank(seed)):
         ranked.setdefault(row.source, []).append(row)

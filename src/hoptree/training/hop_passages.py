@@ -1,25 +1,21 @@
-"""What hop's readings are trained on: the passages it would be shown, and the sentence that answers."""
+"""The passages that hop's readings are trained on, and answer sentences."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from hoptree.core.errors import InputError, ModelError
+from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
-from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import show_passages
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.graph.relation_linking import FUNCTION_WORDS
-from hoptree.retrieval.index.folder import Index, sample_index
-from hoptree.retrieval.index.tantivy_files import key_of
-from hoptree.retrieval.retriever import TITLE, is_remote, open_retriever
+from hoptree.retrieval.retriever import is_remote
 from hoptree.text.names import sentence_spans
 from hoptree.text.parse import question_key
-from hoptree.training.labelled_passages import drawn, ids_of_step, says
+from hoptree.training.labelled_passages import PassageFinder, drawn, ids_of_step, says
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import as_question, is_named
 
@@ -28,17 +24,13 @@ WIDE = 3
 _REFERENCE_PAGES = 2
 _SHARED_PASSAGES = 1
 """As many as hop shows beside what a part finds: pages of referred answers, and passages of the main question."""
-_PAGE_PASSAGES = 5
-"""Passages of one page that are searched for the gold one."""
-_MAX_NAME_WORDS = 3
-"""Longer answers do not end with an abbreviation: their full stop is that of a sentence."""
+_PAGE_PASSAGES = 5  # passages of one page that are searched for the gold one
+_MAX_NAME_WORDS = 3  # longer answers do not end with an abbreviation: their full stop is that of a sentence
 _FEW = 3
-_MAX_SENTENCE_WORDS = 60
-"""Longer ones do not fit into a reply."""
+_MAX_SENTENCE_WORDS = 60  # longer ones do not fit into a reply
 MIN_SENTENCE_WORDS = 4
-_MIN_LEFT_WORDS = 12
-"""Words that a passage has at least after the sentences with an answer were cut out."""
-_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
+_MIN_LEFT_WORDS = 12  # words that a passage has at least after the sentences with an answer were cut out
+ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _WORD = re.compile(r"\S+")
 _EDGE = " \t,;:.!?()[]\"“”'‘’"
 _WORDS = re.compile(r"\w+")
@@ -53,44 +45,19 @@ class Evidence:
     passage: Passage
 
 
-class HopPassages:
-    """Searches a corpus as hop does, and looks up gold passages in it."""
+class HopPassages(PassageFinder):
+    """Searches a corpus as hop does."""
 
     def __init__(self, corpus: str, retriever: str, *, rerank: str, k: int) -> None:
         if is_remote(corpus):
             raise InputError(f"{corpus} does not hold gold passages by their ids.", "Give --corpus an index folder.")
-        folder = sample_index() if corpus == "sample" else Path(corpus)
-        self._index = Index(folder)
-        self._retriever = open_retriever(folder, retriever, rerank=rerank)
-        self._calls = Calls(None)
-        self.k = k
-
-    async def aclose(self) -> None:
-        await self._retriever.aclose()
-
-    @property
-    def identity(self) -> str:
-        return self._retriever.identity
-
-    async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
-        """Return the best `k` passages, of pages with a title if one is given; as many as hop reads by default."""
-        where = {TITLE: title} if title else None
-        call = await self._calls.search(self._retriever, text, k=k or self.k, where=where, on_retry=_ignore)
-        return call.reply
-
-    def gold(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with these ids that the corpus has, in their order."""
-        by_id = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
-        return [by_id[name] for name in ids if name in by_id]
+        super().__init__(corpus, retriever, rerank=rerank, k=k)
 
     async def gold_of_step(self, example: Example, step: GoldStep) -> list[Passage]:
-        """Return the gold passages that say the answer of a step.
-
-        Where a data set gives titles alone, that is the only passage of the step's page with the answer.
-        """
+        """Return the gold passages that say the answer of a step."""
         if example.supporting_ids:
             return [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
-        titles = [title for title in example.supporting_titles if is_named(_ADDITION.sub("", title), step.asked)]
+        titles = [title for title in example.supporting_titles if is_named(ADDITION.sub("", title), step.asked)]
         if example.decomposition and len(example.supporting_titles) == len(example.decomposition):
             titles = [example.supporting_titles[step.place]]
         pages = [await self.search(step.asked, k=_PAGE_PASSAGES, title=title) for title in titles]
@@ -100,10 +67,7 @@ class HopPassages:
     async def gather(
         self, asked: str, references: Sequence[GoldStep], main: Sequence[Passage], *, wide: bool = False
     ) -> tuple[Passage, ...]:
-        """Return what hop reads for a part: pages of referred answers, what is found, and one of the main question.
-
-        A `wide` search returns more than hop reads, for want of those that will be taken out.
-        """
+        """Return what hop reads for a part: pages, hits, and one main passage."""
         pages: list[Passage] = []
         for step in references[:_REFERENCE_PAGES]:
             pages += await self.search(f"{asked} {step.answer}", k=1, title=step.answer)
@@ -113,10 +77,7 @@ class HopPassages:
 
 
 def with_gold(shown: Sequence[Passage], gold: Sequence[Passage], key: str) -> tuple[Passage, ...]:
-    """Return the passages with all gold ones among them; `key` decides where those stand that were not found.
-
-    Each takes the place of a passage that is not gold, from the last on.
-    """
+    """Insert missing gold passages at places that `key` decides."""
     wanted = {passage.id for passage in gold}
     missing = [passage for passage in gold if passage.id not in {hit.id for hit in shown}]
     kept = list(shown)
@@ -143,7 +104,7 @@ def without_answers(shown: Iterable[Passage], answers: Sequence[str], gold: Iter
 
 
 def cut_answer(passage: Passage, answers: Sequence[str]) -> Passage | None:
-    """Return a passage without its sentences that hold an answer; None if too little is left, or it still says it."""
+    """Return a passage without its answer sentences; None if little is left."""
     text = shown_text(passage)
     kept = [
         text[start:end]
@@ -169,10 +130,7 @@ _UNTOLD = {
 
 
 def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern[str]] | None:
-    """Return a question about a person that the person's page does not answer, and what an answer would be near to.
-
-    `key` decides which, if there are several; None if there is none.
-    """
+    """Return a question about a person that the person's page does not answer."""
     text = f"{page.title} {page.text}"
     untold = [relation for relation, cue in _UNTOLD.items() if not re.search(rf"\b(?:{cue})", text, re.IGNORECASE)]
     if not untold:
@@ -225,10 +183,7 @@ _LIFE = re.compile(r"[(;]([^()]*\d{3,4}[^()]*)\)")
 
 
 def _fits(question: str, sentence: str, answer: str) -> bool:
-    """Tell whether a sentence with a place or date can be about a birth or death that is asked for.
-
-    It says so, or has the answer in the right half of the brackets with the dates of a life.
-    """
+    """Return whether a sentence can be about the birth or death asked for."""
     asks_birth = re.search(r"\b(?:born|birth)\b", question)
     asks_death = re.search(r"\b(?:die|died|death)\b", question)
     if not _ASKS_PLACE_OR_DATE.match(question) or bool(asks_birth) == bool(asks_death):
@@ -241,7 +196,7 @@ def _fits(question: str, sentence: str, answer: str) -> bool:
 
 
 def find_closest(question: str, passages: Sequence[Passage], gold_sentences: Sequence[str] = ()) -> Evidence | None:
-    """Return the sentence of gold passages that shares most with a question, for one answered by yes or no."""
+    """Return the gold sentence that shares most words with a question."""
     asked = _content(question)
     candidates = [
         ((is_gold, len(asked & _content(sentence)), -rank, -place), Evidence(sentence, "", passage))
@@ -252,7 +207,7 @@ def find_closest(question: str, passages: Sequence[Passage], gold_sentences: Seq
 
 
 def spelled(sentence: str, answer: str) -> str:
-    """Return an answer as a sentence writes it, dates in any order of their words; "" if it does not say it."""
+    """Return an answer as a sentence spells it; "" if it does not have it."""
     words = answer.split()
     if not words:
         return ""
@@ -264,9 +219,9 @@ def spelled(sentence: str, answer: str) -> str:
     for size in range(len(wanted), len(wanted) + 2):
         for first in range(len(tokens) - size + 1):
             window = sentence[tokens[first].start() : tokens[first + size - 1].end()]
-            held = normalise(window).split()
-            dated = any(map(str.isdigit, wanted)) and len(wanted) > 1 and sorted(held) == sorted(wanted)
-            if held == wanted or dated:
+            window_words = normalise(window).split()
+            dated = any(map(str.isdigit, wanted)) and len(wanted) > 1 and sorted(window_words) == sorted(wanted)
+            if window_words == wanted or dated:
                 return window.strip(_EDGE)
     return ""
 
@@ -280,13 +235,12 @@ def answer_in(sentence: str, answers: Sequence[str]) -> str:
 
 
 def is_titled(passage: Passage, answer: str) -> bool:
-    """Whether an answer is the title of a passage, with or without the addition in brackets."""
     name = normalise(answer)
-    return name in (normalise(passage.title), normalise(_ADDITION.sub("", passage.title)))
+    return name in (normalise(passage.title), normalise(ADDITION.sub("", passage.title)))
 
 
 def _candidates(passage: Passage, gold_sentences: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the sentences of a passage as it is shown, and whether each is a gold one."""
+    """Return the sentences of a passage, and which are gold."""
     text = shown_text(passage)
     gold = [sentence for given in gold_sentences if (sentence := " ".join(given.split())) in text]
     split = [text[start:end] for start, end in sentence_spans(text)]
@@ -305,7 +259,3 @@ def _overlap(sentence: str, given: str) -> bool:
 
 def _content(text: str) -> set[str]:
     return {word for word in _WORDS.findall(text.casefold()) if word not in FUNCTION_WORDS}
-
-
-def _ignore(error: ModelError, wait: float) -> None:
-    """A search that is retried needs no mention."""

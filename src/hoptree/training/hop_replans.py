@@ -1,4 +1,4 @@
-"""Re-plans for training: gold plans of which some steps are answered, and the next was asked for badly."""
+"""Re-plans for training: gold plans with some steps answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING_KNOWN = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """What is known and what was not found, in lines, and the plan of what is still to be asked."""
+    """What is known, what was not found, and the plan of what is left."""
 
     known: str
     missing: str
@@ -74,7 +74,7 @@ def replans(tree: GoldTree, question: str) -> list[Replan]:
 
 
 def merge(first: str, second: str) -> str:
-    """Return two questions as one: the name of what the first asks for in the place of the reference; "" if none."""
+    """Merge two questions by naming what the first asks for; "" if impossible."""
     phrase, numbers = phrase_of(first), references(second)
     if not phrase or len(numbers) != 1 or _UNFIT_REFERENCE.search(second):
         return ""
@@ -83,7 +83,7 @@ def merge(first: str, second: str) -> str:
 
 
 def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
-    """Return what was asked in vain, by node: the merged question, and what rests on its answer."""
+    """Return the questions asked in vain by node: merged, and dependent ones."""
     asked = {node.id: merged}
     for other in tree.read.order():
         if any(ref in asked for ref in other.refs):
@@ -106,7 +106,7 @@ def known_line(step: GoldStep) -> str:
 
 
 def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
-    """Return the plan of what is not answered, with answers in the place of references, numbered from 1 on."""
+    """Return the plan of unanswered nodes, with answers filled in."""
     left = [node for node in plan.nodes if node.id not in answered]
     number_of = {node.id: number for number, node in enumerate(left, 1)}
     names = {**answered, **{old: f"#query{new}" for old, new in number_of.items()}}

@@ -1,4 +1,4 @@
-"""Training rows for a model that plays hop, from its own runs: what led to right answers by its evidence is kept."""
+"""Training rows for hop from its own runs: what was right by evidence."""
 
 from __future__ import annotations
 
@@ -39,21 +39,18 @@ from hoptree.training.hop_gold import (
 )
 from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_replans import write_plan
-from hoptree.training.labelled_passages import ask_all, says, with_answers
+from hoptree.training.labelled_passages import CLOSED_ANSWERS, ask_all, says, with_answers
 from hoptree.training.questions import TrainingQuestion
 from hoptree.training.recording import RecordingCalls, Sampling, open_recording, record
 from hoptree.training.row_journal import RowJournal
-from hoptree.training.sampled_runs import CLOSED, Gold, SampledPlan, SampledReading, SampledRun, read_run
+from hoptree.training.sampled_runs import Gold, SampledPlan, SampledReading, SampledRun, read_run
 
 _PART = "sampled"
 _RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
 
 
 async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Sample runs of hop, and make rows of those right by their evidence.
-
-    Rows of questions that are done are kept in a file beside `out` until all are: what was ended goes on from there.
-    """
+    """Sample runs of hop, and make rows of those right by their evidence."""
     asked = with_answers(questions, "only what led to right ones is kept")
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_recording(spec.cache, spec.concurrency))
@@ -204,7 +201,7 @@ class _SampledRows:
         return readings
 
     def _direct(self, runs: Sequence[SampledRun], readings: Sequence[tuple[int, SampledReading]]) -> list[ChatRow]:
-        """Make the row of the right reading that most samples agree on, or of NOT FOUND where nothing tells it."""
+        """Make the row of the most frequent right reading, or of NOT FOUND."""
         targets = [reading.target(self._gold.answers) for _, reading in readings]
         if targets:
             (target, _), *_ = Counter(targets).most_common(1)
@@ -225,7 +222,7 @@ class _SampledRows:
     # Plans, their parts and last readings
 
     def _right_plans(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledPlan, str]]:
-        """Return the plans that led to the right answer by their evidence: one a sample, the first that did."""
+        """Return the first plan of each sample that was right by its evidence."""
         plans = []
         for sample, run in enumerate(runs):
             why = ""
@@ -251,7 +248,7 @@ class _SampledRows:
         return ""
 
     def _planned(self, plans: Sequence[tuple[int, SampledPlan, str]]) -> list[ChatRow]:
-        """Make the rows of one plan: a first plan rather than a re-plan, of the fewest parts, the most frequent."""
+        """Make the rows of the best plan: first plans, few parts, frequent."""
         if not plans:
             return []
         times = Counter((plan.request is None, written.casefold()) for _, plan, written in plans)
@@ -271,7 +268,7 @@ class _SampledRows:
         for part in plan.parts:
             *before, reading = part.readings
             rows.append(self._reading_row(f"read/{part.number}", reading, reading.target(), READ, sample))
-            closed = normalise(reading.answer) in CLOSED
+            closed = normalise(reading.answer) in CLOSED_ANSWERS
             vain = [other for other in before if not other.answer and not closed]
             if vain and not any(says(passage, reading.answer) for passage in vain[0].shown):
                 rows.append(self._reading_row(f"none/{part.number}", vain[0], NOT_FOUND, NONE, sample))

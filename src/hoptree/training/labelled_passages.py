@@ -1,4 +1,4 @@
-"""Passages with gold or judged labels, and asking a model many questions from memory."""
+"""Passages with labels, and questions asked from memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.index.folder import Index, sample_index
 from hoptree.retrieval.index.tantivy_files import key_of
-from hoptree.retrieval.retriever import is_remote, open_retriever
+from hoptree.retrieval.retriever import TITLE, is_remote, open_retriever
 from hoptree.text.parse import clean_answer
 from hoptree.training.chat_rows import Progress, progress_counter
 from hoptree.training.plans.gold_trees import GoldStep
@@ -38,12 +38,12 @@ from hoptree.training.questions import TrainingQuestion
 if TYPE_CHECKING:
     from hoptree.training.formats import SetSpec
 
-_CLOSED_ANSWERS = ("yes", "no")
+CLOSED_ANSWERS = ("yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedPassages:
-    """The passages for one question by relevance; `missing` are ids of gold passages that the corpus lacks."""
+    """The passages of a question by relevance; `missing` are gold ids."""
 
     relevant: tuple[Passage, ...] = ()
     irrelevant: tuple[Passage, ...] = ()
@@ -52,7 +52,7 @@ class JudgedPassages:
 
 
 class PassageFinder:
-    """Searches one corpus, and looks up gold passages in it; of a remote corpus only what a search finds is known."""
+    """Searches one corpus, and looks up gold passages in it."""
 
     def __init__(self, corpus: str, retriever: str, *, rerank: str, k: int) -> None:
         where = str(sample_index()) if corpus == "sample" else corpus
@@ -71,29 +71,35 @@ class PassageFinder:
     def identity(self) -> str:
         return self._retriever.identity
 
-    async def search(self, text: str) -> tuple[Passage, ...]:
-        call = await self._calls.search(self._retriever, text, k=self.k, where=None, on_retry=lambda error, wait: None)
+    async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
+        """Return the best `k` passages, of pages with a title if given."""
+        where = {TITLE: title} if title else None
+        call = await self._calls.search(
+            self._retriever, text, k=k or self.k, where=where, on_retry=lambda error, wait: None
+        )
         return call.reply
 
-    def _gold(self, ids: Sequence[str]) -> dict[str, Passage]:
-        if self._index is None or not ids:
-            return {}
-        return {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
+    def gold(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with these ids that the corpus has, in their order."""
+        if self._index is None:
+            return []
+        by_id = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
+        return [by_id[name] for name in ids if name in by_id]
 
     async def judge(self, example: Example) -> JudgedPassages:
-        """Judge passages for a question: gold ones are relevant, found or not; others among the first `k` are not.
+        """Judge passages: gold ones are relevant, others among the first `k` not.
 
         Other passages that say an accepted answer are unclear. Gold is known by ids, or else by titles.
         """
         results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
-        gold = {passage.id: passage for passage in results if passage.id in ids} | self._gold(ids)
+        gold = {passage.id: passage for passage in (*results, *self.gold(ids)) if passage.id in ids}
         by_title = [passage for passage in results if spaced(passage.title) in titles]
         relevant = [gold[name] for name in ids if name in gold] or by_title
         relevant_ids = {passage.id for passage in relevant}
         others = [passage for passage in results if passage.id not in relevant_ids]
-        answers = [answer for answer in example.answers if normalise(answer) not in _CLOSED_ANSWERS]
+        answers = [answer for answer in example.answers if normalise(answer) not in CLOSED_ANSWERS]
         unclear = [passage for passage in others if contains(f"{passage.title} | {passage.text}", answers)]
         return JudgedPassages(
             tuple(relevant),
@@ -103,13 +109,8 @@ class PassageFinder:
         )
 
     async def find(self, example: Example, step: GoldStep, key: str) -> tuple[Passage, tuple[Passage, ...]] | None:
-        """Return a gold passage that says the answer of a step, and the passages to show; None if there is none.
-
-        A gold passage that the search does not find replaces one that it did; `key` decides which.
-        """
-        known = self._gold(example.supporting_ids)
-        ordered = [known[name] for name in ids_of_step(example, step) if name in known]
-        telling = [passage for passage in ordered if says(passage, step.answer)]
+        """Return a gold passage for a step and the passages to show, or None."""
+        telling = [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         if not telling:
             return None
         results = await self.search(step.asked)
@@ -121,7 +122,7 @@ class PassageFinder:
         return telling[0], tuple(shown)
 
     async def find_others(self, step: GoldStep) -> tuple[Passage, ...]:
-        """Return what a search for a step finds without the passages that may say its answer."""
+        """Return what a search finds without the answer of a step."""
         return tuple(passage for passage in await self.search(step.asked) if not says(passage, step.answer))
 
 
@@ -131,7 +132,7 @@ def drawn(key: str) -> int:
 
 
 def ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
-    """Return the gold passages of a step if the data set says; else those whose titles it asks about."""
+    """Return the gold passages of a step, by the data set or by titles."""
     steps = len(example.decomposition) or len(example.hop_ids)
     if len(example.hop_ids) == steps and step.place < steps:
         return example.hop_ids[step.place]
@@ -144,7 +145,7 @@ def ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
 
 
 def says(passage: Passage, answer: str) -> bool:
-    """Whether all words of the answer are in the passage, in any order: dates are written in several."""
+    """Return whether a passage has all words of an answer, in any order."""
     words = set(normalise(f"{passage.title} {passage.text}").split())
     return set(normalise(answer).split()) <= words
 
@@ -162,7 +163,7 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, in their order, asking `width` at once.
+    """Return what `ask` gives for every question, `width` at once.
 
     Without a width, they are as many as keep the slots of the model busy.
 
@@ -191,7 +192,7 @@ async def ask_all(
 
 
 def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[TrainingQuestion]:
-    """Return the questions that have an accepted answer; `why` says what answers are needed for."""
+    """Return the questions with an accepted answer; `why` goes in the error."""
     if not (answerable := [question for question in questions if question.example.answers]):
         raise InputError("No question has an accepted answer.", f"Give a file with answers: {why}.")
     return answerable
@@ -199,7 +200,7 @@ def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[Traini
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswers:
-    """A model's answers from memory, the ids of questions without one, and counts of those left out."""
+    """A model's answers from memory, failed ids, and counts left out."""
 
     model: str
     identity: str
@@ -216,7 +217,7 @@ Labelling = Callable[[NewContext, TrainingQuestion], Awaitable[T]]
 
 @dataclass(frozen=True, slots=True)
 class Taught(Generic[T]):
-    """What came of the questions that a teacher answered, counts of those left out, and what to report."""
+    """What came of the questions that a teacher labelled, with counts."""
 
     results: list[T]
     left_out: Counter[str]
@@ -265,7 +266,7 @@ def last_reply_was_read(ctx: Context) -> bool:
 async def answer_from_memory(
     questions: Sequence[TrainingQuestion], spec: SetSpec, method: str, on_progress: Progress
 ) -> MemoryAnswers:
-    """Ask the model of a set every question that has an answer, with the prompt of a method for that."""
+    """Ask the model every question that has an answer, from memory."""
     asked = with_answers(questions, "labels come from them")
 
     async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
@@ -292,10 +293,7 @@ async def _from_memory(question: Question, ctx: Context) -> Answer:
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:
-    """Whether an answer equals an accepted one in normal form, or its F1 with one is at least `f1`.
-
-    For yes-or-no questions the first word decides.
-    """
+    """Return whether an answer is an accepted one, or its F1 reaches `f1`."""
     verdict = yes_no(answer, golds)
     if verdict is not None:
         return verdict > 0

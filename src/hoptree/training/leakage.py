@@ -52,7 +52,7 @@ def steps_within(question: TrainingQuestion) -> set[tuple[str, ...]]:
 
 
 def _resolved(text: str, answers: tuple[str, ...]) -> str:
-    """Return a sub-question in its normal form; "" if it depends on an answer that is not known."""
+    """Return a sub-question in normal form; "" if an answer is unknown."""
     numbers = [int(number) for number in _REFERENCE.findall(text)]
     if any(not 1 <= number <= len(answers) or not answers[number - 1].strip() for number in numbers):
         return ""
@@ -63,11 +63,10 @@ OVERLAP = 0.8
 """Jaccard similarity of the words of two questions from which they count as the same."""
 
 _EPSILON = 1e-9
-ALLOW_OPTION = "--allow-evaluation-questions"
 
 
 class Excluded:
-    """The questions of evaluation files and runs, which a training question can equal by its id or by its words.
+    """Evaluation questions, recognised by id or by words.
 
     By its id: within the same data set. By its words: in normal form they are the same, or overlap by at least
     `OVERLAP`. Another question may share a step with one, and so an answer (see `steps_within`); of the questions of a
@@ -77,7 +76,7 @@ class Excluded:
     def __init__(
         self, paths: Iterable[Path] = (), others: Mapping[str, Sequence[TrainingQuestion]] | None = None
     ) -> None:
-        """Take the questions of files and runs, and `others` under the names by which they are reported.
+        """Read the questions of files and runs, and take `others` by name.
 
         A path may end with the number of a file's first questions (`dev.jsonl:300`), name a list of ids by file, or
         a data set with a list of its ids (`hotpotqa=ids.txt`).
@@ -86,7 +85,7 @@ class Excluded:
         self._known: set[tuple[str, frozenset[str]]] = set()
         self._with_steps: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
-        self._steps: dict[tuple[str, ...], str] = {}
+        self._steps: set[tuple[str, ...]] = set()
         self._halved_files: set[Path] = set()
         self._listed: list[ListedIds] = []
         self.datasets: set[str] = set()
@@ -115,8 +114,7 @@ class Excluded:
         for question in questions:
             self.datasets.add(question.example.dataset)
             steps = steps_within(question)
-            for step in steps:
-                self._steps.setdefault(step, name)
+            self._steps |= steps
             key, words = question.key, frozenset(normalise(question.example.question).split())
             if steps:
                 self._with_steps.add((key, words))
@@ -130,7 +128,7 @@ class Excluded:
 
     @property
     def without_steps(self) -> int:
-        """The number of questions without known steps: what shares a step with them is not found."""
+        """The number of questions without known steps."""
         return len(self._known - self._with_steps)
 
     def same_file(self, path: Path) -> bool:
@@ -138,16 +136,15 @@ class Excluded:
         return path.is_file() and _digest(path) in self._digests
 
     def halves(self, file: str) -> bool:
-        """Whether some of the file's questions, one half or the first, are measured on, and the others are not."""
+        """Return whether only some of the file's questions are measured on."""
         return Path(file).resolve() in self._halved_files
 
-    def step_shared(self, question: TrainingQuestion) -> str:
-        """Return where an evaluation question has a step of this one; "" if none has."""
-        places = sorted({self._steps[step] for step in steps_within(question) if step in self._steps})
-        return f"step in {places[0]}" if places else ""
+    def shares_step(self, question: TrainingQuestion) -> bool:
+        """Whether an evaluation question has a step of this one."""
+        return not self._steps.isdisjoint(steps_within(question))
 
     def why(self, question: TrainingQuestion) -> str:
-        """Return where the question is an evaluation question, and by what; "" if it is none."""
+        """Return where and by what it is an evaluation question, or ""."""
         if question.key in self._ids:
             return f"id in {self._ids[question.key]}"
         for listed in self._listed:
@@ -162,100 +159,64 @@ class Excluded:
         return ""
 
     def _rarest(self, words: frozenset[str]) -> list[str]:
-        """Return the rarest words of a set; two sets that overlap enough share one of these (prefix filter)."""
+        """Return the rarest words of a set, for the prefix filter."""
         by_frequency = sorted(words, key=lambda word: (self._frequency[word], word))
         return by_frequency[: len(words) - ceil(OVERLAP * len(words) - _EPSILON) + 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The questions that may be trained on, counts of the others, and why allowed ones are evaluation questions."""
+    """The questions that may be trained on, and counts of the others by reason."""
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
-    evaluation: dict[str, str]
 
 
-def admit(
-    questions: Sequence[TrainingQuestion],
-    excluded: Excluded,
-    *,
-    only_train: bool = False,
-    any_split: bool = False,
-    allow: bool = False,
-) -> Admitted:
+def admit(questions: Sequence[TrainingQuestion], excluded: Excluded, *, any_split: bool = False) -> Admitted:
     """Choose the questions that may be trained on; refuse evaluation questions.
 
     Questions count as such by their split, and by the name of their file, unless some of its questions are among the
-    excluded ones: then it is known what is measured on. With `only_train`, questions of other splits are left out
-    instead. With `any_split`, splits are ignored where excluded questions of the same data set say what is measured
-    on; a file named for an evaluation split alone is still refused, unless its other half is measured on. With
-    `allow`, all are taken and marked. Questions that share a step with an excluded one are left out. Questions with
-    the id or the words of an earlier one are taken once.
+    excluded ones: then it is known what is measured on. With `any_split`, splits are ignored where excluded questions
+    of the same data set say what is measured on; a file named for an evaluation split alone is still refused, unless
+    its other half is measured on. Questions that share a step with an excluded one are left out. Questions with the id
+    or the words of an earlier one are taken once.
     """
     if any_split and not len(excluded):
         raise InputError(
             "Questions of any split can be trained on only where it is known which are measured on.",
             "Name those with --exclude, as a file or by the folder of a run.",
         )
-    if not allow:
-        _refuse_files({question.file for question in questions}, excluded)
-        if any_split:
-            _refuse_unknown(questions, excluded)
-    if only_train:
-        chosen = [question for question in questions if question.split == TRAIN]
-        left_out = Counter({"of no train split": len(questions) - len(chosen)})
+    _refuse_files({question.file for question in questions}, excluded)
+    reasons = [excluded.why(question) for question in questions]
+    known_files = {question.file for question, why in zip(questions, reasons, strict=True) if why}
+    if any_split:
+        _refuse_unknown(questions, excluded, known_files)
     else:
-        chosen, left_out = list(questions), Counter()
-    if not allow and not any_split:
-        _refuse_splits(chosen)
-    judged = [(question, excluded.why(question)) for question in chosen]
-    doubtful = _named_for_evaluation(judged)
-    judged = [(question, why or excluded.step_shared(question)) for question, why in judged]
-    if not allow:
-        if not any_split:
-            _refuse_names(doubtful, excluded)
-        for by in (why.partition(" ")[0] for _, why in judged if why):
-            reason = "shares a step with an evaluation question" if by == "step" else f"evaluation question by {by}"
-            left_out[reason] += 1
-        judged = [(question, why) for question, why in judged if not why]
-    admitted, evaluation = _without_repeats(judged, doubtful)
-    left_out["of the same id or words as one before"] = len(judged) - len(admitted)
-    if not admitted:
-        reasons = ", ".join(f"{count:,} {why}" for why, count in (+left_out).items())
-        raise InputError("No question is left to train on.", f"Left out: {reasons or 'all'}.")
-    return Admitted(tuple(admitted), dict(+left_out), {} if any_split and not allow else evaluation)
-
-
-def _without_repeats(
-    judged: Sequence[tuple[TrainingQuestion, str]], doubtful: Mapping[str, str]
-) -> tuple[list[TrainingQuestion], dict[str, str]]:
-    """Return the questions that repeat none before them, and why they or their repeats are evaluation questions."""
+        _refuse_splits(questions)
+        _refuse_names([question for question in questions if question.file not in known_files], excluded)
+    left_out: Counter[str] = Counter()
     admitted: list[TrainingQuestion] = []
-    evaluation: dict[str, str] = {}
-    known: dict[str, TrainingQuestion] = {}
-    for question, why in judged:
-        names = (question.key, normalise(question.example.question) or question.key)
-        first = next((known[name] for name in names if name in known), question)
-        known |= {name: first for name in names if name not in known}
-        split = question.split if is_evaluation(question.split) else doubtful.get(question.file, "")
-        if why or split:
-            evaluation.setdefault(first.key, why or f"split {split}")
-        if first is question:
+    known: set[str] = set()
+    for question, reason in zip(questions, reasons, strict=True):
+        names = {question.key, normalise(question.example.question) or question.key}
+        if reason:
+            left_out[f"evaluation question by {reason.partition(' ')[0]}"] += 1
+        elif excluded.shares_step(question):
+            left_out["shares a step with an evaluation question"] += 1
+        elif names & known:
+            left_out["of the same id or words as one before"] += 1
+            known |= names
+        else:
             admitted.append(question)
-    return admitted, evaluation
-
-
-def _named_for_evaluation(judged: Sequence[tuple[TrainingQuestion, str]]) -> dict[str, str]:
-    """Return the files with train rows that are named for an evaluation split, none of whose rows is excluded."""
-    known = {question.file for question, why in judged if why}
-    files = dict.fromkeys(question.file for question, _ in judged if question.split == TRAIN)
-    splits = {file: split_of_path(Path(file)) for file in files if file not in known}
-    return {file: split for file, split in splits.items() if is_evaluation(split)}
+            known |= names
+    if not admitted:
+        counts = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+        raise InputError("No question is left to train on.", f"Left out: {counts or 'all'}.")
+    return Admitted(tuple(admitted), dict(left_out))
 
 
 def _evaluation_questions(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQuestion]]]:
-    """Yield the questions of a file, of a folder in BEIR's form, or of the runs in a folder, with their files."""
+    """Yield the questions of a file, BEIR folder or folder of runs."""
     runs = sorted(file.parent for file in path.rglob(RUN)) if path.is_dir() else []
     for run in runs:
         data = str(read_run(run).get("data_name", ""))
@@ -270,36 +231,24 @@ def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
         if excluded.same_file(Path(file)):
             raise InputError(
                 f"{file} is among the excluded files: its questions are for evaluation.",
-                f"Give a file of train questions; {ALLOW_OPTION} builds from it all the same, and says so in the file.",
+                "Give a file of train questions.",
             )
 
 
-def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded) -> None:
-    """Refuse files of data sets without excluded questions, and files named for evaluation alone."""
-    known = {question.file for question in questions if excluded.why(question)}
+def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded, known_files: set[str]) -> None:
+    """Refuse files of unknown data sets, and files named for evaluation."""
     for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
         if is_named_for_evaluation_alone(Path(file)) and not excluded.halves(file):
             raise InputError(
                 f"{file} is by its name what is measured on.",
                 f"Give a file of other questions, or say which of its own you measure on: --exclude {file}:300.",
             )
-        if dataset not in excluded.datasets and file not in known:
+        if dataset not in excluded.datasets and file not in known_files:
             raise InputError(
                 f"{file} has questions of '{dataset}', and none of the excluded questions is of that data set.",
                 f"Name the questions of '{dataset}' that you measure on with --exclude, as a file or by the folder of "
                 'a run; rows say with a field "dataset" of which data set they are.',
             )
-
-
-def _refuse_names(doubtful: Mapping[str, str], excluded: Excluded) -> None:
-    for file, split in doubtful.items():
-        none = ", and none of its questions is among the excluded ones" if len(excluded) else ""
-        raise InputError(
-            f"{file} is by its name for evaluation ('{split}'), though its rows say {TRAIN}{none}.",
-            "What is trained on must not be measured on: name the questions that you measure on with --exclude, as a "
-            "file or by the folder of a run, and they are left out; "
-            f"{ALLOW_OPTION} takes all, and says so in the file.",
-        )
 
 
 def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:
@@ -309,9 +258,21 @@ def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:
         raise InputError(
             f"{len(evaluation):,} of {len(questions):,} questions are evaluation questions: the first, "
             f"'{first.example.id}' in {first.file}, is of the split '{first.split}'.",
-            "--only-train leaves them out; --any-split takes those that --exclude does not name; "
-            f"{ALLOW_OPTION} takes them, and says so in the file.",
+            "Take them out; or --any-split takes those that --exclude does not name.",
         )
+
+
+def _refuse_names(questions: Sequence[TrainingQuestion], excluded: Excluded) -> None:
+    """Refuse files of train rows that are named for an evaluation split."""
+    for file in dict.fromkeys(question.file for question in questions if question.split == TRAIN):
+        split = split_of_path(Path(file))
+        if is_evaluation(split):
+            none = ", and none of its questions is among the excluded ones" if len(excluded) else ""
+            raise InputError(
+                f"{file} is by its name for evaluation ('{split}'), though its rows say {TRAIN}{none}.",
+                "What is trained on must not be measured on: name the questions that you measure on with --exclude, as "
+                "a file or by the folder of a run, and they are left out.",
+            )
 
 
 def _digest(path: Path) -> bytes:
@@ -326,7 +287,7 @@ _FIRST_ROWS = re.compile(r"(.+):(\d+)")
 
 
 def split_first(path: Path) -> tuple[Path, int | None]:
-    """Return a file and how many of its first questions are meant: `dev.jsonl:300`; None means all."""
+    """Split `dev.jsonl:300` into the file and the count; None means all."""
     match = None if path.exists() else _FIRST_ROWS.fullmatch(str(path))
     if match is None:
         return path, None
@@ -346,7 +307,7 @@ class ListedIds:
         return sum(map(len, self.by_file.values()))
 
     def holds(self, file: str, dataset: str, question_id: str) -> bool:
-        """Tell whether a question is listed: under its own file, or under one in the folder of its data set."""
+        """Return whether a question is listed, by file or data set."""
         parts = Path(file).absolute().parts
         for name, ids in self.by_file.items():
             listed = PurePosixPath(name).parts
@@ -359,10 +320,7 @@ _IDS_OF_SET = re.compile(r"([^/=]+)=(.+\.txt)")
 
 
 def read_listed_ids(path: Path) -> ListedIds | None:
-    """Return the ids of a data set (`SET=FILE.txt`, an id a line), or of a JSON object of file names with lists of ids.
-
-    None if the file is something else.
-    """
+    """Read ids from `SET=FILE.txt`, or from a JSON object of lists by file."""
     if not path.exists() and (match := _IDS_OF_SET.fullmatch(str(path))):
         return _read_ids_of_set(match[1], Path(match[2]))
     if path.suffix != ".json" or not path.is_file():

@@ -1,4 +1,4 @@
-"""The questions of training sets, with their split and the facts from which steps can be made."""
+"""The questions of training sets, with split and facts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TrainingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TrainingFiles:
-    """The questions of files, and how many were left out by reason, such as those without an answer."""
+    """The questions of files, and counts of those left out."""
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
@@ -73,7 +73,7 @@ def is_evaluation(split: str) -> bool:
 
 
 def split_of_path(path: Path) -> str:
-    """Return the split that a file is named for ("hotpot_dev_distractor_v1.json" is of dev); "" if none.
+    """Return the split that a file or its folder is named for, or "".
 
     The name of its folder counts if it is a split and nothing else ("dev/questions.jsonl").
     """
@@ -83,7 +83,7 @@ def split_of_path(path: Path) -> str:
 
 
 def is_named_for_evaluation_alone(path: Path) -> bool:
-    """Whether a file is named for an evaluation split and nothing else: dev.jsonl is, dev_open.jsonl is not."""
+    """Return whether a file is named for an evaluation split alone."""
     stem = path.name.casefold().partition(".")[0]
     by_folder = not _split_in(path.name) and is_evaluation(split_of_path(path))
     return bool(_EVALUATION_WORD.fullmatch(stem)) or by_folder
@@ -99,17 +99,17 @@ def _split_in(text: str) -> str:
 
 def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
     beir = find_beir(path)
-    more = _split_and_facts(beir.queries if beir else path, data.form)
+    by_id = _split_and_facts(beir.queries if beir else path, data.form)
     by_name = split_of_path(beir.judgements if beir else path)
     questions = []
     for example in data.examples:
-        split, facts = more.get(example.id, ("", ()))
+        split, facts = by_id.get(example.id, ("", ()))
         questions.append(TrainingQuestion(example, str(path), split or by_name, facts))
     return questions
 
 
 def _split_and_facts(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, ...]]]:
-    """Return what rows hold beyond their examples, by the ids of these, which each form gives in its own way."""
+    """Return the split and facts of rows by example id."""
     by_id = {}
     for position, (line, row) in enumerate(read_question_rows(path)):
         fields = Fields(row, f"Line {line} of {path.name}", form)
@@ -125,7 +125,7 @@ def _split(row: dict[str, Any]) -> str:
 
 
 def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:
-    """Return the facts if each is three texts; several values of one property become one answer."""
+    """Return the facts of a row, joining several values of a property."""
     given = next((row[name] for name in _FACT_FIELDS if row.get(name)), ())
     if not isinstance(given, list) or not all(isinstance(fact, list) and len(fact) == 3 for fact in given):
         return ()

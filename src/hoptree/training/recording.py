@@ -1,4 +1,4 @@
-"""Ask a method questions, and keep what it sent and what the model replied; as often as samples are wanted."""
+"""Ask a method questions, and record requests and replies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the replies of one run are drawn: each has a seed of its own, told by `name` and the request.
+    """How the replies of one run are sampled, with a seed for each.
 
     `searches` are shared by the samples of a question, which mostly ask the same.
     """
@@ -52,7 +52,7 @@ class Sampling:
     searches: SingleFlight
 
     def drawn(self, request: Request) -> Request:
-        """Return the request with the temperature and its seed: the same run asks the same again."""
+        """Return the request with the temperature and a fixed seed."""
         digest = hashlib.sha256(self.name.encode("utf-8", "replace"))
         for message in request.messages:
             digest.update(f"\n{message.role}:{message.content}".encode("utf-8", "replace"))
@@ -62,7 +62,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What one run of a question came to: the answer, all exchanges in order, the events, and the failure if any."""
+    """One run of a question: answer, exchanges, events, and failure."""
 
     answer: str
     exchanges: list[Exchange]
@@ -115,7 +115,7 @@ async def open_recording(cache: str | None, concurrency: int | None) -> AsyncIte
 
 
 async def record(engine: Engine, question: TrainingQuestion, sampling: Sampling | None = None) -> Recorded:
-    """Ask an engine with recording calls; at temperature 0 unless it is told how to draw."""
+    """Ask an engine with recording calls, sampled if told so."""
     recording = _Recording(sampling)
     _RECORDING.set(recording)
     events: list[Event] = []
@@ -123,5 +123,5 @@ async def record(engine: Engine, question: TrainingQuestion, sampling: Sampling 
     if result.failure is not None:
         return Recorded("", [], events, result.failure)
     calls = (event for event in events if isinstance(event, ModelCalled))
-    exchanges = [Exchange(*both) for both in zip(recording.sent, calls, strict=True)]
+    exchanges = [Exchange(*pair) for pair in zip(recording.sent, calls, strict=True)]
     return Recorded(result.answer, exchanges, events, None)

@@ -1,4 +1,4 @@
-"""Rows of questions that are done, kept beside a training set until it is complete."""
+"""Rows of finished questions, kept until a set is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def journal_path(out: Path) -> Path:
 
 
 class RowJournal:
-    """Appends the rows of each question to OUT.part, from which an interrupted build goes on.
+    """Appends the rows of each question to OUT.part, to resume from.
 
     What was made with other settings, prompts or versions is begun anew.
     """
@@ -51,7 +51,6 @@ class RowJournal:
         return self._made.get(key)
 
     async def add(self, key: str, question_rows: MadeRows) -> None:
-        """Keep the rows of a question."""
         rows = [
             {
                 "id": row.id,

@@ -1,4 +1,4 @@
-"""What a sampled run of hop did: its readings, its plans with their parts, and whether passages bear them out."""
+"""A sampled run of hop: readings, plans, and their evidence."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node, Plan, resolve
 from hoptree.training.hop_gold import SENTENCE
 from hoptree.training.hop_passages import MIN_SENTENCE_WORDS, answer_in, is_titled, shown_text, spelled
+from hoptree.training.labelled_passages import CLOSED_ANSWERS
 from hoptree.training.recording import Exchange, Recorded
 
 READ, REPLAN = "hop/trained_read", "hop/trained_replan"
-CLOSED = ("yes", "no")
 
 
 @dataclass(frozen=True)
 class SampledReading:
-    """One reading: what was copied and answered, "" where it was not found, and the passages in its prompt."""
+    """One reading: copied sentence, answer ("" if none), and passages."""
 
     exchange: Exchange
     sentence: str
@@ -36,7 +36,7 @@ class SampledReading:
 
     @cached_property
     def cited(self) -> tuple[Passage, ...]:
-        """The shown passages that hold the copied sentence as it stands; a few words are no sentence."""
+        """The shown passages that hold the copied sentence."""
         if len(self.sentence.split()) < MIN_SENTENCE_WORDS:
             return ()
         return tuple(passage for passage in self.shown if self.sentence in shown_text(passage))
@@ -44,23 +44,23 @@ class SampledReading:
     @property
     def is_stated(self) -> bool:
         """Whether the copied sentence says the answer, or stands on the page of that name."""
-        if normalise(self.answer) in CLOSED:
+        if normalise(self.answer) in CLOSED_ANSWERS:
             return bool(self.cited)
         named = any(is_titled(passage, self.answer) for passage in self.cited)
         return bool(self.cited) and (named or bool(spelled(self.sentence, self.answer)))
 
     def target(self, answers: Sequence[str] = ()) -> str:
-        """Return the reply to be learnt; a right answer in other words is written as the sentence has it."""
+        """Return the reply to be learnt, spelled as in the sentence."""
         given = self.answer
         if answers and not exact_match(given, answers):
             given = answer_in(self.sentence, answers) or given
         closed = normalise(given)
-        return f"{closed if closed in CLOSED else given}{SENTENCE}{self.sentence}"
+        return f"{closed if closed in CLOSED_ANSWERS else given}{SENTENCE}{self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
 class SampledPart:
-    """A part of a plan: its readings in their order, and whether hop counted it as answered from passages."""
+    """A part of a plan: its readings, and whether passages support it."""
 
     number: int
     supported: bool
@@ -84,7 +84,7 @@ class SampledPlan:
 
 @dataclass(frozen=True, slots=True)
 class SampledRun:
-    """One sample: the first reading of the question itself, the plan, and the plan after that."""
+    """One sample: the first reading, the plan, and the re-plan."""
 
     direct: SampledReading | None
     plans: tuple[SampledPlan, ...]
@@ -180,11 +180,11 @@ def _renumbered(nodes: Sequence[Mapping[str, object]]) -> Plan:
 
 
 class Gold:
-    """What is known to be right of a question: its answers, and the passages that each step needs."""
+    """The accepted answers of a question, and the gold passages of its steps."""
 
     def __init__(self, example: Example, right_f1: float | None) -> None:
         self.answers, self._right_f1 = example.answers, right_f1
-        self.closed = bool(self.answers) and normalise(self.answers[0]) in CLOSED
+        self.closed = bool(self.answers) and normalise(self.answers[0]) in CLOSED_ANSWERS
         self._by_id = bool(example.supporting_ids)
         names = example.supporting_ids or tuple(map(spaced, example.supporting_titles))
         steps = example.hop_ids if self._by_id else [[*map(spaced, titles)] for titles in example.hop_titles]
@@ -193,7 +193,7 @@ class Gold:
         self._steps = [{*step} for step in steps if step] or [step for step in alone if step]
 
     def is_right(self, answer: str) -> bool:
-        """Whether an answer is right: by F1 if there is one to reach, else if it is or holds an accepted answer.
+        """Return whether an answer is right, by F1 or by holding an accepted one.
 
         Dates are written in several orders of their words.
         """
@@ -210,19 +210,19 @@ class Gold:
         return bool(self._steps)
 
     def lacks(self, passages: Sequence[Passage]) -> bool:
-        """Whether a step has none of its gold passages among these; never where no gold is known."""
+        """Return whether a step has none of its gold passages here."""
         names = self._names(passages)
         return any(not step & names for step in self._steps)
 
     def rests_on(self, passages: Sequence[Passage]) -> bool:
-        """Whether one of these is a gold passage of any step; so is each where no gold is known."""
+        """Return whether one of these is a gold passage of any step."""
         return not self._steps or bool(set().union(*self._steps) & self._names(passages))
 
     def _names(self, passages: Sequence[Passage]) -> set[str]:
         return {passage.id if self._by_id else spaced(passage.title) for passage in passages}
 
     def why_not_reading(self, reading: SampledReading) -> str:
-        """Say why a reading of the question itself is not right by its evidence; "" if it is."""
+        """Return why a reading is not right by its evidence, or ""."""
         if not reading.answer or not self.is_right(reading.answer):
             return "wrong"
         if not reading.is_stated:

@@ -1,4 +1,4 @@
-"""Label train questions for SKR by two runs: whether documents made the answer better or worse."""
+"""Label questions for SKR: whether documents improved the answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.methods.steps.route import Label
 from hoptree.training.formats import write_lines
-from hoptree.training.leakage import ALLOW_OPTION, Excluded
+from hoptree.training.leakage import Excluded
 from hoptree.training.questions import TrainingQuestion, is_evaluation, split_of_path
 
 
 @dataclass(frozen=True, slots=True)
 class LabelsSpec:
-    """Labels to be made from a run without documents and one with, by a score of their answers."""
+    """Labels from a run without documents and one with, by a score."""
 
     without: Path
     with_documents: Path
@@ -52,7 +52,7 @@ def label_questions(spec: LabelsSpec) -> dict[str, Any]:
         raise InputError(
             f"The runs asked the questions of {file}, which is by its name for evaluation ('{split}').",
             "Run train questions; or name the questions that you measure on with --exclude, as a file or by the folder "
-            f"of a run, and they are left out; {ALLOW_OPTION} takes all, and says so in the file.",
+            "of a run, and they are left out; --allow-evaluation-questions takes all, and says so in the file.",
         )
     left_out: Counter[str] = Counter({"in one run only": len(without.keys() ^ with_documents.keys())})
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Training rows for the steps of TAIKC without a teacher: from plans written by hand and the gold of data sets."""
+"""TAIKC's training rows without a teacher: written plans and gold data."""
 
 from __future__ import annotations
 
@@ -26,16 +26,23 @@ from hoptree.training.chat_rows import (
 )
 from hoptree.training.formats import SetSpec
 from hoptree.training.labelled_passages import PassageFinder, drawn
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
+from hoptree.training.plans.gold_trees import (
+    GoldStep,
+    GoldTree,
+    carried_out,
+    facts_alone,
+    gold_tree,
+    packaged_plans,
+    written,
+)
 from hoptree.training.plans.sub_questions import LeftOut
-from hoptree.training.plans.written_plans import packaged_plans
 from hoptree.training.questions import TrainingQuestion
 
 NOT_FOUND = "NOT FOUND"
 
 
 async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of all parts for every question, as far as its plan, steps and gold are known.
+    """Make rows of all parts that are known of each question.
 
     Plans written by hand take precedence over what the data set says. Without a corpus no rows show passages. With
     `robust`, the prompts are those that TAIKC sends with robust=on: other demonstrations before a plan, titles before
@@ -50,9 +57,8 @@ async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_pro
             finder = PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
             await stack.enter_async_context(finder)
         for done, question in enumerate(questions, 1):
-            by_hand = plans.get(question.key)
             maker = _RowMaker(question, spec, finder, left_out)
-            rows += await maker.rows(by_hand.plan if by_hand else None)
+            rows += await maker.rows(plans.get(question.key))
             on_progress(done, len(questions))
     kept, repeats = drop_repeats(rows)
     kept, contradictions = drop_contradictions(kept)
@@ -144,7 +150,7 @@ class _RowMaker:
     async def _read_or_not_found(
         self, step: GoldStep, passages: Sequence[Passage], finder: PassageFinder
     ) -> list[ChatRow]:
-        """Make a row of the prompt that allows NOT FOUND; half of the rows have that as target."""
+        """Make a row of the prompt that allows NOT FOUND."""
         answerable = drawn(f"{self._question.key}/{step.id}/not found") % 2 == 0
         shown = passages if answerable else await finder.find_others(step)
         if not shown:
@@ -159,7 +165,7 @@ class _RowMaker:
         return [self._row(f"not-found/{step.id}", rehearsal, "read", source, {"k": finder.k})]
 
     async def _conclude(self, tree: GoldTree) -> list[ChatRow]:
-        """Make a row of the last reading: the question itself over the chains of sub-answers."""
+        """Make a row of the last reading over sub-answers."""
         answers, robust = self._question.example.answers, self._spec.robust
         answer = answers[0] if answers else ""
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
@@ -183,7 +189,7 @@ class _RowMaker:
         return [self._row("final", rehearsal, "read", tree.source)]
 
     async def _passages_behind(self, tree: GoldTree) -> list[Passage]:
-        """Return what robust TAIKC shows behind its chains: their passages, and what the question itself finds."""
+        """Return the passages that robust TAIKC shows behind its chains."""
         if self._finder is None:
             return []
         cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]
@@ -210,7 +216,7 @@ def _is_understood(rehearsal: Rehearsal[Answer]) -> bool:
 
 
 def _sentence(path: Sequence[GoldStep]) -> str:
-    """Return all that a path states in one sentence; "" if a part of it cannot be put so."""
+    """Return all that a path states in one sentence, or ""."""
     parts = [step.states for step in path]
     if not all(parts):
         return ""

@@ -1,4 +1,4 @@
-"""TAIKC's training rows that need a model: instructions of a teacher, and the boundary of a model's knowledge."""
+"""TAIKC's training rows from a model: instructions and boundary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Outcome:
 
 
 async def make_instructions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of the questions that the teacher solved with an F1 of 1: decompositions, readings and summaries.
+    """Make rows of the questions that the teacher solved with an F1 of 1.
 
     Left out are answers from memory, plans that had to be repaired, and summaries without the result of their chain.
     Targets are written as the steps read them.
@@ -142,7 +142,7 @@ def _instruction_rows(
 
 
 def _plan(exchanges: Sequence[Exchange], question: str) -> tuple[Exchange, str]:
-    """Return the first request for a plan, and the last reply that can be carried out without repair."""
+    """Return the first plan request, and the last usable reply."""
     why = LeftOut("no tree")
     for exchange in reversed(exchanges):
         plan = read_json(exchange.reply).value
@@ -163,7 +163,7 @@ _ADAPTER = re.compile(r";(adapter=[^;]+)")
 
 
 def labels_of(identity: str) -> str:
-    """Return whose answers made the labels: the digest of the weights if known, else the model's identity.
+    """Return whose answers made the labels: a digest of weights, or an identity.
 
     A model with an adapter is another one than its base.
     """
@@ -174,7 +174,7 @@ def labels_of(identity: str) -> str:
 
 
 async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: the model's own answer if it is right, RAG_REQUIRED if it is not.
+    """Make a row a question: the right answer, or RAG_REQUIRED.
 
     It is right by exact match or, if there is a judge, by its verdict; both are in the row.
     """

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tests.server.page.browsing import Watched
     from tests.server.running import Running
 
-MARK_UP = "script:not([src]), main img, main iframe, main [onerror], main a[href^='javascript' i], main svg:not(.graph), main style"
+MARK_UP = (
+    "script:not([src]), main img, main iframe, main [onerror], main a[href^='javascript' i], "
+    "main svg:not(.graph), main style"
+)
 
 
 def unhurt(page: Page) -> None:

@@ -28,7 +28,7 @@ def test_a_set_with_its_digest_and_kinds(tmp_path: Path) -> None:
     long = turns(("system", "Be short."), ("user", "A?"), ("assistant", "a"), ("user", "B?"), ("assistant", " b\n"))
     rows = [chat("q1", part="read"), chat("q2"), {"id": 3, "messages": long}]
     first = write(tmp_path / "a.jsonl", rows)
-    second = write(tmp_path / "b.jsonl", [chat("q4", evaluation="split dev")])
+    second = write(tmp_path / "b.jsonl", [chat("q4")])
     one, two = read_sets([first, second], BASE)
     assert one.as_dict() == {
         "file": str(first),
@@ -38,7 +38,7 @@ def test_a_set_with_its_digest_and_kinds(tmp_path: Path) -> None:
     }
     assert one.rows[2].messages == tuple(Message(turn["role"], turn["content"]) for turn in long[:-1])
     assert (one.rows[2].id, one.rows[2].reply) == ("3", " b\n")
-    assert [row.evaluation for row in (*one.rows, *two.rows)] == [False, False, False, True]
+    assert [row.id for row in two.rows] == ["q4"]
 
 
 ORDER = "the assistant comes last"

@@ -1,4 +1,4 @@
-"""Turn the files of a public release into our layout: questions as JSON Lines, and the passages that come with them.
+"""Turn a public release into our layout of questions and passages.
 
 Passages get the ids that an index of the release's own file would give them, or those of the release.
 """
@@ -66,10 +66,7 @@ class Item:
 
 @dataclass(slots=True)
 class Converted:
-    """What came of a release: `unanswered` questions were left out, `skipped` rows were bad (`reasons`: the first).
-
-    `files` were made, of files with these `sha256`.
-    """
+    """What came of a release, with counts of rows left out."""
 
     files: list[str] = field(default_factory=list)
     sha256: dict[str, str] = field(default_factory=dict)
@@ -122,7 +119,7 @@ def convert(
 
 @contextmanager
 def replaced(path: Path) -> Iterator[TextIO]:
-    """Write a text, packed if it is called .gz, that takes the place of a file when all of it is on disk."""
+    """Write a text atomically, compressed if it is called .gz."""
     fresh = path.with_name(f"{path.name}.new")
     try:
         with fresh.open("wb") as raw:
@@ -164,7 +161,7 @@ class _Reader:
         self.has_passages = bool(release.corpus) and not (release.passages and self._file is None)
 
     def items(self) -> Iterator[Item]:
-        """Yield the questions that can be scored; passages that belong to none come with an empty question."""
+        """Yield the questions that can be scored, and other passages."""
         if self._release.form == "iirc":
             yield from self._checked(self._with_articles())
             return
@@ -241,7 +238,7 @@ class _Reader:
                 yield where, used
 
     def _form_of(self, row: object, where: str) -> str:
-        """Return the form of the file by its first row: the release's own, or one that copies of it come in."""
+        """Return the form of the file by its first row."""
         expected = "own" if self._release.form == RETRIEVED else self._release.form
         if not isinstance(row, dict):
             raise InputError(f"{where} is no JSON object.", f"Give the file {' or '.join(self._release.rows)}.")
@@ -267,7 +264,7 @@ class _Reader:
             )
 
     def _paragraphs(self, path: Path) -> Iterator[GivenPassage]:
-        """Yield the passages of a file that is one object: by id, with title and content (StrategyQA)."""
+        """Yield the passages of a JSON object by id (StrategyQA)."""
         for key, value in self._pairs(path):
             row = Fields(value, f"'{key}' of {path.name}", self._release.form)
             if text := row.text("content", "text"):
@@ -311,7 +308,7 @@ class _Reader:
 def _iirc_page(
     row: Fields, examples: Sequence[Example]
 ) -> tuple[GivenPassage, list[str], list[tuple[Example, list[tuple[str, str]]]]]:
-    """Return the page of IIRC's questions, the pages it links to, and what is marked on those for each question."""
+    """Return the page of IIRC's questions, its links and marks."""
     main = _passage(spaced(row.text("title")), row.text("text"), is_gold=True)
     marks = [
         [(part.text("passage"), spaced(part.text("text"))) for part in question.parts("context")]
@@ -348,13 +345,13 @@ def _passage(title: str, text: str, key: str = "", *, is_gold: bool = False) -> 
 
 
 def _html_paragraphs(page: str) -> list[str]:
-    """Return the paragraphs of a page, without tags; short lines are headings and captions."""
+    """Return the paragraphs of a page without tags and headings."""
     lines = (spaced(html.unescape(_TAG.sub("", line))) for line in page.split("\n"))
     return [line for line in lines if len(line.split()) > _MIN_PARAGRAPH_WORDS]
 
 
 def _kept(row: Fields, form: str, example: Example) -> dict[str, Any]:
-    """Return what else is kept of a row: the release's fields that we have names for, and the gold sentences."""
+    """Return further fields of a row, and its gold sentences."""
     kept = {ours: row.row[name] for name, ours in _KEPT.get(form, {}).items() if row.row.get(name) not in (None, "")}
     if str(kept.get("popularity")).isdecimal():  # a table has only texts
         kept["popularity"] = int(kept["popularity"])

@@ -25,7 +25,7 @@ TAKEN_APART = "with accepted answers that are the single characters of a printed
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its accepted answers (the main one first) and the gold passages behind them.
+    """A question with accepted answers (main first) and gold passages.
 
     `supporting_ids` are ids of passages: the file's own, or those that an index of the same file gives to the passages
     of its questions. `supporting_facts` are gold sentences, each a title and a number from 0 on; None if unknown.
@@ -58,7 +58,7 @@ _FIELDS = tuple(field.name for field in fields(Example) if field.name not in ("w
 
 
 def digest_of(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 of the examples, in their order and whatever the format of their file.
+    """Return the SHA-256 of the examples, whatever their format.
 
     `wanted` and `answerable` count only where they are set, so that older sets keep their digests.
     """
@@ -73,7 +73,7 @@ def digest_of(examples: Iterable[Example]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The examples that were chosen; `digest` is that of all examples of the file, `form` the file's format.
+    """The chosen examples; `digest` is that of the whole file.
 
     `left_out` are the ids of questions that cannot be scored: those without an answer, as some of WebQSP, QALD-10 and
     IIRC, and those whose answers are `taken_apart`, the characters of a printed list.
@@ -122,7 +122,7 @@ class DataSet:
 
 
 def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
-    """Return the title and sentence number of each supporting fact; None if the row has none."""
+    """Return title and sentence number of supporting facts, or None."""
     value = row.get("supporting_facts")
     pairs: list[tuple[Any, ...]]
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def passage_name(title: str, text: str) -> str:
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the gold title of each fact's subject, in the order of the facts; several facts of a page are one step.
+    """Return the gold title of each fact's subject, step by step.
 
     Empty unless every fact has just one such title and no title is left over.
     """
@@ -175,7 +175,7 @@ def page_words(row: Fields) -> list[str]:
 
 
 def span_text(words: Sequence[str], span: Fields) -> str:
-    """Return the text of a span of tokens without tags; "" for the span that stands for none."""
+    """Return the text of a token span without tags, or ""."""
     start, end = span.row.get("start_token"), span.row.get("end_token")
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(words):
         return ""

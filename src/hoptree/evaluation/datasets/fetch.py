@@ -1,4 +1,4 @@
-"""Fetch the files of a release, find them in folders and archives, and turn them into our layout."""
+"""Fetch a release, find its files in archives, and convert them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 2**30
 """An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
 _ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
-_GONE = (401, 403, 404, 410)
-"""Statuses of an address that will not give the file later either."""
+_GONE = (401, 403, 404, 410)  # statuses of an address that will not give the file later either
 _DOWNLOAD_AGAIN = "Download it again."
 
 OnStage = Callable[[str, int, int], None]
@@ -63,10 +62,7 @@ class Order:
 
 
 def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Converted:
-    """Make the files of a release in the folder of its data set below `data`.
-
-    A download that was cut off goes on where it stopped. Nothing of the old files is touched before all is well.
-    """
+    """Make the files of a release in the folder of its data set below `data`."""
     _check(release, order)
     folder = data / public.name
     files = tuple(folder / name for name in release.files)
@@ -83,14 +79,14 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             digests = {source.name: _digest(source, on_stage) for source in sources if source.is_file()}
             _verify(order, remotes, digests, sources)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
-                found = locate(release, sources, Path(scratch), on_stage)
+                located = locate(release, sources, Path(scratch), on_stage)
                 given = [
                     path
-                    for path in found.values()
+                    for path in located.values()
                     if path.name not in digests and scratch not in map(str, path.parents)
                 ]
                 digests |= {path.name: _digest(path, on_stage) for path in given}
-                converted = _make(public, release, found, order, folder, on_stage)
+                converted = _make(public, release, located, order, folder, on_stage)
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
                     converted.notes.append(f"{remote.name} is not the known release, SHA-256 {remote.sha256}.")
@@ -128,7 +124,7 @@ def _check(release: Release, order: Order) -> None:
 
 
 def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
-    """Return what is fetched, with the size and the digest that it must have where they are known.
+    """Return what to fetch, with known sizes and digests.
 
     The file at `order.url` stands in for the one of its name, or for the first; `order.sha256` is that file's digest.
     """
@@ -149,7 +145,7 @@ def _name_at(url: str) -> str:
 
 
 def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *, again: bool = False) -> Path:
-    """Return a file of a release, fetched if it is not there; it gets its name when it is complete.
+    """Return a file of a release, downloading it if needed.
 
     With `again`, one that is there is kept only if it has the digest of the remote. What is of another address than the
     release's, and of no name with a known digest, has a folder of its own: it may be another file of the same name.
@@ -201,7 +197,7 @@ def _digest(path: Path, on_stage: OnStage) -> str:
 
 
 def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], sources: Sequence[Path]) -> None:
-    """Refuse a file without the digest that it must have; one that was fetched is deleted."""
+    """Refuse a file with a wrong digest; delete it if fetched."""
     expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
     if order.sha256 and order.sources:
         expected[next(iter(digests))] = order.sha256.lower()
@@ -215,7 +211,7 @@ def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str],
 
 
 def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
-    """Return the files of a release by their part in it; those in archives are unpacked to `scratch`.
+    """Find the files of a release, unpacking archives to `scratch`.
 
     A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it. What
     is kept as it is must have its own name.
@@ -224,39 +220,39 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
     inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
     archives = [source for source in sources if source.is_file() and _is_archive(source)]
     plain = [source for source in sources if source.is_file() and source not in archives]
-    found: dict[str, Path] = {}
-    _match(wanted, [*plain, *inside], found)
+    located: dict[str, Path] = {}
+    _match(wanted, [*plain, *inside], located)
     if (
         release.form
-        and "rows" not in found
-        and (others := [source for source in plain if source not in found.values()])
+        and "rows" not in located
+        and (others := [source for source in plain if source not in located.values()])
     ):
-        found["rows"] = others[0]
-    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], found)
+        located["rows"] = others[0]
+    _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], located)
     remote_names = {remote.name for remote in release.remotes}
-    archives += [path for path in inside if path.name in remote_names and path not in found.values()]
+    archives += [path for path in inside if path.name in remote_names and path not in located.values()]
     names = [path.name for path in inside]
     for archive in archives:
-        names += _unpack(archive, wanted, scratch, found, on_stage)
-    if "rows" not in found:
+        names += _unpack(archive, wanted, scratch, located, on_stage)
+    if "rows" not in located:
         given, wanted_names = ", ".join(source.name for source in sources), " or ".join(release.rows)
-        held = ", ".join(sorted(set(names))[:5]) or "nothing"
+        listed = ", ".join(sorted(set(names))[:5]) or "nothing"
         raise InputError(
             f"{given} is not {wanted_names}."
             if len(plain) == len(sources)
-            else f"{wanted_names} is not in {given}, which holds {held}.",
+            else f"{wanted_names} is not in {given}, which holds {listed}.",
             "Give the release's own file, folder or archive.",
         )
-    return found
+    return located
 
 
-def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], found: dict[str, Path]) -> None:
+def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], located: dict[str, Path]) -> None:
     """Add the first path that has one of the names of a part, the earlier names first."""
     known = [path for path in paths if path.is_file()]
     for part, patterns in wanted.items():
         named = [path for pattern in patterns for path in known if _fits(path.name, (pattern,))]
-        if part not in found and named:
-            found[part] = named[0]
+        if part not in located and named:
+            located[part] = named[0]
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
@@ -275,16 +271,16 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpack(
-    archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, found: dict[str, Path], on_stage: OnStage
+    archive: Path, wanted: Mapping[str, tuple[str, ...]], scratch: Path, located: dict[str, Path], on_stage: OnStage
 ) -> list[str]:
-    """Unpack the wanted members under names of our own, and return the names of all members."""
+    """Unpack the wanted members; return the names of all members."""
     limit = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
     names: list[str] = []
     try:
         for name, size, open_member in _members(archive, limit, on_stage):
             base = PurePosixPath(name.replace("\\", "/")).name
             names.append(base)
-            part = next((part for part in wanted if part not in found and _fits(base, wanted[part])), "")
+            part = next((part for part in wanted if part not in located and _fits(base, wanted[part])), "")
             if not part:
                 continue
             if size > limit:
@@ -297,7 +293,7 @@ def _unpack(
                 shutil.copyfileobj(_Bounded(packed, limit), out, _BLOCK_BYTES)
             if target.stat().st_size != size:
                 raise EOFError(f"{base} ends too early")
-            found[part] = target
+            located[part] = target
     except _TooLarge:
         raise InputError(
             f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release.",
@@ -335,7 +331,7 @@ class _Bounded:
 
 
 def _members(archive: Path, limit: int, on_stage: OnStage) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
-    """Yield name, size and opener of each file in an archive; links and devices are passed over."""
+    """Yield name, size and opener of each file in an archive."""
     total = archive.stat().st_size
     if archive.name.lower().endswith(".zip") or zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
@@ -361,10 +357,10 @@ def _opened(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _make(
-    public: PublicSet, release: Release, found: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
+    public: PublicSet, release: Release, located: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
 ) -> Converted:
     """Convert a release, or keep its file as it is where it is a corpus."""
-    rows = found["rows"]
+    rows = located["rows"]
     size = rows.stat().st_size
     if not release.form:
         fresh = folder / f"{rows.name}.new"
@@ -376,15 +372,20 @@ def _make(
         fresh.replace(folder / rows.name)
         return Converted(notes=[release.note])
     if order.aliases is not None:
-        found["aliases"] = order.aliases
+        located["aliases"] = order.aliases
     stage = f"reading {rows.name}"
     return convert(
-        public.name, release, found, folder, skip_bad=order.skip_bad, on_bytes=lambda done: on_stage(stage, done, size)
+        public.name,
+        release,
+        located,
+        folder,
+        skip_bad=order.skip_bad,
+        on_bytes=lambda done: on_stage(stage, done, size),
     )
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Return where the files of a data set come from, by split; empty if nobody wrote it down."""
+    """Return the origins of a data set's files by split."""
     try:
         known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -35,25 +35,25 @@ def _example(
     question: Sequence[str] = ("question",),
     **known: Any,
 ) -> Example:
-    """Return the example of a row: its id stands in the first of `ids`, its question in the first of `question`."""
+    """Return the example of a row by its id and question fields."""
     key = row.text(*ids) or f"{dataset}-{position}"
     return Example(key, row.question(*question), distinct(answers), dataset=dataset, **known)
 
 
 def hotpotqa(row: Fields, position: int) -> Iterator[Example]:
-    """HotpotQA: `supporting_facts` name sentences of `context`; both may also be objects of lists."""
+    """HotpotQA: `supporting_facts` name sentences of `context`."""
     yield _with_facts(row, position, "hotpotqa", hops=2)
 
 
 def two_wiki(row: Fields, position: int) -> Iterator[Example]:
-    """2WikiMultihopQA: as HotpotQA, with `evidences`; other names of the answer lie in a file, by its `answer_id`."""
+    """2WikiMultihopQA: as HotpotQA, with `evidences` and alias files."""
     triples = [tuple(str(value) for value in triple[:3]) for triple in row.rows("evidences", 3)]
     further = row.aliases(row.text("answer_id"))
     yield _with_facts(row, position, "2wikimultihopqa", further=further, triples=triples)
 
 
 def advhotpotqa(row: Fields, position: int) -> Iterator[Example]:
-    """AdvHotpotQA: `paragraphs` with `is_supp`; other accepted answers lie in a file, by the question's id."""
+    """AdvHotpotQA: `paragraphs` with `is_supp`, and alias files."""
     gold = [part for part in row.parts("paragraphs") if part.get("is_supp", "is_supporting") is True]
     named = [(spaced(part.text("title")), part.text("context", "text")) for part in gold]
     answers = distinct([row.text("answer")], row.texts("answers"))
@@ -102,7 +102,7 @@ def _with_facts(
 
 
 def musique(row: Fields, position: int) -> Iterator[Example]:
-    """MuSiQue: each step of `question_decomposition` says which of the `paragraphs` it rests on."""
+    """MuSiQue: each step of `question_decomposition` names paragraphs."""
     if row.get("answerable") is False:
         raise row.wrong("is a question that its paragraphs do not answer; use the file of answerable ones")
     steps = row.parts("question_decomposition")
@@ -139,10 +139,7 @@ def _paragraph(part: Fields) -> tuple[str, str]:
 
 
 def strategyqa(row: Fields, position: int) -> Iterator[Example]:
-    """StrategyQA: `answer` is true or false; the evidence is that of the first annotator who gave any.
-
-    Paragraphs are named by their page and a number ("Depression (mood)-12"), as in the file of paragraphs.
-    """
+    """StrategyQA: `answer` is a boolean; the first annotator's evidence."""
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, bool):
         raise row.wrong(': "answer" is neither true nor false')
@@ -166,7 +163,7 @@ def strategyqa(row: Fields, position: int) -> Iterator[Example]:
 
 
 def _evidence(given: object) -> tuple[tuple[str, ...], ...]:
-    """Return one annotator's paragraphs, step by step; "operation" and "no_evidence" name none."""
+    """Return one annotator's paragraphs, step by step."""
     hops: list[tuple[str, ...]] = []
     for step in given if isinstance(given, list) else ():
         groups = [group for group in step if isinstance(group, list)] if isinstance(step, list) else []
@@ -180,10 +177,7 @@ def _page(paragraph: str) -> str:
 
 
 def iirc(row: Fields, position: int) -> Iterator[Example]:
-    """IIRC: a page with `questions`; the context of each names the page itself ("main") or pages it links to.
-
-    A question that nothing answers has no answers.
-    """
+    """IIRC: a page with `questions` whose contexts name linked pages."""
     page = spaced(row.text("title"))
     for place, question in enumerate(row.parts("questions")):
         given = question.part("answer")
@@ -202,7 +196,7 @@ def iirc(row: Fields, position: int) -> Iterator[Example]:
 
 
 def own(row: Fields, position: int) -> Iterator[Example]:
-    """A question with `answers` (or one `answer`) and, as far as known, the other fields under their own names.
+    """Our own form: `answers` or `answer`, and known other fields.
 
     `wanted` is for answers that are lists: for each name a list of it and what else it may be called. A row with
     `"answerable": false` has no answer in the documents.
@@ -276,12 +270,12 @@ def beir(row: Fields, position: int) -> Iterator[Example]:
 
 
 def nq(row: Fields, position: int) -> Iterator[Example]:
-    """Natural Questions in the open form: a question and a list of answers, as JSON Lines or a table."""
+    """Natural Questions, open form: a question and its answers."""
     yield _example(row, position, "nq", row.texts("answer"), ids=("id", "_id"), hops=1)
 
 
 def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
-    """Natural Questions with its pages: short answers and yes or no of all annotators, and the first long answer.
+    """Natural Questions with pages: short, yes-or-no and long answers.
 
     `document_tokens` of the original and `document_text` of the simplified files are read. A question without a short
     answer has no answers.
@@ -297,14 +291,14 @@ def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
 
 
 def triviaqa(row: Fields, position: int) -> Iterator[Example]:
-    """TriviaQA: the answer's `Value` first, then its aliases, as written and in TriviaQA's normal form."""
+    """TriviaQA: the answer's `Value`, then its aliases."""
     answer = row.part("Answer")
     answers = (answer.text("Value"), *answer.texts("Aliases"), *answer.texts("NormalizedAliases"))
     yield _example(row, position, "triviaqa", answers, ids=("QuestionId",), question=("Question",), hops=1)
 
 
 def popqa(row: Fields, position: int) -> Iterator[Example]:
-    """PopQA: `possible_answers` is a list, in JSON within a text; the subject's page is the one to find."""
+    """PopQA: `possible_answers` is a JSON list within a text."""
     accepted, main = row.texts("possible_answers"), row.text("obj")
     answers = (main, *accepted) if main in accepted else accepted
     titles = distinct([spaced(row.text("s_wiki_title"))])
@@ -312,7 +306,7 @@ def popqa(row: Fields, position: int) -> Iterator[Example]:
 
 
 def webquestions(row: Fields, position: int) -> Iterator[Example]:
-    """WebQuestions: the answers stand in `targetValue` as (list (description "…") (description …))."""
+    """WebQuestions: answers in `targetValue` as a LISP list."""
     target = row.text("targetValue")
     answers = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
     if target and "".join(_DESCRIPTION.sub("", target).split()) != "(list)":
@@ -326,7 +320,7 @@ def bamboogle(row: Fields, position: int) -> Iterator[Example]:
 
 
 def webqsp(row: Fields, position: int) -> Iterator[Example]:
-    """WebQSP: the answers of all `Parses` that the annotators call good and complete, where they say so."""
+    """WebQSP: the answers of all good and complete `Parses`."""
     parses: list[Fields] = []
     answers: list[str] = []
     for parse in row.parts("Parses"):
@@ -370,7 +364,7 @@ def _bindings(part: Fields) -> Iterator[str]:
 
 
 def simplequestions(row: Fields, position: int) -> Iterator[Example]:
-    """SimpleQuestions, on Freebase or Wikidata: subject, relation, object, question; the object is the answer.
+    """SimpleQuestions, on Freebase or Wikidata: the object answers.
 
     It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
     other way round.
@@ -381,7 +375,7 @@ def simplequestions(row: Fields, position: int) -> Iterator[Example]:
 
 
 def _short(name: str) -> str:
-    """Return a Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    """Return a Freebase id without its address."""
     host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
     return path.replace("/", ".") if slash and "freebase" in host else name
 
@@ -391,7 +385,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are read (`read` gets the row and its number), and which rows it `fits`.
+    """How rows are read, and which rows it `fits`.
 
     `may_lack_answers`: the data set has questions without an answer beside others. `aliased`: a file of aliases adds
     to the answers.

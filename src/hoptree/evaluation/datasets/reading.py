@@ -1,4 +1,4 @@
-"""Read examples from a question file of any format, or a folder in BEIR's, and select among them."""
+"""Read and select examples of a question file or BEIR folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Exam
 def draw_types(
     examples: Sequence[Example], strata: Mapping[str, int], seed: int, where: str = "", *, at_most: bool = False
 ) -> tuple[Example, ...]:
-    """Draw so many of each type ("" is any), or of "2 hops", in the order of one sample over all.
+    """Draw so many questions of each type ("" is any) or hop count.
 
     A question that fits two types is drawn for the first of them alone. `where` names the questions in errors; with
     `at_most`, too few are no error, and questions of none of these types are drawn as of any.
@@ -165,10 +165,7 @@ class BeirFiles:
 
 
 def find_beir(path: Path) -> BeirFiles | None:
-    """Return the files that belong together, if `path` is such a folder, its queries or one of its qrels.
-
-    A folder stands for its test split, else for dev or train.
-    """
+    """Return the files of a BEIR folder, by it or one of its files."""
     if path.is_dir():
         folder, tables = path, _tables(path)
     elif path.name in _QUERIES:
@@ -194,7 +191,7 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Example]:
-    """Yield the examples that were judged, with the passages relevant to them; others belong to another split."""
+    """Yield the judged examples with their relevant passages."""
     relevant: dict[str, dict[str, None]] = {}
     places: dict[str, str] = {}
     for line, row in read_question_rows(files.judgements):
@@ -357,13 +354,13 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
 
 
 def _stem(path: Path) -> str:
-    """Return the file's name without endings, or its folder's where it only names a split."""
+    """Return the file's name without endings, or its folder's."""
     stem = path.name.partition(".")[0]
     return path.resolve().parent.name or stem if stem in _SPLIT_NAMES else stem or path.name
 
 
 async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> tuple[DataSet, int, list[str]]:
-    """Keep the answers that occur, as whole words, in the first `k` passages for the question.
+    """Keep the answers that occur in the first `k` passages.
 
     Also return how many were left out, and the ids of questions that would have lost all and keep them: without answers
     they could not be scored. The digest becomes that of the remaining examples.

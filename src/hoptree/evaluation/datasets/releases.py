@@ -1,4 +1,4 @@
-"""The public releases of the data sets (`releases.toml`), and what experiment files need of them."""
+"""The public releases (`releases.toml`), and who needs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A file of questions in our layout, and what it is made from: see `releases.toml`."""
+    """A file in our layout, and its origin: see `releases.toml`."""
 
     split: str
     rows: tuple[str, ...]
@@ -45,13 +45,13 @@ class Release:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files it becomes; what is kept as it is has one of several names."""
+        """The names of the files it becomes."""
         return tuple(filter(None, (f"{self.split}.jsonl", self.corpus))) if self.form else self.rows
 
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """A data set: its folder's name, title and licence, where it is explained, and its releases by split."""
+    """A data set: folder, title, licence, and releases by split."""
 
     name: str
     title: str
@@ -88,7 +88,7 @@ def _release(split: str, declared: Mapping[str, Any]) -> Release:
 
 
 def find_set(name: str) -> PublicSet:
-    """Return a data set by its name; an unknown one is an error that names the closest."""
+    """Return a data set by its name, or name the closest."""
     sets = public_sets()
     if name not in sets:
         known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}
@@ -99,7 +99,7 @@ def find_set(name: str) -> PublicSet:
 
 
 def paper_sample(paper: str, name: str) -> dict[str, int]:
-    """Return how many questions of which type a paper draws of a data set; "" stands for all types."""
+    """Return how many questions of each type a paper draws."""
     samples = _table()["samples"]
     if paper not in samples:
         raise ConfigError(f"There is no sample '{paper}'.", _near(paper, samples))
@@ -115,7 +115,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the files of each data set that experiment files below a folder name, and which ones: taikc/table2."""
+    """Return the data files that experiment files need, by data set."""
     import yaml
 
     needs: dict[str, dict[str, tuple[str, ...]]] = {}

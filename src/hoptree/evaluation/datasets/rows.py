@@ -1,7 +1,8 @@
-"""Rows of question files: JSON Lines, a JSON array, an array inside an object, or a table."""
+"""Rows of question files: JSON Lines, JSON arrays, or tables."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -17,11 +18,8 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
-from hoptree.corpus.json_rows import Row, read_json_values, read_lines, without_surrogates
+from hoptree.corpus.json_rows import Row, read_json_values, read_lines, unquoted, without_surrogates
 from hoptree.corpus.read import read_rows
-
-_ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
-_PYTHON_TEXT = re.compile(r"""\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*(,|$)""")
 
 
 class Fields:
@@ -63,7 +61,7 @@ class Fields:
         return text
 
     def texts(self, *names: str, of: str = "texts") -> tuple[str, ...]:
-        """Return the non-blank texts of a list, which may be written as JSON or Python within a text."""
+        """Return the non-blank texts of a list."""
         value = self.get(*names)
         if isinstance(value, str) and value.lstrip()[:1] == "[":
             value = _unpacked(value)
@@ -101,7 +99,6 @@ class Fields:
         return self._inside(name, {} if value is None else value)
 
     def parts(self, name: str) -> list[Fields]:
-        """Return the objects of a list."""
         return [self._inside(name, item) for item in self.items(name)]
 
     def rows(self, name: str, width: int) -> list[tuple[Any, ...]]:
@@ -146,31 +143,13 @@ def _text(value: object) -> str | None:
 
 
 def _unpacked(text: str) -> Any:
-    """Return the list that a text stands for, in JSON or Python notation; the text itself otherwise."""
-    try:
-        return without_surrogates(json.loads(text), text)
-    except (ValueError, RecursionError):
-        pass
-    inside = text.strip()
-    if inside[:1] != "[" or inside[-1:] != "]":
-        return text
-    inside, at = inside[1:-1], 0
-    items: list[str] = []
-    while at < len(inside):
-        match = _PYTHON_TEXT.match(inside, at)
-        if match is None:
-            return text
-        items.append(_ESCAPED.sub(_unescape, match[1][1:-1]))
-        at = match.end()
-    return items
-
-
-def _unescape(escaped: re.Match[str]) -> str:
-    """Return the character of an escape in a Python literal."""
-    if digits := escaped[1] or escaped[2]:
-        character = chr(int(digits, 16))
-        return "\ufffd" if "\ud800" <= character <= "\udfff" else character
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(escaped[3], escaped[3])
+    """Return the list that a text stands for, in JSON or Python."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return without_surrogates(parse(text.strip()), text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return text
 
 
 _HEADLESS = {2: ("question", "answer"), 4: ("subject", "relation", "object", "question")}
@@ -183,10 +162,7 @@ _WRAPPED = re.compile(
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
-    """Yield rows with their line numbers; anything broken is an error.
-
-    A score over the rest of a broken file would not be comparable.
-    """
+    """Yield rows with their line numbers; anything broken is an error."""
     problems = Problems(limit=sys.maxsize)
     for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:
@@ -196,7 +172,7 @@ def read_question_rows(path: Path) -> Iterator[Row]:
 
 
 def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the rows that can be read; what cannot is added to `problems`, also where it cuts the file short."""
+    """Yield the sound rows; add what is broken to `problems`."""
     file = _file(path)
     try:
         with open_bytes(file.path) as stream:
@@ -261,7 +237,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
     """Yield the fields of each row; quotes inside a tab-separated field are kept."""
     if delimiter == "\t":
         for line, text in read_lines(stream, name, problems):
-            yield line, [_unquoted(field) for field in text.rstrip("\r\n").split("\t")]
+            yield line, [unquoted(field) for field in text.rstrip("\r\n").split("\t")]
         return
     last = 0
 
@@ -277,16 +253,8 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
         problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.", cuts=True)
 
 
-def _unquoted(field: str) -> str:
-    """Remove the quotes a writer put round a field."""
-    inside = field[1:-1]
-    if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
-        return field
-    return inside.replace('""', '"')
-
-
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read other names by id: 2WikiMultihopQA's id_aliases.json, AdvHotpotQA's alt_answers.jsonlines, or own rows.
+    """Read other names by id, of alias files or own rows.
 
     A row names a thing (`Q_id`, `qas_id` or `id`) and gives some of `label`, `answer`, `aliases` and `demonyms`. Rows
     about the same thing add up.

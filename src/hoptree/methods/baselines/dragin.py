@@ -59,7 +59,7 @@ async def dragin(
     (rules:de), or a model of spaCy that is installed (spacy:en_core_web_sm, which the authors use).
     """
     ctx.require_corpus()
-    signal = uncertainty_signal(ctx, attention=True)
+    signal = uncertainty_signal(ctx)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     tags = open_tagger(tagger)
     helper = _Helper(ctx, generator, tags, k, words, titles)

@@ -1,4 +1,4 @@
-"""MIND: method.py reads like the paper, with entities.py, lookup.py and memory.py; robust.py goes beyond it."""
+"""MIND: method.py follows the paper; robust/mind.py goes beyond it."""
 
 from hoptree.methods.mind.method import mind
 

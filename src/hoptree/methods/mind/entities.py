@@ -1,4 +1,4 @@
-"""MIND's entities: names of a question and of its reasoning, how sure the model is of each, and the paper's filters."""
+"""MIND's candidate entities, their confidence, and the paper's filters."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from hoptree.text.word_classes import Tagger
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
 _MAX_NAMES, _MAX_NAME_CHARS = 16, 120
-_MAX_TEXT_NAMES = 64
-"""Names of a question or a draft that are candidates; each is held against all others."""
+_MAX_TEXT_NAMES = 64  # names of a question or a draft that are candidates; each is held against all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class EntitiesExtracted(Decision):
 
 @decision("filtered")
 class EntitiesFiltered(Decision):
-    """The names kept for a search; `candidates` are name, kind, origin, confidence, and the filter that dropped it."""
+    """The names kept for a search, and all `candidates` with what dropped them."""
 
     value: list[str]
     filters: str
@@ -77,7 +76,7 @@ class EntitiesFiltered(Decision):
 
 
 async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:
-    """Ask for the names and relations relevant to a question, and add the names that the question has itself.
+    """Ask for the names and relations of a question; add its capitalised names.
 
     Small models call relations entities: what has neither a capital nor a figure is a name only if nothing else is.
     """
@@ -110,14 +109,14 @@ def _texts(value: Any) -> list[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Return whether a text has a figure, or a letter that is not small: some scripts have no capitals."""
+    """Return whether a text has a digit or a letter that is not lower case."""
     return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
 
 
 async def dropped_by_reasoning(
     ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return the names that MIND's CoT filter drops: those that the model does not need for the next step.
+    """Return the names that the CoT filter drops: the next step needs them not.
 
     Where its reply names none that it needs, none is dropped.
 
@@ -137,7 +136,7 @@ async def dropped_by_reasoning(
 
 
 def _needed(reply: str, count: int) -> tuple[int, ...]:
-    """Return the numbers of the names that a reply calls needed; of an object, those of its first list."""
+    """Return the numbers of the names that a reply calls needed."""
     value = read_json(reply).value
     if isinstance(value, dict):
         reply = json.dumps(next((listed for listed in value.values() if isinstance(listed, list)), []))
@@ -147,7 +146,7 @@ def _needed(reply: str, count: int) -> tuple[int, ...]:
 def dropped_by_confidence(
     candidates: Sequence[Candidate], *, top_k: int, least: float | None = None
 ) -> list[Candidate]:
-    """Return what MIND's confidence filter drops: all but the surest `top_k`, or those below `least`.
+    """Return what the confidence filter drops: all but `top_k`, or below `least`.
 
     With `least`, the surest one stays in any case.
     Names and relations are ranked together: what is kept may be relations alone.
@@ -159,7 +158,7 @@ def dropped_by_confidence(
 
 @dataclass(frozen=True, slots=True)
 class UncertainSentence:
-    """A sentence in doubt, with the text up to its end, the text before it, and its uncertain words (`hits`)."""
+    """An uncertain sentence, the text before it, and its uncertain words (`hits`)."""
 
     text: Draft
     before: str
@@ -178,11 +177,10 @@ class UncertainSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterSetting:
-    """Which filters there are; `gamma` and `delta` weigh entropy and attention in the confidence of a name.
+class Setting:
+    """Options of the method, for filters and for searches.
 
-    Kept are the `top_k` surest of names and relations together, or, with a `cut`, those that are as sure as that.
-    `scaled` attention has a mean of 1 over a sentence.
+    `scaled` attention has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
     """
 
     filters: Filter
@@ -190,26 +188,32 @@ class FilterSetting:
     delta: float
     top_k: int
     cut: float | None
-    scaled: bool = False
+    scaled: bool
+    k: int
+    words: int
+    rendered: int
+    titles: bool
+    retrievals: int
+    by_question: bool
 
 
 class EntityFilter:
     """The candidates of one question, and the filters they go through."""
 
     def __init__(
-        self, ctx: Context, question: str, tagger: Tagger, setting: FilterSetting, telling: UncertaintySignal
+        self, ctx: Context, question: str, tagger: Tagger, setting: Setting, signal: UncertaintySignal
     ) -> None:
         self._ctx, self._question, self._tagger, self._setting = ctx, question, tagger, setting
         self._extracted: tuple[Candidate, ...] = ()
         self._question_tokens: tuple[Token, ...] = ()
-        self._scores_question = "confidence" in setting.filters and telling == "entropy"
+        self._scores_question = "confidence" in setting.filters and signal == "entropy"
 
     async def extract(self) -> None:
         """Find the names of the question (step 1)."""
         self._extracted = await extract_candidates(self._ctx, self._question, self._tagger)
 
     async def choose(self, uncertain: UncertainSentence, latest: Sequence[Passage]) -> Filtered:
-        """Return the names worth searching for (step 4); `latest` are the passages that were read last."""
+        """Return the names worth searching for (step 4); `latest` were read last."""
         return await self._filter(uncertain, await self._candidates(uncertain), self._setting.filters)
 
     async def _candidates(self, uncertain: UncertainSentence) -> tuple[Candidate, ...]:
@@ -247,7 +251,8 @@ class EntityFilter:
                 in_doubt=list(in_doubt),
                 safe=[candidate.name for candidate in safe],
                 candidates=[
-                    [one.name, one.kind, one.origin, round(one.confidence, 4), dropped.get(one)] for one in candidates
+                    [item.name, item.kind, item.origin, round(item.confidence, 4), dropped.get(item)]
+                    for item in candidates
                 ],
             )
         )
@@ -255,14 +260,14 @@ class EntityFilter:
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
-        found = {fold(candidate.name): candidate for candidate in self._extracted}
+        named = {fold(candidate.name): candidate for candidate in self._extracted}
         for name in capitalised_names(text.text, self._tagger)[:_MAX_TEXT_NAMES]:
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
-                found.setdefault(fold(name), Candidate(name, origin="reasoning"))
-        return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())
+                named.setdefault(fold(name), Candidate(name, origin="reasoning"))
+        return tuple(replace(item, confidence=self._confidence(item.name, text)) for item in named.values())
 
     def _confidence(self, name: str, text: Draft) -> float:
-        """Equation 4 where the model wrote the name; else where it would have written the question; else neutral."""
+        """Return Equation 4 where the name was generated, else in the question."""
         weights = {"gamma": self._setting.gamma, "delta": self._setting.delta}
         for written, tokens in ((text.text, text.tokens), (self._question, self._question_tokens)):
             confidence = entity_confidence(name, written, tokens, **weights, scaled=self._setting.scaled)

@@ -1,4 +1,4 @@
-"""What MIND does with an uncertain sentence: look into memory, else search with filtered names and remember facts."""
+"""Settle an uncertain sentence: from memory, or by a search with kept names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
+from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, Setting, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
@@ -28,7 +28,7 @@ _QUESTION_TOKENS = 64
 
 @decision("sub_query")
 class SubQueryMade(Decision):
-    """The query for an uncertain sentence, on `kept` names and words `sought` of them; `again` with dropped names."""
+    """The query for an uncertain sentence, from `kept` names and `sought` words."""
 
     value: str
     sentence: str
@@ -62,7 +62,7 @@ class AnsweredByMemory(Decision):
 
 @decision("memory")
 class MemoryShown(Decision):
-    """The facts that are shown, how many are held, and those that contradict each other."""
+    """The facts that are shown, and those that contradict."""
 
     value: list[str]
     facts: int
@@ -74,21 +74,6 @@ class MemoryShown(Decision):
 
 
 @dataclass(frozen=True, slots=True)
-class LookupSetting:
-    """Passages a search (`k`), words a query, facts `rendered`, whether titles are shown, and searches in all.
-
-    With `by_question`, the model writes the query as a question.
-    """
-
-    k: int
-    words: int
-    rendered: int
-    titles: bool
-    searches: int
-    by_question: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """Passages, and the names they were searched with."""
 
@@ -97,7 +82,7 @@ class Found:
 
 
 class Lookup:
-    """Sub-queries, what they found, and the memory of one question; `left` counts the searches that remain."""
+    """The searches and the memory of one question; `left` counts searches."""
 
     def __init__(
         self,
@@ -106,11 +91,11 @@ class Lookup:
         tagger: Tagger,
         entities: EntityFilter,
         memory: FactMemory | None,
-        setting: LookupSetting,
+        setting: Setting,
     ) -> None:
         self._ctx, self._question, self._tagger, self._entities = ctx, question, tagger, entities
         self._memory, self._setting = memory, setting
-        self.left = setting.searches
+        self.left = setting.retrievals
         self.read: list[Passage] = []
         self._step = 0
         self._text = ""
@@ -137,16 +122,19 @@ class Lookup:
         if self.left <= 0:
             return "spent"
         chosen = await self._entities.choose(uncertain, self._latest)  # step 4
-        found = await self._retrieve(uncertain, chosen, sought)  # step 5
-        if found is None:
+        retrieved = await self._retrieve(uncertain, chosen, sought)  # step 5
+        if retrieved is None:
             return None
-        about = [candidate.name for candidate in found.names if candidate.kind == "entity"]
-        await self._remember(found.passages, about or [one.name for one in chosen.kept if one.kind == "entity"])
-        self._latest = found.passages
-        return Help(self._show(found.passages))
+        about, kept = (
+            [candidate.name for candidate in candidates if candidate.kind == "entity"]
+            for candidates in (retrieved.names, chosen.kept)
+        )
+        await self._remember(retrieved.passages, about or kept)
+        self._latest = retrieved.passages
+        return Help(self._show(retrieved.passages))
 
     async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
-        """Search with the names that were kept; None where there is nothing to search with."""
+        """Search with the kept names; None without a query."""
         passages = await self._search(uncertain, chosen.kept, chosen.kept, sought)
         return None if passages is None else Found(passages, chosen.kept)
 
@@ -191,7 +179,7 @@ class Lookup:
         return [passage for passage in passages if passage.id not in read]
 
     async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
-        """Read passages for facts; one that comes again is read only for names that are new."""
+        """Read passages for facts, again only for new names."""
         self.read += self._unread(passages)
         if self._memory is None:
             return
@@ -208,7 +196,7 @@ class Lookup:
         return stated.sentence
 
     def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
-        """Return what memory has of just what the sentence says: it is not searched for again."""
+        """Return what memory has of what the sentence says."""
         relation = relation_key(" ".join(sought))
         held = self._memory.answers(uncertain.sentence, relation, hits=uncertain.hits) if self._memory else None
         if held is None:

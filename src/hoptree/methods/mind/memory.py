@@ -1,4 +1,4 @@
-"""MIND's memory of one question: facts that passages state about kept names, with confidence and source."""
+"""MIND's memory of one question: facts with confidence and source."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import Span
 
 _LEARN_TOKENS = 256
-_MAX_FACTS = 8
-"""Facts that are asked for, and taken, of one search."""
+_MAX_FACTS = 8  # facts that are asked for, and taken, of one search
 Quote = Callable[[StatedFact, Passage], str | None]
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
@@ -30,7 +29,7 @@ Outcome = Literal["added", "surer", "known", "unsure"]
 
 @typed_event
 class FactRead(Event):
-    """A fact was read in a passage; `op` is its outcome, or "not stated" where no passage states it."""
+    """A fact read in a passage; `op` is its outcome, or "not stated"."""
 
     event: ClassVar[str] = "memory"
     op: str
@@ -46,7 +45,7 @@ class FactRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A fact, the sentence that states it, the title it stands under, and the step at which it was read."""
+    """A fact with its sentence, title and the step at which it was read."""
 
     fact: Fact
     sentence: str = ""
@@ -82,18 +81,18 @@ class FactMemory:
         return "added" if before is None else "surer"
 
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
-        """Return the surest fact that says what a sentence is about to: of a subject it names, and of this relation."""
+        """Return the surest fact about a subject of the sentence and this relation."""
 
         settling = (held for held in self._held.values() if settles_doubt(held.triple, sentence, sought, hits))
         return max(settling, key=lambda held: held.fact.confidence, default=None)
 
     def conflicts(self) -> list[list[list[str]]]:
-        """Return facts that give one subject different objects of one relation, and do not come from one passage."""
+        """Return facts that give one subject and relation different objects."""
         groups = (group for group in self._groups() if _conflict(group))
         return [[[*held.triple, held.fact.passage_id] for held in group] for group in groups]
 
     def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
-        """Render the surest facts, of equals the latest first, one a line; contradictions stand together.
+        """Render the surest facts, the latest of equals first, one a line.
 
         Those whose subject is named in the text `about` come before all others but the one that is to be `first`.
         """
@@ -135,7 +134,7 @@ async def learn(
     step: int,
     quote: Quote,
 ) -> None:
-    """Add to a memory what passages state about these names, each fact with the passage that states it.
+    """Add to a memory what passages state about these names.
 
     Names that enter with a fact count for those behind it: that is how one hop leads to the next. A fact whose names do
     not stand in a passage does not enter, nor one that the model was unsure of: its confidence is the probability of
@@ -185,7 +184,7 @@ async def learn(
 def _stated(
     triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int, quote: Quote
 ) -> Held | None:
-    """Return the fact as the first passage states it that does, if it is about one of the names."""
+    """Return the fact as the first passage states it, if about one of the names."""
     subject, _, value = triple
     about = f"{subject} . {value}"
     if not any(find_mentions(n, about) or find_mentions(subject, n) or find_mentions(value, n) for n in names):

@@ -1,4 +1,4 @@
-"""MIND: look up what a model doubts, by names it is sure of, and remember what was read."""
+"""MIND: look up what a model doubts, and remember what was read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.mind.entities import EntityFilter, Filter, FilterSetting
-from hoptree.methods.mind.lookup import Lookup, LookupSetting
+from hoptree.methods.mind.entities import EntityFilter, Filter, Setting
+from hoptree.methods.mind.lookup import Lookup
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, draw_examples, uncertainty_signal
@@ -106,38 +106,33 @@ async def mind(
     tagger: str = "rules",
     robust: bool = False,
 ) -> Answer:
-    """Write on until a word is too unsure, search with filtered names, keep facts, and write that sentence again.
+    """Generate until a word is uncertain, search with filtered names, keep facts, and rewrite the sentence.
 
-    A word's score is its entropy times its share of attention, DRAGIN's: the paper does not define it. The `dynamic`
-    threshold is `alpha` times the mean entropy of content words plus `beta` times the mean attention (Equation 3),
-    `over` the sentence or all that was kept; the `fixed` one is `theta`, 1.0 unless that is set. `attention` is there,
-    and in the confidence of names (Equation 4), as the model pays it; `scaled` has a mean of 1 over a sentence. The
-    dynamic one rises with the sentence, so that one which is unsure everywhere is not looked up. Names are those of the
-    question and of the reasoning. The filter `confidence` keeps the `top_k` surest of names and relations together, by
-    `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have more names), or instead those above `cut`,
-    meant to be a quantile of a slice of questions: nearly all names pass small values. The filter `cot` asks the model
-    which names the next step needs. The `sub_query` is a question that the model writes about the kept names; with
-    words, and where it writes none, it is the names and what the sentence says of them, up to `words` of them. Facts
-    that passages state about kept names enter the memory with a confidence of `admit` or more; the `rendered` surest
-    are shown, and what is there is not searched for again. Without attention or entropy, which hf/smollm and hf/qwen
-    give, it does as dragin does. `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every
-    search. `shots` worked examples are shown; another `draw` than 0 shows others. `tagger` is as with dragin.
+    A word's score is its entropy times its share of attention, as in DRAGIN: the paper defines none. The `dynamic`
+    threshold (Equation 3) is `alpha` times the mean entropy of content words plus `beta` times the mean attention,
+    `over` the sentence or all text so far; it rises with the sentence, so that one which is unsure everywhere is not
+    looked up. The `fixed` threshold is `theta`, by default 1.0. `attention=scaled` has a mean of 1 over a sentence.
+    Candidates are the names of the question and of the reasoning. The filter `confidence` (Equation 4) keeps the
+    `top_k` surest of names and relations by `gamma` / (1 + H) + `delta` a (5 in the authors' code), or all above `cut`.
+    The filter `cot` asks the model which names the next step needs. The `sub_query` is a question that the model
+    writes about the kept names; with words, and where it writes none, it is the names with up to `words` words of the
+    sentence. `memory` holds facts that passages state about kept names with a confidence of `admit` or more; the
+    `rendered` surest are shown, and known facts are not searched for again. Without entropy or attention, which
+    hf/smollm and hf/qwen give, it works as dragin does. `stretch` and `max_tokens` limit a draft and the whole text,
+    `retrievals` all searches. `shots` worked examples are shown; another `draw` shows others. `tagger`: see dragin.
 
-    Known limits: relations can be surer than every name, so that a search goes out without one. Names that the
-    extractor invents are not held against the question. Memory knows relations by their words: several values of one
-    that has many (starring, child) read as sources that differ, the same relation in other words is not noticed, and
-    prepositions do not count ("released by" settles a doubt about "released in").
+    Known limits: relations can be surer than every name, so that a search has no name. Names that the extractor invents
+    are not held against the question. Memory knows relations by their words: several values of one relation (starring,
+    child) read as sources that differ, other words for the same relation go unnoticed, and prepositions do not count.
 
-    `robust` goes beyond the paper. It begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5; `attention` is
-    always scaled, and the `sub_query` always words, whatever these options are. An uncertain name is sought and not
-    searched with, unless the question, the text before or the passages read last have it. Names of the question and of
-    the passages read last are never dropped, and three names or fewer are not filtered. Of two `filters` the one is
-    taken that distinguishes these names (confidence before cot). The query is words of the uncertain sentence, with its
-    names in full where that has less of them; with the question's, where it would be of an uncertain name or of
-    relations alone. Names dropped so far are tried where it finds nothing new.
-    One sentence must state a fact (kin, marriage, birth, death and who made a work with a word for it), and a sentence
-    is replaced by a surer one only. Where none is in doubt, nothing is asked about names.
+    `robust` goes beyond the paper. It searches with the question first, and returns the surest of three readings of
+    those passages and one of the whole text. No dynamic threshold is above 1.5; `attention` is always scaled, and the
+    `sub_query` always words. An uncertain name is not searched with, unless the question, the text before or the latest
+    passages have it. Names of the question and of the latest passages are never dropped, three names or fewer are not
+    filtered, and of two `filters` the one is used that distinguishes the names (confidence before cot). The query is
+    the names and words of the uncertain sentence, with the question's where these are an uncertain name or relations
+    alone. Dropped names are tried where it finds nothing new. A sentence must state a fact, and is replaced only by a
+    surer one. Where no sentence is in doubt, nothing is asked about names.
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
@@ -152,15 +147,16 @@ async def mind(
         by = DynamicThreshold(alpha, beta, over, highest, scaled)
     tags = open_tagger(tagger)
     beyond = scaled or over == "history" or sub_query == "words"
-    signal = uncertainty_signal(ctx, attention=True, beyond=beyond)
+    signal = uncertainty_signal(ctx, beyond=beyond)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
-    setting = FilterSetting(filters, gamma, delta, top_k, cut, scaled)
+    by_question = sub_query == "question" and not robust
+    setting = Setting(
+        filters, gamma, delta, top_k, cut, scaled, k, words, rendered, titles or robust, retrievals, by_question
+    )
     filtering = filter_class(ctx, question.text, NameTagger(tags), setting, signal)
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None
-    by_question = sub_query == "question" and not robust
-    searching = LookupSetting(k, words, rendered, titles or robust, retrievals, by_question)
-    lookup = lookup_class(ctx, question.text, tags, filtering, facts, searching)
+    lookup = lookup_class(ctx, question.text, tags, filtering, facts, setting)
     judge: Judge = Unsure(ctx, tags, by, surer=robust)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)

@@ -1,4 +1,4 @@
-"""Answer from memory or passages, combine answers, and note how replies were parsed."""
+"""Answer from memory or passages, and combine answers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,18 @@ from hoptree.text.tokens import join_words
 
 
 def note_reply(ctx: Context, step: str, error: str = "", repairs: Sequence[str] = ()) -> None:
-    """Record that a reply could be read, or why not; `repairs` are what it took, or what was made up for."""
+    """Record that a reply could be read, with `repairs`, or why not."""
     ctx.emit(ReplyParsed(step=step, ok=not error, repairs=list(repairs), error=error))
 
 
 def note_answer(ctx: Context, step: str, raw: str, answer: str) -> None:
-    """Record whether a reply was a bare answer, or had other words that were left out.
-
-    A reply that says that it has no answer is one that could be read.
-    """
+    """Record whether a reply was a bare answer, or had other words that were left out."""
     shortened = answer and answer != raw and question_key(answer) != question_key(raw)
     note_reply(ctx, step, "" if answer else "no answer", ["other words left out"] if shortened else [])
 
 
 def note_written(ctx: Context, step: str, new: str, text: str) -> None:
-    """Record whether a reply added anything to the text it was to continue; one that did not has ended it."""
+    """Record whether a reply continued the text; one that did not ended it."""
     note_reply(ctx, step, "" if new or text else "no sentence", [] if new or not text else ["ended"])
 
 
@@ -52,7 +49,7 @@ _SUMMARY_TOKENS = 256
 
 @decision("confident")
 class Confident(Decision):
-    """Whether the model was sure of its own answer; `identifier_hit` is how it asked to look the question up."""
+    """Whether the model was sure; `identifier_hit` is how it asked to look up."""
 
     value: bool
     identifier_hit: str | None = None
@@ -64,7 +61,7 @@ class Confident(Decision):
 
 @decision("answered")
 class Answered(Decision):
-    """Whether a reader found an answer; `continuation_hit` are the words by which it says that there is none."""
+    """Whether a reader found an answer; `continuation_hit` says that there is none."""
 
     value: bool
     step: str
@@ -80,7 +77,7 @@ class Answered(Decision):
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
-    """Return the model's answer if it is sure of it; refused means that it has to be looked up.
+    """Return the model's own answer if it is sure of it, else a refusal.
 
     With `strict`, only the identifier counts as a refusal, as in the paper; otherwise "I don't know" does too.
     """
@@ -97,7 +94,7 @@ async def confident_answer(ctx: Context, question: str, *, node: Node | None = N
 
 
 async def direct_answer(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Answer:
-    """Return the model's answer, sure or not; with `logprobs`, its confidence is its least token probability."""
+    """Return the model's own answer; with `logprobs`, with its confidence."""
     prompt = prompt_for(ctx.method, "direct").fill(question=question)
     top = 1 if logprobs else 0
     reply = await ctx.generate("direct", prompt, max_tokens=_ANSWER_TOKENS, node=node, top_logprobs=top)
@@ -121,10 +118,7 @@ async def answer_from(
     titles: bool = False,
     logprobs: bool = False,
 ) -> Answer:
-    """Return the answer that documents hold; unknown means that they hold none, in the model's words (`raw`).
-
-    With `logprobs`, its confidence is its least token probability.
-    """
+    """Return the answer that documents hold, or unknown."""
     if not passages:
         ctx.emit(Answered(value=False, step="read", continuation_hit="no passages"), node=node)
         return Answer("", "", "unknown", "external")
@@ -139,10 +133,7 @@ async def answer_from(
 async def answer_each(
     ctx: Context, question: str, passages: Sequence[Passage], *, titles: bool = False, logprobs: bool = True
 ) -> list[Answer]:
-    """Return the answer in each passage, read alone; that in the best one is proposed in case the budget ends.
-
-    With `logprobs`, its confidence is the geometric mean of its token probabilities.
-    """
+    """Return the answer in each passage, read alone; propose the best one."""
 
     async def read(rank: int, passage: Passage) -> Answer:
         documents = show_passages(ctx, [passage], titles=titles)
@@ -167,7 +158,7 @@ async def synthesise(
     reasoned: bool = False,
     logprobs: bool = False,
 ) -> Answer:
-    """Return the answer that follows from statements, by the prompt that documents are read with.
+    """Return the answer that follows from statements, by the reading prompt.
 
     It answers the whole question, unless it is the `step` of one `node`. With `reasoned`, the prompt asks for a reason
     before "Answer:".
@@ -186,7 +177,7 @@ async def combine_answers(
     node: Node | None = None,
     logprobs: bool = False,
 ) -> Answer:
-    """Return the answer that follows from sub-questions and their answers, and from passages where some are given."""
+    """Return the answer from sub-questions with answers, and from passages if any."""
     lines = [
         f"{number}. {asked}\n{answer.text if answer.known else '[unknown]'}"
         for number, (asked, answer) in enumerate(pairs, 1)
@@ -222,7 +213,7 @@ async def _ask(
 
 
 async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) -> str:
-    """Summarise a path of (id, question, answer), given to the model as nested JSON, in one sentence."""
+    """Summarise a chain of (id, question, answer) in one sentence."""
     nested: dict[str, object] = {}
     for node_id, question, answer in reversed(path):
         entry: dict[str, object] = {"question": question, "answer": answer}
@@ -237,7 +228,7 @@ async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) ->
 
 
 def least_probability(reply: Reply) -> float | None:
-    """Return the probability of a reply's least likely token; None without log-probabilities."""
+    """Return the probability of the least likely token, or None."""
     tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
     return math.exp(min(token.logprob for token in tokens)) if tokens else None
 
@@ -252,7 +243,7 @@ def _mean_probability_of(reply: Reply) -> float | None:
 
 
 def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the passages that hold the answer's words; all of them where none does, since any may have led to it."""
+    """Return the passages that hold the answer; all of them where none does."""
     words = _words(answer)
     holding = [p.id for p in passages if words and f" {words} " in f" {_words(p.title, p.text)} "]
     return tuple(holding or (p.id for p in passages))

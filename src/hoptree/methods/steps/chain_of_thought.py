@@ -33,7 +33,7 @@ class NoAnswerPhrase(Decision):
 
 
 async def conclude(ctx: Context, generator: Generator, written: Draft, *, context: str = "") -> Answer:
-    """Return the answer that a text ends in; where it gives none, the model is asked for it."""
+    """Return the answer that a text ends in, asking if needed."""
     text = written.text
     if not gives_answer(text):
         ctx.emit(NoAnswerPhrase(text=text))
@@ -45,20 +45,20 @@ async def conclude(ctx: Context, generator: Generator, written: Draft, *, contex
 
 
 async def add_conclusion(generator: Generator, text: str, *, context: str = "") -> str:
-    """Return a text with the answer that the model gives when it is made to, in place of the one it had."""
+    """Replace a text's answer by the one the model gives when it must."""
     lead = led_to_answer(text)
     draft = await generator.write(lead, step="conclude", max_tokens=CONCLUSION_TOKENS, context=context)
     return join_conclusion(text, draft)
 
 
 def join_conclusion(text: str, draft: Draft) -> str:
-    """Return a text with what was written behind its lead to an answer, in place of the answer it had."""
+    """Replace a text's answer by what was written after its lead."""
     before = before_answer(text) if gives_answer(draft.text) else led_to_answer(text)
     return f"{before} {draft.text}".strip()
 
 
 def cut_at_answer(draft: Draft) -> Draft:
-    """Cut a draft behind the last sentence that gives an answer, and before the next question the model asks."""
+    """Cut a draft after its last answer, and before the next question."""
     if following := _NEXT_QUESTION.search(draft.text):
         draft = replace(draft.until(following.start()), ended=True)
     span = answer_sentence(draft.text)
@@ -77,7 +77,7 @@ async def think(
     temperature: float = 0.0,
     max_tokens: int = 256,
 ) -> list[Answer]:
-    """Return one answer for each sample, with the whole rationale as `raw`; one without an answer is asked for it.
+    """Return one answer for each sample, with its rationale as `raw`.
 
     With passages, the worked examples have theirs, too. The confidence is the geometric mean of the rationale's token
     probabilities. The answer of most samples is proposed in case the budget ends. Samples that an endpoint did not

@@ -1,4 +1,4 @@
-"""Choose between answers or chains by agreement and confidence; read passages in several ways."""
+"""Choose answers by agreement and confidence; read passages several ways."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ _ROUNDING = 1e-9
 
 @decision("surest")
 class SurestChosen(Decision):
-    """The place of the answer that was taken, all answers, and how sure the model was of each.
-
-    `when` is the step of the method; `named` is what each of the answers is.
-    """
+    """The answer that was taken, and how sure each was."""
 
     value: int
     when: str
@@ -43,7 +40,7 @@ class SurestChosen(Decision):
 
     @property
     def rated(self) -> bool:
-        """Whether the model told how sure it was; where it did not, the most frequent or the last was taken."""
+        """Return whether the model gave confidences."""
         return any(confidence is not None for confidence in self.confidence)
 
     @property
@@ -51,7 +48,7 @@ class SurestChosen(Decision):
         return len({" ".join(answer.casefold().split()) for answer in self.answers if answer}) == 1
 
     def weighed(self, answer: str) -> str:
-        """List the answers with their confidence: first the one taken, not quoted if it is the `answer`."""
+        """List the answers with confidence, the chosen one first."""
         pairs = list(zip(self.answers, self.confidence, strict=True))
         text, confidence = pairs.pop(self.value)
         taken = "" if text == answer and confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
@@ -74,7 +71,7 @@ class SurestChosen(Decision):
 
 @decision("majority")
 class MajorityCounted(Decision):
-    """The share of the answer that was given most often; `votes` are answers with their counts."""
+    """The share of the most frequent answer; `votes` are answers with counts."""
 
     value: float
     when: str
@@ -97,7 +94,7 @@ class AgreementChecked(Decision):
 def surest(
     ctx: Context, answers: Sequence[Answer], *, when: str, node: Node | None = None, named: Sequence[str] = ()
 ) -> Answer:
-    """Return the answer with the highest confidence; without confidences, the most frequent one.
+    """Return the answer with the highest confidence, or the most frequent one.
 
     Of equals the last is taken, so the answer that saw most should come last. The last is returned too where none of
     them is known. `named` says what each of them is, for readers of the decision.
@@ -122,7 +119,7 @@ def _format_confidence(confidence: float | None) -> str:
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
-    """Return the answer that is given most often, in its normal form, and its share of all.
+    """Return the most frequent answer in normal form, and its share.
 
     Of equals the one with the surest voter is taken, else the first. Unknown answers count among all, but do not vote;
     where nothing is known the first comes back, with a share of 0.
@@ -143,7 +140,7 @@ def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Ans
 
 
 def votes(answers: Sequence[Answer]) -> list[list[Answer]]:
-    """Group known answers that say the same: the most frequent group first, in each the surest answer first."""
+    """Group equal answers: the most frequent group first, surest first inside."""
     groups: dict[str, list[Answer]] = {}
     for answer in answers:
         if answer.known:
@@ -154,16 +151,13 @@ def votes(answers: Sequence[Answer]) -> list[list[Answer]]:
 
 
 def answer_key(answer: str) -> str:
-    """Return what two spellings of one answer share: its words, without case, punctuation and articles."""
+    """Return an answer without case, punctuation and articles, for comparing."""
     words = question_key(answer)
     return " ".join(_ARTICLES.sub(" ", words).split()) or words or " ".join(answer.casefold().split())
 
 
 def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> tuple[Answer, bool]:
-    """Return the answer of most chains, and whether at least this share of them gives it.
-
-    The answer is proposed in case the budget ends.
-    """
+    """Return the answer of most chains, and whether enough agree."""
     answer, share = majority(ctx, chains, when="gate")
     passed = answer.known and share + _ROUNDING >= least
     decision = AgreementChecked(
@@ -180,7 +174,7 @@ _WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part 
 
 
 async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Read the passages in three ways that err differently; the surest answer is proposed in case the budget ends.
+    """Read the passages in three ways that err differently; propose the surest.
 
     The readings are of the best two, of the best three with the question before them too, and of all with the best one
     last, next to the question.
@@ -210,7 +204,7 @@ async def read_with_chains(
     k: int,
     logprobs: bool,
 ) -> tuple[Answer, list[Passage]]:
-    """Answer from the chains, the `k` passages first `cited` and the question's `own`; return what was shown, too."""
+    """Answer from the chains, `k` cited passages and the question's `own`."""
     names = dict.fromkeys([*list(dict.fromkeys(cited))[:k], *(passage.id for passage in own)])
     passages = [seen[name] for name in list(names)[: k + MAX_FURTHER_PASSAGES]]
     documents = show_passages(ctx, passages, titles=True)

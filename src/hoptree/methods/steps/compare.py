@@ -1,8 +1,7 @@
-"""Compare in code what was found about the things that a question sets side by side."""
+"""Compare in code what was found about several things."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
@@ -16,7 +15,7 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.names import fold
-from hoptree.text.parse import read_yes_no
+from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan
 
 Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
@@ -34,7 +33,7 @@ _WHY = {
 
 @decision("compared")
 class Compared(Decision):
-    """Whether `facts` about the things compared decide a comparison of the kind `kind_of`, and why."""
+    """Whether `facts` decide a comparison of the kind `kind_of`, and why."""
 
     value: bool
     kind_of: str
@@ -50,7 +49,7 @@ class Compared(Decision):
 
 @decision("borne_out")
 class ClaimChecked(Decision):
-    """Whether a claim holds of a thing by its own page; None if the model said neither yes nor no."""
+    """Whether a claim holds by a thing's own page; None if neither yes nor no."""
 
     value: bool | None
     raw: str
@@ -58,7 +57,7 @@ class ClaimChecked(Decision):
 
 
 def compares(question: str) -> bool:
-    """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
+    """Return whether a question compares two things."""
     return detect_comparison(question) is not None
 
 
@@ -69,10 +68,7 @@ def chooses(question: str) -> bool:
 
 
 def compares_again(question: str, above: Iterable[str]) -> bool:
-    """Whether the question compares the same things as one of those above it, in whatever words.
-
-    Splitting it would give the same parts once more. "The director of A" is A here.
-    """
+    """Return whether a question compares the same things as one above it."""
     comparison = detect_comparison(question)
     if comparison is None:
         return False
@@ -82,10 +78,7 @@ def compares_again(question: str, above: Iterable[str]) -> bool:
 def compare_branches(
     ctx: Context, question: str, plan: Plan, asked: Mapping[int, str], answers: Mapping[int, Answer]
 ) -> Answer | None:
-    """Return the answer by dates, numbers, names or yes and no, from what each branch of a plan answered.
-
-    None where the question compares nothing, or what was found does not decide it.
-    """
+    """Compare in code what the branches of a plan answered: dates, numbers, names."""
     comparison = detect_comparison(question)
     if comparison is None:
         return None
@@ -104,7 +97,7 @@ def compare_branches(
 def compare_pairs(
     ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
 ) -> Answer | None:
-    """As `compare_branches`, from sub-questions side by side: those that name one of the things, and no other."""
+    """Compare in code the answers of sub-questions that name one thing each."""
     comparison = detect_comparison(question)
     if comparison is None:
         return None
@@ -127,7 +120,7 @@ def _decide(
     *,
     node: Node | None = None,
 ) -> Answer | None:
-    """Return the answer that facts about the things compared give, resting on what `answers` rest on."""
+    """Decide by facts about the things compared, with the answers' support."""
     from hoptree.text.comparison import conclude
 
     conclusion = conclude(comparison, facts)
@@ -141,7 +134,7 @@ def _decide(
 
 
 def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Node | None:
-    """Return the last node of the branch that begins with a question about the operand."""
+    """Return the last node of the branch about the operand."""
     branch = [node for node in plan.nodes if operand in about[node.id]][:1]
     while branch:
         reached = {node.id for node in branch}
@@ -158,21 +151,17 @@ def _same_things(things: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _named(text: str, operands: Sequence[str]) -> list[str]:
-    """Return the operands that a text names, the longest first: "Alien 3" in it is no "Alien"."""
-    rest, named = f" {_folded(text)} ", []
+    """Return the operands that a text names, the longest first."""
+    unmatched, named = f" {question_key(text)} ", []
     for operand in sorted(operands, key=len, reverse=True):
-        if (name := f" {_folded(operand)} ") in rest:
+        if (name := f" {question_key(operand)} ") in unmatched:
             named.append(operand)
-            rest = rest.replace(name, " | ")
+            unmatched = unmatched.replace(name, " | ")
     return named
 
 
-def _folded(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
-
-
 async def both_hold(ctx: Context, question: str, search: Search, *, propose: bool = True) -> Answer | None:
-    """Answer "Are A and B both …?" by looking at each alone; None for other questions, or where a page is missing.
+    """Answer "Are A and B both …?" by looking at each alone; else None.
 
     A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
     it counts as no. With `propose`, a no of one is proposed in case the budget ends before the other is looked at.
@@ -212,10 +201,7 @@ async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: 
 
 
 def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the first passages of the thing's own page: what another page does not say of it means nothing.
-
-    Brackets tell things of one name apart, if both name and title have them.
-    """
+    """Return the first passages of the thing's own page."""
     wanted, meaning = _split_brackets(name)
 
     def fits(passage: Passage) -> bool:
@@ -227,10 +213,6 @@ def _own_page(name: str, passages: Sequence[Passage]) -> list[Passage]:
 
 
 def _split_brackets(text: str) -> tuple[str, str]:
-    """Return a name without case, accents and article, and what stands in brackets in it."""
+    """Return a folded name, and what its brackets hold."""
     outside, inside = _BRACKETS.sub(" ", text), " ".join(_BRACKETS.findall(text))
-    return _ARTICLE.sub("", _fold_words(outside)), _fold_words(inside)
-
-
-def _fold_words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", fold(text)))
+    return _ARTICLE.sub("", question_key(fold(outside))), question_key(fold(inside))

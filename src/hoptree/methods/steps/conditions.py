@@ -1,4 +1,4 @@
-"""Find the names in a question, and tell whether it may ask for what fulfils several conditions."""
+"""Find the names in a question, and whether it lists several conditions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PREAMBLE = lazy_re(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE 
 
 
 def named_spans(text: str) -> list[Span]:
-    """Return where names and dates stand in a text, in their order; words that ask are none.
+    """Return where names and dates stand in a text.
 
     A name behind a comma is a part of the one before it unless the two are listed: "Ann Low, Countess of Ghent", but
     "Ann Low, Bob High and Cora Lind". A rank is never listed: "Ann Low, 3rd Baroness Low and Bob High" are two.
@@ -64,14 +64,14 @@ def named_spans(text: str) -> list[Span]:
 
 
 def _continues_name(text: str, before: Sequence[Span], name: Span) -> bool:
-    """Return whether a name behind a comma goes with the last of those before it, and is not listed with it."""
+    """Return whether a name after a comma continues the name before it."""
     if text[before[-1][1] : name[0]] != ", " or _LIST_JOINT.match(text, name[1]):
         return False
     return len(before) < 2 or not _LIST_JOINT.fullmatch(text, before[-2][1], before[-1][0])
 
 
 def _is_rank(text: str, before: int, start: int) -> bool:
-    """Return whether a name is the rank of the one that ends before it: Jr., Duke of Lund, 3rd Baron Low."""
+    """Return whether a name is a rank of the one before it: Jr., 3rd Baron Low."""
     comma = _BEFORE_RANK.fullmatch(text, before, start)
     return comma is not None and bool((_NUMBERED_RANK if comma["ordinal"] else _RANK).match(text, start))
 
@@ -89,7 +89,7 @@ def _mask_names(text: str) -> str:
 
 
 def may_list(question: str, *, names: int = 2) -> bool:
-    """Return whether a question may ask for what fulfils conditions: it asks which, and names so many things at least.
+    """Return whether a question asks which thing fulfils several conditions.
 
     One that compares asks for neither's conditions; one that says not, or, most, besides, how many, or "what is the …
     of" asks for something else than the things that fulfil them.

@@ -1,4 +1,4 @@
-"""Write a reply in parts, after worked examples: the next words of a text, with the model's uncertainty signals."""
+"""Generate a reply in parts, with the model's uncertainty signals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UncertaintySignal = Literal["entropy", "likeliest", "samples"]
 
 @decision("fidelity")
 class Fidelity(Decision):
-    """Whether the model gives all signals that the method's paper uses; `telling` is the uncertainty signal."""
+    """Whether the model gives all signals of the paper; `telling` is the one used."""
 
     value: str
     missing: list[str] = field(default_factory=list)
@@ -44,16 +44,12 @@ class Fidelity(Decision):
         view.missing = tuple(self.missing)
 
 
-def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = False) -> UncertaintySignal:
-    """Return the best uncertainty signal of the answering model, and record which signals it lacks.
-
-    `beyond` says that the options leave the paper, whatever the model gives.
-    """
+def uncertainty_signal(ctx: Context, *, beyond: bool = False) -> UncertaintySignal:
+    """Return the model's best uncertainty signal; record which it lacks."""
     model = ctx.model_for("answer")
     can = model.capabilities
     signal: UncertaintySignal = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
-    wanted = ("entropy", "attention", "prefix") if attention else ("entropy", "prefix")
-    missing = [name for name in wanted if name not in can]
+    missing = [name for name in ("entropy", "attention", "prefix") if name not in can]
     if signal == "samples":
         missing.append("logprobs")
         message = f"{model.name} gives no log-probabilities; how far samples agree tells what is in doubt."
@@ -65,13 +61,13 @@ def uncertainty_signal(ctx: Context, *, attention: bool = False, beyond: bool = 
 def note_fidelity(
     ctx: Context, missing: Sequence[str], signal: UncertaintySignal | None = None, *, beyond: bool = False
 ) -> None:
-    """Record whether the model gives all signals that a method's paper uses, and the options keep to the paper."""
+    """Record whether model and options keep to the method's paper."""
     ctx.emit(Fidelity(value="approx" if missing or beyond else "exact", missing=list(missing), telling=signal))
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A part of a reply with its tokens; `size` is their number, also where the model does not give them.
+    """A part of a reply with its tokens; `size` counts them.
 
     `ended` says that the model had no more to say, `cut` that it had to stop in the middle of the last sentence.
     """
@@ -97,7 +93,6 @@ class Draft:
         return self.until(spans[0][1]) if spans else self
 
     def followed_by(self, other: Draft) -> Draft:
-        """Return both drafts as one."""
         if not other.text:
             return replace(self, ended=other.ended)
         text = f"{self.text} {other.text}" if self.text else other.text
@@ -105,7 +100,7 @@ class Draft:
 
 
 def adds_text(new: str, text: str) -> bool:
-    """Whether `new` says anything that `text` does not say already: models that loop never end."""
+    """Return whether `new` says anything that `text` does not."""
     return bool(new.strip()) and new.strip() not in text
 
 
@@ -138,7 +133,7 @@ class Generator:
         self._top = MAX_TOP_LOGPROBS if signal == "likeliest" else 1 if signal is None and "logprobs" in can else 0
 
     async def write(self, text: str, *, step: str, max_tokens: int, context: str = "") -> Draft:
-        """Return what the model writes next; an unfinished last sentence is left out if there is another one."""
+        """Return what the model writes next, without an unfinished last sentence."""
         reply = await self._ask(text, context, step, max_tokens, top_logprobs=self._top, signals=self._signals)
         draft = self._draft(reply.choices[0], text, reply.usage.completion)
         if draft.text and self._tokens_unchecked:
@@ -166,7 +161,7 @@ class Generator:
     async def sample_drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
     ) -> tuple[Draft, ...]:
-        """Return whole replies, sampled in one call; some endpoints give fewer than are asked for."""
+        """Return whole replies sampled in one call."""
         options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
         reply = await self._ask("", context, step, max_tokens, **options)
         return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
@@ -179,17 +174,17 @@ class Generator:
     async def sample_states(
         self, text: str, count: int, *, step: str, max_tokens: int, context: str = "", top_p: float, top_k: int
     ) -> tuple[tuple[str, tuple[float, ...]], ...]:
-        """Return samples that are not empty, each with the model's hidden state behind its last token, if given."""
+        """Return non-empty samples, each with its last hidden state if given."""
         can = self._ctx.model_for("answer").capabilities
         signals: frozenset[Signal] = frozenset(("hidden",) if "hidden_states" in can else ())
         choices = await self._sample(text, count, context, step, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
         return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
 
-    async def attended_from(self, text: str, spans: Sequence[Span], *, context: str = "") -> Attended | None:
-        """Return what these places of the text attend to, where the model gives its attention."""
+    async def attended_from(self, text: str, spans: Sequence[Span]) -> Attended | None:
+        """Return what these places attend to, if the model tells."""
         if not self._prefix or "attention" not in self._signals:
             return None
-        prompt = self._prompt(text, context)
+        prompt = self._prompt(text, "")
         reply = await self._ctx.generate("look_back", prompt, max_tokens=0, prefix=text, attention_of=tuple(spans))
         return reply.choices[0].attended
 
@@ -222,17 +217,17 @@ class Generator:
         return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
 
     def _draft(self, choice: Choice, text: str, size: int) -> Draft:
-        """Return what a choice adds to a text; a model that was asked to go on may have begun it again."""
+        """Return what a choice adds to a text, also if it repeats the beginning."""
         return read_draft(choice, "" if self._prefix else text, size)
 
 
 def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, facts: str = "") -> str:
-    """Return numbered passages and known facts as they stand before the question; "" of neither."""
+    """Return numbered passages and known facts as shown before the question."""
     return as_context([text.strip() for text in show_texts(ctx, passages, titles=titles)], facts=facts)
 
 
 def read_draft(choice: Choice, before: str, size: int) -> Draft:
-    """Return what a choice adds to the text `before`, in whole words, and in whole sentences if it has one."""
+    """Return what a choice adds to the text `before`, in whole words or sentences."""
     text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
     cut = choice.finish == "length"
     draft = Draft(text, tuple(map(_with_entropy, choice.tokens)), not cut, size=size)
@@ -245,14 +240,14 @@ def read_draft(choice: Choice, before: str, size: int) -> Draft:
 
 
 def _with_entropy(token: Token) -> Token:
-    """Estimate a token's entropy from its likeliest alternatives, where the model does not give it."""
+    """Estimate a token's entropy from its likeliest alternatives."""
     entropy = token_entropy(token) if token.entropy is None else None
     return token if entropy is None else replace(token, entropy=entropy)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkedExample:
-    """A question and its answer, step by step; the documents it rests on, and how a prompt shows them."""
+    """A question with its worked answer, and documents if shown."""
 
     question: str
     answer: str
@@ -303,7 +298,7 @@ def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> 
 
 
 def as_context(texts: Sequence[str], *, facts: str = "") -> str:
-    """Return numbered texts and known facts as they stand before a question; "" of neither."""
+    """Return numbered texts and facts as shown before a question."""
     blocks = []
     if texts:
         blocks.append("Context:\n" + number_lines(texts))

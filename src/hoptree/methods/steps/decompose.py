@@ -1,4 +1,4 @@
-"""Decompose a question into a tree, a list, or follow-up questions, and show a model how."""
+"""Decompose a question into a tree, a list, or follow-ups."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Demonstration:
 
 
 def load_bank() -> tuple[Demonstration, ...]:
-    """Load all demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
+    """Load all demonstrations; the first three are shaped like the paper's."""
     return _read_bank(read_demonstrations("bank.jsonl"))
 
 
@@ -64,7 +64,7 @@ def _read_bank(text: str) -> tuple[Demonstration, ...]:
 
 
 def copies_demonstration(plan: Plan, question: str, shots: Sequence[Demonstration]) -> bool:
-    """Whether a plan asks what a demonstration asked, of things that the question does not name."""
+    """Return whether a plan copies a demonstration's question."""
     copied = (n.question for n in plan.nodes if not n.refs and any(f'"{n.question}"' in shot.plan for shot in shots))
     return any(not any(asked[start:end] in question for start, end in name_spans(asked, 1)) for asked in copied)
 
@@ -75,7 +75,7 @@ def fixed_demonstrations() -> tuple[Demonstration, ...]:
 
 
 def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demonstration, ...]:
-    """Return the n demonstrations most like the question, the most alike last, where a model looks first.
+    """Return the n demonstrations most like the question, the most alike last.
 
     Likeness is that of the wording without names: the shape of a question decides how it splits, not its subject.
     """
@@ -106,7 +106,7 @@ def _weights(bags: tuple[frozenset[str], ...]) -> dict[str, float]:
 
 @lru_cache(maxsize=512)  # the demonstrations' own come again with every question
 def _shape(question: str) -> frozenset[str]:
-    """Return the words and word pairs of a question, with `@` for every name and `~` for every comparison."""
+    """Return the words and word pairs of a question, with names masked."""
     text = _without_names(question[:1].lower() + question[1:])
     words = [word.casefold() for word in re.findall(r"[^\W_]+|@", text)]
     kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
@@ -127,7 +127,7 @@ def _without_names(text: str, start: int = 0) -> str:
 
 @decision("split")
 class QuestionSplit(Decision):
-    """How many sub-questions are asked; `loops` were asked before, `beyond` are more than may be."""
+    """How many sub-questions are asked; `loops` were asked before."""
 
     value: int
     questions: list[str] = field(default_factory=list)
@@ -136,7 +136,7 @@ class QuestionSplit(Decision):
 
 
 def record_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
-    """Record a plan and what was wrong with it; `under` is the node of another plan that it hangs under."""
+    """Record a plan and its issues; `under` is the node it hangs under."""
     nodes = [{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes]
     issues = [{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues]
     ctx.emit(Planned(under=under.id if under else None, nodes=nodes, issues=issues))
@@ -153,7 +153,7 @@ async def decompose_tree(
     may_be_simple: bool = False,
     under: Node | None = None,
 ) -> Plan:
-    """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
+    """Ask for a tree of sub-questions, twice if needed, and repair the rest.
 
     A question that yields no tree is its own single node, and with `may_be_simple` so is one whose tree is empty.
     `shown` are further variables of the `prompt`. With `under`, the plan hangs beneath a node of another one.
@@ -200,10 +200,7 @@ def _complaint(plan: Plan) -> str:
 async def split_question(
     ctx: Context, question: str, *, linked: bool = False, node: Node | None = None
 ) -> tuple[str, ...]:
-    """Return the sub-questions a model lists for a question; none where its reply holds none.
-
-    `linked` ones may refer to the answers of those before them.
-    """
+    """Return the sub-questions that a model lists."""
     prompt = prompt_for(ctx.method, "decompose_linked" if linked else "decompose").fill(question=question)
     reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_LIST_TOKENS, node=node)
     questions = read_questions(reply.text)
@@ -220,10 +217,7 @@ def drop_asked(
     again: Callable[[str], bool] = lambda question: False,
     node: Node | None = None,
 ) -> tuple[str, ...]:
-    """Return the sub-questions that were not `asked` above (as keys), `most` at most: a loop would never end.
-
-    `again` says of others that they ask the same in other words.
-    """
+    """Return at most `most` sub-questions that were not `asked` before."""
     new = [question for question in questions if question_key(question) not in asked and not again(question)]
     kept = new[:most]
     beyond = new[len(kept) :]
@@ -241,7 +235,7 @@ class NothingNew(Decision):
 
 
 class FollowUps:
-    """The sub-questions asked so far with their answers (`pairs`); each is a node under the question."""
+    """The sub-questions so far with answers (`pairs`), as nodes of the question."""
 
     def __init__(self, ctx: Context, question: str) -> None:
         self._ctx, self.question = ctx, question
@@ -258,17 +252,14 @@ class FollowUps:
         return node
 
     def end(self, node: Node, answer: Answer) -> None:
-        """Keep the answer to a sub-question.
-
-        It is proposed, in case the budget ends, only if the sub-question is the question itself.
-        """
+        """Keep the answer to a sub-question."""
         self._ctx.end_node(node, answer)
         self.pairs.append((node.question, answer))
         if question_key(node.question) == question_key(self.question):
             self._ctx.propose(answer, order=0)
 
     def conclude(self, answer: Answer) -> Answer:
-        """Return the answer to the question itself, which rests on all that its sub-questions rest on."""
+        """Return the answer to the question, supported by its sub-questions."""
         support = dict.fromkeys(name for _, part in self.pairs if part.known for name in part.support)
         if answer.known and self.pairs:
             answer = replace(answer, source="synthesis", support=tuple(support))
@@ -278,7 +269,7 @@ class FollowUps:
 
 
 def note_turn(ctx: Context, step: str, turn: DialogueTurn) -> DialogueTurn:
-    """Record whether a reply could be read, and what it says if it brings nothing new; return it."""
+    """Record whether a reply could be read, and what it says; return it."""
     note_reply(ctx, step, turn.error)
     if not turn.error and not turn.first and not turn.final:
         ctx.emit(NothingNew(value=turn.idle, step=step))

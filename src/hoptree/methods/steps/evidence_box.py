@@ -1,4 +1,4 @@
-"""Evidence for a hypothesis from text and graph: as a prompt shows it, and which of it a reply cites."""
+"""Evidence for a hypothesis from text and graph, shown and cited."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ _NUMBERED_TAG = lazy_re(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECA
 _TAGS_ONLY = lazy_re(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
 _NO_REFERENCE = lazy_re(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MAX_REFERENCES = 50
-_MAX_REFERENCE_CHARS = 500
-"""A passage quoted in full after its id is cut."""
+_MAX_REFERENCE_CHARS = 500  # A passage quoted in full after its id is cut
 _MAX_FABRICATED_CHARS = 200
 _MAX_NESTING = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The passages and facts that references name, and references that name nothing there is."""
+    """The passages and facts that references name, and invented ones."""
 
     passages: tuple[Passage, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -43,7 +42,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBox:
-    """Passages and facts, each once; they are called T1, T2 … and F1, F2 … in a prompt."""
+    """Passages and facts, called T1, T2 … and F1, F2 … in a prompt."""
 
     passages: tuple[Passage, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -59,7 +58,7 @@ class EvidenceBox:
         return EvidenceBox(tuple(passages.values()), tuple(dict.fromkeys((*self.facts, *older.facts))))
 
     def shown(self, ctx: Context) -> tuple[str, str]:
-        """Return texts and facts as lines of a prompt, without sentences that give orders to the model."""
+        """Return texts and facts as lines of a prompt, without injected orders."""
 
         def lines(kind: str, passages: Sequence[Passage]) -> str:
             shown = show_texts(ctx, passages, titles=True)
@@ -69,7 +68,7 @@ class EvidenceBox:
         return lines("T", self.passages), lines("F", facts)
 
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
-        """Return the ids of passages, and texts of facts, that hold an answer and a name from the question, if any.
+        """Return the passages and facts that hold an answer and a name of the question.
 
         A date may be written in another way there, or more exactly, and a name and a date may stand apart in it. Yes
         and no stand nowhere, and what the question names itself stands wherever it is mentioned: for these, one passage
@@ -89,7 +88,7 @@ class EvidenceBox:
         return tuple(source.id for source in sources if source.id in in_one_piece or source.id in in_parts)
 
     def _about(self, question: str) -> EvidenceBox:
-        """Return the pages whose titles, and the facts whose ends, stand in a question in whatever letters."""
+        """Return the pages and facts whose names stand in a question."""
         asked = f" {question_key(question)} "
 
         def named(*names: str) -> bool:
@@ -129,7 +128,7 @@ class EvidenceBox:
         return self._tagged(int(tag[2]), texts=bool(tag[1])) if tag else []
 
     def _tagged_in(self, tags: str) -> Iterator[Passage | Fact]:
-        """Yield what tags name; a bare number is of the kind before it, or of the kind that comes first here."""
+        """Yield what tags name; a bare number takes the kind before it."""
         texts = bool(self.passages)
         for tag in _NUMBERED_TAG.finditer(tags):
             texts = bool(tag[2]) if tag[1] else texts
@@ -141,7 +140,7 @@ class EvidenceBox:
 
 
 def _has_all_names(source: Passage, answer: str, question: str) -> bool:
-    """Return whether a passage has all that a question names, and more than an answer that is a part of that."""
+    """Return whether a passage has all names of a question beside the answer."""
     others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
     dates = [part for part in others if date_spans(part)]
     enough = len(others) >= (1 if parts_of(answer) else 2)

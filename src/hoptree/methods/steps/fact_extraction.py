@@ -1,4 +1,4 @@
-"""Extract the facts of one passage with a model, and keep those that the passage itself states."""
+"""Extract the facts of a passage with a model; keep those it states."""
 
 from __future__ import annotations
 
@@ -73,10 +73,7 @@ class Wording:
         return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, value: str) -> str:
-        """Return the first sentence that states it best: with object and subject, then with words of the relation.
-
-        What the title names is the subject of any sentence, under whatever pronoun. "" if no sentence holds a name.
-        """
+        """Return the first sentence that states the triple best."""
         subject_words, value_words = _Line.of(subject).words, _Line.of(value).words
         relation_stems = _stems(_Line.of(relation).words)
         titled = bool(subject_words) and set(subject_words) <= set(self._title.words)
@@ -91,19 +88,19 @@ class Wording:
 
 
 def _stems(words: Sequence[str]) -> set[str]:
-    """Return the beginnings of words that are long enough to tell something: "published" for "publisher"."""
+    """Return the stems of words long enough to be telling."""
     return {word[:_STEM_CHARS] for word in words if len(word) >= _MIN_STEMMED_CHARS}
 
 
 def _match_level(line: _Line, words: Sequence[str]) -> int:
-    """Return 0 where words are not in a line, 1 where they stand here and there, 2 in a row."""
+    """Return 0 if words are missing, 1 if scattered, 2 in a row."""
     if not words or not set(words) <= set(line.words):
         return 0
     return 1 if line.find(words) is None else 2
 
 
 def _stands(name: str, text: str) -> bool:
-    """Return whether a text has the name letter by letter, and not inside a longer word."""
+    """Return whether a text has the name outside longer words."""
     at = text.find(name)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
@@ -119,7 +116,7 @@ def _inside(left: str, right: str) -> bool:
 
 
 def _as_written(line: _Line, name: str) -> str:
-    """Return the name as a line writes it, with the marks around it that the name has too."""
+    """Return the name as a line writes it, with its marks."""
     wanted = _Line.of(name)
     at = line.find(wanted.words)
     if at is None:
@@ -151,7 +148,7 @@ _NO_NAMES = word_set(
 
 @dataclass(frozen=True, slots=True)
 class StatedFact:
-    """A fact that a passage states, and the sentence; "" if nothing but its title holds both names."""
+    """A fact that a passage states, and the sentence, if one does."""
 
     subject: str
     relation: str
@@ -201,7 +198,7 @@ async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
 def ground_triples(
     triples: Sequence[Triple], title: str, text: str
 ) -> tuple[tuple[StatedFact, ...], dict[LeftOut, int]]:
-    """Return the triples whose subject and object a passage has, each once, and count those left out."""
+    """Return the triples that a passage states, and how many were left out."""
     wording = Wording(title, text)
     facts: dict[tuple[str, ...], StatedFact] = {}
     left_out: Counter[LeftOut] = Counter()

@@ -41,7 +41,7 @@ Wanted = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A `Wanted` of work done before it is known to be needed; `refuted` is called before a node is rebuilt."""
+    """A `Wanted` of speculative work; `refuted` is called before a rebuild."""
 
     wanted: Wanted
     refuted: Callable[[Verdict], None]
@@ -52,7 +52,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much is kept: entities of a query, relations of these, and passages of each page."""
+    """How many entities, relations and passages are kept."""
 
     entities: int
     relations: int
@@ -63,7 +63,7 @@ PRESETS = {"paper": Kept(3, 3, 3), "code": Kept(2, 1, 2)}
 
 
 class Sources:
-    """RetrieveEvidence: entities of a query, their facts, and passages of their pages; shared within a question.
+    """RetrieveEvidence: entities of a query, their facts and pages; cached.
 
     Entities are those of the words of a query and of the names that the model reads out of it; a `reader` marks names
     in the query, which then count instead of its words. The model says which of their relations matter, or a `ranking`.
@@ -129,7 +129,7 @@ class Sources:
         return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
 
     async def _link(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
-        """Return the entities of a query, and those of its names that are titles of the corpus."""
+        """Return the entities of a query, and of names that are titles."""
         linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
         if self._kinds == "hybrid":  # a graph may know only some of the names
             return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))
@@ -149,7 +149,7 @@ class Sources:
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
     ) -> tuple[Passage, ...] | None:
-        """Return the best passages of the pages that the query names, and of the entities' own pages.
+        """Return the best passages of the pages of a query and its entities.
 
         With `whole_corpus`, that is searched too where either has none: the graph adds to what the corpus gives.
         """
@@ -167,7 +167,7 @@ class Sources:
         return _distinct(named, searched)[:most] if named else _distinct(own[: most - len(searched)], searched)
 
     async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:
-        """Return the best passages of each page; of more than `most`, the best of each page in turn."""
+        """Return the best passages of each page, `most` in all."""
         k = self._kept.passages
         pages = await together(own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
         if sum(map(len, pages)) <= most:

@@ -1,4 +1,4 @@
-"""Explore a knowledge graph from the entities of a question until it is enough to answer."""
+"""Explore a knowledge graph until it is enough to answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MANY_ENDS = 20  # from so many ends of an edge on, some are sampled
 
 @decision("hops")
 class HopsKept(Decision):
-    """The facts that were followed on a level, with their scores, of so many `candidates`."""
+    """The facts followed on a level, of so many `candidates`."""
 
     value: list[str]
     level: int
@@ -55,7 +55,7 @@ class ExplorationEnded(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A fact that was followed from one of its sides, what stands at the other, and how promising that is."""
+    """A fact followed from one side, with its other end and score."""
 
     fact: Fact
     end: Term
@@ -70,10 +70,7 @@ async def edges_around(ctx: Context, entities: Sequence[Entity], *, known: Colle
 async def choose_edges(
     ctx: Context, question: str, edges: Sequence[Edge], *, keep: int, temperature: float = 0.0
 ) -> list[tuple[Edge, float]]:
-    """Return the edges that the model scores highest for a question, in one call, without knowing where they lead.
-
-    A single edge is followed without asking.
-    """
+    """Return the edges that the model scores highest, in one call."""
     if len(edges) == 1:
         return [(edges[0], 1.0)]
     shown = edges[:_MAX_EDGES_SHOWN]
@@ -86,7 +83,7 @@ async def choose_edges(
 async def choose_ends(
     ctx: Context, question: str, edge: Edge, score: float, *, sampled: int, temperature: float = 0.0
 ) -> list[Hop]:
-    """Return the ends of an edge with the model's scores times that of the edge; a single end is not asked about."""
+    """Return the ends of an edge, scored by the model and the edge."""
     hops = sample_hops(edge, score, question, sampled=sampled)
     if len(hops) < 2:
         return hops
@@ -106,10 +103,7 @@ async def _score_lines(
     keep: int,
     temperature: float,
 ) -> list[tuple[int, float]]:
-    """Return the places of the lines that the model scores highest, `keep` at most, with their scores above 0.
-
-    Where the reply cannot be read, the first lines are kept and count alike.
-    """
+    """Return the `keep` lines that the model scores highest, with scores."""
     if not lines:
         return []
     numbered = number_lines(" ".join(line.split()) for line in lines)
@@ -125,7 +119,7 @@ async def _score_lines(
 
 
 def sample_hops(edge: Edge, score: float, question: str, *, sampled: int) -> list[Hop]:
-    """Return the ends of an edge; of many, `sampled` ones, the same for the same question."""
+    """Return the ends of an edge, `sampled` ones of many."""
     hops = [Hop(fact, end, score) for fact, end in zip(edge.facts, edge.ends, strict=True)]
     if len(hops) < _MANY_ENDS or sampled >= _MANY_ENDS:
         return hops
@@ -133,7 +127,7 @@ def sample_hops(edge: Edge, score: float, question: str, *, sampled: int) -> lis
 
 
 def keep_best_hops(ctx: Context, hops: Sequence[Hop], *, width: int, level: int) -> tuple[list[Hop], list[Entity]]:
-    """Return the `width` best hops, and the entities that they lead to; dates and numbers lead nowhere."""
+    """Return the `width` best hops, and the entities they lead to."""
     kept = sorted(hops, key=lambda hop: -hop.score)[:width]
     scores = [round(hop.score, 4) for hop in kept]
     ctx.emit(HopsKept(value=[hop.fact.text for hop in kept], level=level, scores=scores, candidates=len(hops)))
@@ -158,7 +152,7 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
 
 
 def _names_entity(question: str, name: str) -> bool:
-    """Whether a question has a name in full; one of small letters alone is a word like others."""
+    """Return whether a question has a name in full."""
     return not name.islower() and f" {question_key(fold(name))} " in f" {question_key(fold(question))} "
 
 
@@ -170,7 +164,7 @@ def begin_exploration(ctx: Context, question: str) -> Node:
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:
-    """Return the answer with its evidence: all facts on the way, and the passages that hold it.
+    """Return the answer with its evidence: facts on the way, and passages.
 
     One that stands in none of them is a guess; yes and no stand nowhere, and follow from all. Where nothing was found,
     the answer stays as it is.
@@ -203,7 +197,7 @@ _NO_CLUE = re.compile(r"\W*(?:none|no|n/a|nothing|null)?\W*", re.IGNORECASE)
 
 @decision("enough")
 class EvidenceJudged(Decision):
-    """Whether the model can answer from so many `facts` and `texts`; `clue` is what it would look for next."""
+    """Whether the model can answer from the evidence; `clue` is what it lacks."""
 
     value: bool
     answer: str = ""
@@ -214,7 +208,7 @@ class EvidenceJudged(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """The judgement of a reply; `understood` is False where it holds none, which never means yes."""
+    """A judgement read from a reply; `understood` is False if there was none."""
 
     enough: bool
     answer: str = ""
@@ -228,21 +222,18 @@ class Enough:
 
 
 def read_enough(reply: str) -> Enough:
-    """Read the first judgement in a reply: "Enough: {Yes}", then "Answer: …" or "Clue: …".
-
-    The answer may stand in braces too; one that says that there is none is none.
-    """
+    """Read "Enough: {Yes}", then "Answer: …" or "Clue: …"."""
     text = _NEXT_QUESTION.split(reply[:MAX_REPLY_CHARS].strip(), 1)[0]
     verdicts = [match for form in (_BRACED, _LABELLED) if (match := form.search(text))]
     verdict = min(verdicts, key=lambda match: match.start()) if verdicts else _FIRST_WORD.match(text)
     if verdict is None:
         return Enough(False, understood=False)
-    rest = _NEXT_VERDICT.split(text[verdict.end() :], 1)[0]
-    clue = _CLUE.search(rest)
+    statement = _NEXT_VERDICT.split(text[verdict.end() :], 1)[0]
+    clue = _CLUE.search(statement)
     hint = clue[1].strip(" \"'*{}")[:_MAX_CLUE_CHARS] if clue else ""
     return Enough(
         verdict[1].casefold() in ("yes", "true"),
-        _read_answer(rest[: clue.start()] if clue else rest),
+        _read_answer(statement[: clue.start()] if clue else statement),
         "" if _NO_CLUE.fullmatch(hint) else hint,
     )
 
@@ -257,10 +248,7 @@ def _read_answer(text: str) -> str:
 
 
 async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: str = "") -> Enough:
-    """Ask whether the model can answer from texts and facts with what it knows; `clue` is what was looked for last.
-
-    The answer that it gives is proposed in case the budget ends, enough or not.
-    """
+    """Ask whether texts and facts suffice to answer; propose its answer."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "enough").fill(texts=texts, facts=facts, clue=clue or NOTHING, question=question)
     reply = await ctx.generate("enough", prompt, role="verify", max_tokens=_VERDICT_TOKENS)
@@ -287,7 +275,7 @@ async def explore(
     clues: bool = False,
     nothing: str = "no candidates",
 ) -> tuple[EvidenceBox, Enough, str]:
-    """Go further level by level until the model can answer; return what it saw, its judgement, and why it ended.
+    """Explore level by level until the model can answer.
 
     `box` is what there is to begin with, `nothing` is why it ends on the first level. With `clues`, the model is told
     what it said it would look for.

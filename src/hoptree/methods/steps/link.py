@@ -1,4 +1,4 @@
-"""Find what a query is about: its names, and the entities and relations that the model calls relevant."""
+"""Find the names, entities and relations that a query is about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Protocol
 
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
@@ -55,14 +54,8 @@ class EntitiesLinked(Decision):
     candidates: list[str] = field(default_factory=list)
 
 
-class Linker(Protocol):
-    """Finds the things that a query is about, the most relevant first, `keep` of them at most."""
-
-    async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]: ...
-
-
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text, each once: quoted texts and capitalised words in a row, with a number behind them.
+    """Return the names in a text: quoted texts and capitalised words in a row.
 
     Then follows what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito"
     without the first word.
@@ -88,7 +81,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def _bare(name: str, *, article: bool = False) -> str:
-    """Return a name without function words before it, dates and possessives; `article` keeps a leading article."""
+    """Return a name without leading function words, dates and possessives."""
     words = _WHEN.sub("", re.sub(r"['’]s\b", "", name)).strip(" .,'’").split()
     while words and words[0].casefold() in _NO_HEADS:
         if article and words[0] in _ARTICLES and len(words) > 1:
@@ -100,7 +93,7 @@ def _bare(name: str, *, article: bool = False) -> str:
 async def keep_entities(
     ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Return the entities that the model calls most relevant, `keep` at most and in its order.
+    """Return the `keep` entities that the model finds most relevant.
 
     All are kept where there are no more; the first ones where the reply names none and does not say so.
     """
@@ -121,14 +114,13 @@ async def choose_entities(
 def record_linked(
     ctx: Context, shown: Sequence[Entity], kept: tuple[Entity, ...], *, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Record which of the entities that were shown are kept."""
     labels, ids = [entity.label for entity in kept], [entity.id for entity in kept]
     ctx.emit(EntitiesLinked(value=labels, ids=ids, candidates=[entity.label for entity in shown]), node=node)
     return kept
 
 
 def _entity_lines(entities: Sequence[Entity]) -> list[str]:
-    """Return a line for each entity; those that would read alike are told apart by their ids."""
+    """Return a line for each entity, with ids where needed."""
     lines = list(map(_entity_line, entities))
     counts = Counter(map(fold, lines))
     return [
@@ -174,7 +166,7 @@ async def choose_facts(
 async def _choose_lines(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
 ) -> tuple[int, ...]:
-    """Return the places of the lines that the model names; the first ones where it names none and does not say so."""
+    """Return the lines that the model names, or the first ones."""
     numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=_CHOICE_TOKENS, node=node)).text

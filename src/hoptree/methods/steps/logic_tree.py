@@ -1,4 +1,4 @@
-"""Logic trees of sub-questions with hypotheses, read from whatever a model wrote and corrected. Nothing here raises."""
+"""Read logic trees with hypotheses from any reply. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
 _TREE = ("logic_tree", "logictree", "tree")
 _CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
-_MAIN_QUESTION = ("input_question", "question", "query")
-"""Keys of the main question beside its tree."""
+_MAIN_QUESTION = ("input_question", "question", "query")  # keys of the main question beside its tree
 _NOT_NODES = {
     *_HYPOTHESIS,
     *_MAIN_QUESTION,
@@ -42,7 +41,7 @@ _NOT_NODES = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sub-question, its hypothetical answer ("" where there is none), and the claims it rests on.
+    """A sub-question, its hypothesis ("" if none), and the claims below it.
 
     `dropped` is the hypothesis of before the question was corrected: what hangs below may still name it.
     """
@@ -77,7 +76,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LogicTree:
-    """The claims under a question, the draft of its answer, and what had to be repaired."""
+    """The claims under a question, its draft answer, and repairs."""
 
     children: tuple[Claim, ...] = ()
     draft: str = ""
@@ -85,7 +84,7 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """Read the tree in a parsed reply; no children where there is no sub-question in it.
+    """Read the tree in a parsed reply.
 
     A node without a sub-question is dropped and its children move up. A first node that repeats the question is the
     question itself.
@@ -145,7 +144,7 @@ def first_claims(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
 
 
 def text_of(value: object, nesting: int = 0) -> str:
-    """Return a text, a number, or a list of these as one line; "" for nothing, or words for it."""
+    """Return a value as one line of text; "" for nothing, or words for it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):
@@ -159,7 +158,7 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """Return a text that may answer a question; "" for one that says that nothing is known.
+    """Return a text that may answer a question, or "".
 
     "None" is an answer to a question that counts or chooses: "How many of them survived?".
     """
@@ -192,7 +191,7 @@ def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False,
 
 
 def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: int, anywhere: bool) -> list[Claim]:
-    """Return the claims under the keys of trees and children; if there are none, `anywhere` that may hold some."""
+    """Return the claims under the keys of trees and children, or `anywhere`."""
     below: list[Claim] = []
     others: list[object] = []
     for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
@@ -225,7 +224,7 @@ def _within(depth: int, issues: list[Issue]) -> bool:
 
 
 def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the first text under one of the keys, which may be spelled with capitals and hyphens."""
+    """Return the first text under one of the keys, in any spelling."""
     folded = {_folded(key): value for key, value in raw.items()}
     return next((text for key in keys if (text := text_of(folded.get(key)))), "")
 
@@ -241,8 +240,7 @@ def _folded(key: object) -> str:
 
 _ARTICLE_OR_POSSESSIVE = lazy_re(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
 _APPOSITION = lazy_re(r"\w, (?=\w)(.+)")
-_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")
-"""What lists things: no comma in it adds something to a name."""
+_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")  # what lists things: no comma in it adds something to a name
 _DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 
@@ -297,7 +295,7 @@ def _put(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def names_it(text: str, hypothesis: str, right: str = "") -> bool:
-    """Return whether a text names what a hypothesis says, or a part of it that the right answer does not have."""
+    """Return whether a text names what a hypothesis says, or a wrong part of it."""
     return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
 
 
@@ -326,7 +324,7 @@ def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | Non
 
 
 def _wrong_parts(wrong: str, right: str) -> list[tuple[PartKind, str]]:
-    """Return the parts of a wrong answer that the right one does not have, without what a comma adds to a name."""
+    """Return the parts of a wrong answer that the right one lacks."""
     parts = list(typed_parts(wrong))
     added = [] if _LISTING.search(wrong) else [match[1] for match in _APPOSITION.finditer(wrong)]
     return [

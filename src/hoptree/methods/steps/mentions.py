@@ -30,7 +30,7 @@ _BRACKET = re.compile(r"\s*\([^()]*\)\Z")
 async def own_page(
     ctx: Context, entity: Entity, query: str, *, k: int, node: Node | None = None
 ) -> tuple[Passage, ...]:
-    """Return the best passages of the page with the entity's title, or else its name, or else a near title."""
+    """Return the best passages of the entity's page, by title or name."""
     for title in dict.fromkeys(filter(None, (entity.page, entity.label))):
         if passages := await ctx.search(query, k=k, where={TITLE: title}, node=node):
             return passages
@@ -40,7 +40,7 @@ async def own_page(
 
 
 async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> str:
-    """Return the title that is a name but for capitals and accents, or has one bracket behind it; "" if none is.
+    """Return the title that equals a name but for case, accents or one bracket.
 
     Of several titles with brackets none is taken. One search for the name finds them, since indexes list no folded
     titles: a title is missed where many passages have more of the name's words.
@@ -93,7 +93,7 @@ def require_sources(ctx: Context, kinds: EvidenceKinds) -> None:
 
 @dataclass(frozen=True, slots=True)
 class IndexedNames:
-    """Candidates of a graph with an index of names: by whole names or words of them, exact or nearly so."""
+    """Candidates of a graph with an index of names, exact or similar."""
 
     ctx: Context
     node: Node | None = None
@@ -107,7 +107,7 @@ class IndexedNames:
 
 @dataclass(frozen=True, slots=True)
 class GraphNames:
-    """Candidates of a graph without an index: exact names that a text writes with capitals or quotes."""
+    """Candidates of a graph without an index: exact names only."""
 
     ctx: Context
     node: Node | None = None
@@ -148,7 +148,7 @@ class Titles:
 
 
 def graph_names(ctx: Context) -> Callable[[Context, Node | None], Candidates]:
-    """Return how names of the graph at hand are looked up: by its index of them, if it has one."""
+    """Return how the graph's names are looked up."""
     return IndexedNames if ctx.names_indexed else GraphNames
 
 
@@ -158,10 +158,7 @@ def _exact(entities: Iterable[Entity]) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EntityCandidates:
-    """What a query may be about: by its own words (`linker`), and by the names that a model read (`model`).
-
-    `fitting` are those of the model's whose names fit what it read.
-    """
+    """Candidates of a query: by its words (`linker`), and by the `model`."""
 
     linker: tuple[Entity, ...]
     model: tuple[Entity, ...] = ()
@@ -170,7 +167,7 @@ class EntityCandidates:
 
     @property
     def union(self) -> tuple[Entity, ...]:
-        """The linker's, then what the model's names add: mostly nothing, so that it can be foreseen."""
+        """The linker's candidates, then what the model's names add."""
         return _once((*self.linker, *self.fitting))
 
 
@@ -181,7 +178,7 @@ class MentionReader(Protocol):
 
 
 class MentionLinker:
-    """Links a query to candidates of its words and of the model's names, of which the model keeps the most relevant.
+    """Links a query to entities by its words and the model's names.
 
     With `ahead`, that choice begins beside the reading of names, as if these added nothing; where they do, it is made
     again. The result is the same, with one call less in a row and maybe one more in all. `read` reads the names, so
@@ -260,7 +257,7 @@ def _key(entity: Entity) -> str:
 async def find_entities(
     ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None
 ) -> EntityCandidates:
-    """Find candidates by the words of a query, and by the names that the model reads out of it."""
+    """Find candidates by the words of a query, and by the model's names."""
     words, mentions = await both(
         candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query, node=node)
     )
@@ -290,7 +287,7 @@ async def _add_mentioned(
 
 
 async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
-    """Return the names of things in a query, as the model reads them, the main one first."""
+    """Return the names of things in a query, by the model."""
     prompt = prompt_for(ctx.method, "mentions").fill(query=query)
     reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_MENTION_TOKENS, node=node)
     mentions = read_mentions(reply.text)
@@ -301,7 +298,7 @@ async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None
 
 
 def read_mentions(reply: str, *, most: int = _MAX_MENTIONS) -> tuple[str, ...]:
-    """Read the names in a reply, each once: of a JSON list, or of lines and what commas part in them."""
+    """Read the names in a reply: of a JSON list, or of lines and commas."""
     value = read_json(reply).value
     if isinstance(value, dict):
         value = [item for part in value.values() for item in (part if isinstance(part, list) else [part])]

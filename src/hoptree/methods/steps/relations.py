@@ -1,4 +1,4 @@
-"""Rank the relations that a question may ask for: by their words, by an encoder, or by the model."""
+"""Rank relations for a question: by words, by an encoder, or by the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 @decision("relations")
 class RelationsChosen(Decision):
-    """The relations that were kept, or pairs of entity and relation, of so many `candidates`."""
+    """The relations that were kept, of so many `candidates`."""
 
     value: list[str] | list[list[str]]
     candidates: int
@@ -50,7 +50,7 @@ class RelationsChosen(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A relation of an entity with all its facts; `outward` where the entity is their subject."""
+    """A relation of an entity with all its facts."""
 
     entity: Entity
     relation: str
@@ -101,7 +101,7 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """Return the edges that a prompt has room for: all in their order, or else the best of each entity in turn.
+    """Return the edges that fit into a prompt: the best of each entity in turn.
 
     Of one entity those come first whose names or values share words with the query. Identifiers of outside catalogues
     come last, unless the query asks for one.
@@ -152,7 +152,7 @@ def _share(words: Sequence[str], asked: Collection[str]) -> float:
 
 
 def _akin(word: str, other: str) -> bool:
-    """Whether two words begin alike, as "directed" and "director" do; stems of such differ."""
+    """Return whether two words begin alike."""
     shorter = min(len(word), len(other))
     size = max(_MIN_STEM_CHARS, ceil(0.7 * shorter))
     return shorter >= size and word[:size] == other[:size]
@@ -206,7 +206,7 @@ class ByEncoder:
 
 
 class BySharedEncoder:
-    """Ranks by an encoder that all questions of this process share, opened when it is first needed."""
+    """Ranks by an encoder that all questions share, opened when needed."""
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
@@ -239,7 +239,7 @@ def _open(spec: str) -> ByEncoder:
 
 
 class ByModel:
-    """Ranks by the model, which names the most helpful ones of a list: the best by `first` of many."""
+    """Ranks by the model, which chooses from the best by `first`."""
 
     def __init__(self, first: RelationRanking) -> None:
         self._first = first
@@ -263,7 +263,6 @@ class ByModel:
 
 
 def _line(entity: str, relation: Relation) -> str:
-    """Return a relation in one line: entity, relation, and values or else what it means."""
     values = ", ".join(relation.values) or relation.description
     parts = (entity, relation.label, values) if relation.outward else (values, relation.label, entity)
     return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())

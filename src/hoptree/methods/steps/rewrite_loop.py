@@ -1,4 +1,4 @@
-"""The loop of FLARE, DRAGIN and MIND: keep what is sure, and rewrite with documents what is in doubt."""
+"""The loop of FLARE, DRAGIN and MIND: rewrite uncertain sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stopped(Decision):
 
 @decision("sub_query")
 class SubQuery(Decision):
-    """What was searched for because of a sentence; `repeated` if it had been searched for before."""
+    """What was searched for a sentence; `repeated` if it was before."""
 
     value: str
     sentence: str
@@ -48,7 +48,7 @@ class SubQuery(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The sentence of a draft that is to be rewritten, and its words in doubt, by their places in the draft."""
+    """An uncertain sentence of a draft, and its uncertain words."""
 
     start: int
     end: int
@@ -57,7 +57,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How much of a draft is kept if nothing is in doubt, or what is; what stands before that is kept."""
+    """How much of a draft is kept, or which sentence is in doubt."""
 
     keep: int
     doubt: Doubt | None = None
@@ -102,7 +102,7 @@ class Limits:
 
 
 async def write_with_help(ctx: Context, generator: Generator, judge: Judge, helper: Helper, limits: Limits) -> Draft:
-    """Write the whole text: keep of each draft what is sure, and rewrite a sentence in doubt with what is looked up.
+    """Generate a text; rewrite each uncertain sentence with what is looked up.
 
     Of what is rewritten only the first sentence is kept: what follows it has not been judged.
     """
@@ -138,7 +138,7 @@ async def write_with_help(ctx: Context, generator: Generator, judge: Judge, help
 
 
 def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
-    """Return a doubt without the "So the answer is" that its sentence begins with, which is nothing to look up."""
+    """Return a doubt without a leading "So the answer is"."""
     for first, last in answer_lead_spans(draft.text):
         if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
             return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))

@@ -1,4 +1,4 @@
-"""Let a model choose one of a few strategies for a question, or say yes or no; read questions labelled for it."""
+"""Let a model choose a strategy or say yes or no; read labelled questions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEEDS_NOT = re.compile(
 
 @decision("route")
 class Routed(Decision):
-    """The strategy that was chosen; `read` is False if the reply named none of them, and the default was taken."""
+    """The strategy that was chosen; `read` is False for the default."""
 
     value: str
     step: str
@@ -64,7 +64,7 @@ def list_strategies(strategies: Sequence[Strategy]) -> str:
 async def choose_strategy(
     ctx: Context, prompt: Filled, strategies: Sequence[Strategy], *, step: str = "route", role: str = "route"
 ) -> str:
-    """Return the name of the strategy that a model gives; that of the last, the dearest, where it gives none."""
+    """Return the strategy that a model names, or the last one."""
     reply = await ctx.generate(step, prompt, role=role, max_tokens=_CHOICE_TOKENS, part=True)
     names = [strategy.name for strategy in strategies]
     return record_choice(ctx, step, read_choice(reply.text, names), reply.text, names)
@@ -78,14 +78,14 @@ def record_choice(ctx: Context, step: str, choice: str, raw: str, names: Sequenc
 
 
 async def ask_for_label(ctx: Context, step: str, prompt: Filled, *, role: str, max_tokens: int) -> Choice:
-    """Ask for a label, with the probabilities of all labels where the model gives them."""
+    """Ask for a label, with probabilities if the model gives them."""
     top = MAX_TOP_LOGPROBS if "logprobs" in ctx.model_for(role).capabilities else 0
     reply = await ctx.generate(step, prompt, role=role, max_tokens=max_tokens, top_logprobs=top, part=True)
     return reply.choices[0]
 
 
 async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[str], *, role: str) -> dict[str, float]:
-    """Return the share of each label in the probability of all; nothing where no label is given."""
+    """Return the share of each label in the probability of all labels."""
     choice = await ask_for_label(ctx, step, prompt, role=role, max_tokens=_LABEL_TOKENS)
     shares = label_shares(choice.text, choice.tokens, labels)
     note_reply(ctx, step, "" if shares else f"none of {', '.join(labels)}")
@@ -94,7 +94,7 @@ async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[s
 
 @typed_event
 class YesNoJudged(Decision):
-    """What a model says to a question of yes or no; `read` is False if it says neither."""
+    """A yes-or-no verdict; `read` is False if the reply is neither."""
 
     value: bool
     raw: str
@@ -102,7 +102,7 @@ class YesNoJudged(Decision):
 
 
 async def ask_yes_no(ctx: Context, prompt: Filled, judged: type[YesNoJudged], *, default: bool, role: str) -> bool:
-    """Return and record whether a model says yes; "I do not need it" is a no, what is neither is the `default`."""
+    """Ask a yes-or-no question, record the reply, and return it or `default`."""
     reply = await ctx.generate(judged.kind, prompt, role=role, max_tokens=_CHOICE_TOKENS, part=True)
     choice = read_choice(reply.text, ("Yes", "No")) or ("No" if _NEEDS_NOT.search(reply.text) else "")
     note_reply(ctx, judged.kind, "" if choice else "none of Yes, No")
@@ -118,7 +118,7 @@ _HOW = "Make the file from two runs over train questions: hoptree align skr RUN_
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Questions for which documents made a difference, whether for the better, and for how many they made none."""
+    """Questions labelled by whether documents helped, and the number of ties."""
 
     questions: tuple[str, ...]
     better: tuple[bool, ...]
@@ -127,7 +127,7 @@ class Labels:
 
 
 def read_labels(path: str) -> Labels:
-    """Read the labelled questions of a file with an object a line, of a `question` and its `label`."""
+    """Read labelled questions: a JSON object a line, `question` and `label`."""
     if not path:
         raise ConfigError("skr with how=knn needs labelled questions: --set labels=FILE was not given.", _HOW)
     try:

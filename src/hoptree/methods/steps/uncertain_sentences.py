@@ -1,4 +1,4 @@
-"""Find what is in doubt: by unsure words (DRAGIN, MIND), or by samples that differ (others, and SeaKR)."""
+"""Find uncertain sentences: by words (DRAGIN, MIND), or by samples (SeaKR)."""
 
 from __future__ import annotations
 
@@ -49,10 +49,7 @@ class SentenceJudged(Decision):
 
 @decision("sentence")
 class WordsJudged(SentenceJudged):
-    """Whether a sentence is in doubt by its words: text, entropy, attention, score, and whether each carries content.
-
-    `hits` are the places of the words in doubt.
-    """
+    """Whether a sentence is in doubt by its words, with their scores."""
 
     words: list[list[Any]]
     theta: float | None
@@ -67,7 +64,7 @@ class WordsJudged(SentenceJudged):
 
 @decision("sentence")
 class SamplesJudged(SentenceJudged):
-    """Whether a sentence is in doubt by samples of it; a rewritten one is not judged. `hits` are words in doubt."""
+    """Whether a sentence is in doubt by samples; `hits` are uncertain words."""
 
     samples: list[str] | None = field(default=None, metadata=OMIT)
     theta: float | None = field(default=None, metadata=OMIT)
@@ -86,7 +83,7 @@ class SamplesJudged(SentenceJudged):
 
 @decision("accepted")
 class RewriteAccepted(Decision):
-    """Whether a rewritten sentence is surer than the one it is to replace, by their highest scores."""
+    """Whether a rewritten sentence is surer than the one it replaces."""
 
     value: bool
     highest: float | None = None
@@ -97,7 +94,7 @@ class RewriteAccepted(Decision):
 
 
 class Unsure:
-    """Doubts the first sentence with a word whose uncertainty and weight exceed a threshold (DRAGIN, MIND).
+    """Doubts the first sentence with a word above a threshold (DRAGIN, MIND).
 
     With `surer`, a rewritten sentence must be surer than the one it is to replace. `weigh` measures anew how much
     attention the tokens of a draft get. An endpoint that gives tokens without alternatives tells no entropy: it loses
@@ -178,17 +175,14 @@ class Unsure:
 
 
 def _highest_score(sentences: Sequence[JudgedSentence]) -> float | None:
-    """Return the highest score of content words, or of all words if none carries content ("the answer is: yes").
-
-    None where nothing is said, or no more than that an answer follows.
-    """
+    """Return the highest score of content words, or of all if none has content."""
     words = [word for sentence in sentences for word in sentence.words if not word.announces]
     weighed = [word for word in words if word.content] or [replace(word, content=True) for word in words]
     return max((word.score for word in weighed), default=None)
 
 
 class Disagreeing:
-    """Doubts the next sentence if several samples of it differ; for models without log-probabilities.
+    """Doubts the next sentence if several samples of it differ.
 
     The score is 1 less the mean agreement of every two samples in their content words. Words in doubt are those that
     less than half of the samples have.
@@ -244,7 +238,7 @@ class Disagreeing:
 
 @decision("step")
 class StepJudged(SentenceJudged):
-    """Whether a step is in doubt: its samples have a `spread` above theta, or say nothing."""
+    """Whether a step is in doubt by the `spread` of its samples."""
 
     tokens: list[list[Any]] = field(default_factory=list)
     spread: float | None
@@ -256,7 +250,7 @@ class StepJudged(SentenceJudged):
 
 @decision("document")
 class DocumentChosen(Decision):
-    """The passage that leaves least doubt, the step written with it, and the spread with each passage `tried`."""
+    """The passage that leaves least doubt, and the spread with each `tried`."""
 
     value: str
     text: str
@@ -271,7 +265,7 @@ class DocumentChosen(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The next step, all that the model wrote when asked for it, and how far samples lie apart, if any says a thing."""
+    """The next step, what the model wrote for it, and the spread of samples."""
 
     draft: Draft
     text: str
@@ -283,7 +277,7 @@ class Measured:
 
 
 class Spread:
-    """Doubts a step if samples of it lie further apart than theta (SeaKR), by hidden states or by an encoder.
+    """Doubts a step if samples of it lie further apart than theta (SeaKR).
 
     A warning says once if `theta` lies below the spread of samples that agree in full: then every step is in doubt.
     """
@@ -311,7 +305,7 @@ class Spread:
         return doubted
 
     def least(self, passages: Sequence[Passage], steps: Sequence[Measured]) -> int:
-        """Return the place of the passage that leaves least doubt in the step written with it."""
+        """Return the passage that leaves least doubt."""
         best = min(range(len(steps)), key=lambda place: steps[place].uncertainty)
         draft, tried = steps[best].draft, [[p.id, step.spread] for p, step in zip(passages, steps, strict=True)]
         tokens = token_probabilities(draft)
@@ -347,7 +341,7 @@ def _open_encoder(name: str) -> Encoder:
 
 
 def token_probabilities(draft: Draft) -> list[list[str | float | None]]:
-    """Return the tokens of a draft that wrote something visible, each with its probability, as they are recorded."""
+    """Return the visible tokens of a draft with their probabilities."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     return [
         [token.text, _rounded(token_probability(token))]

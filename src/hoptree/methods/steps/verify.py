@@ -31,7 +31,7 @@ _NOTHING_CITED = Cited()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: why, what would be right (if the reply says), and what was cited.
+    """What evidence says of a hypothesis: label, reason, correction, citations.
 
     `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
     calls it unknown, where the reply says otherwise.
@@ -48,7 +48,7 @@ class Verdict:
 
 @decision("verdict")
 class HypothesisValidated(Decision):
-    """What evidence says of a hypothesis; `asked` is False where there was none to ask about."""
+    """What evidence says of a hypothesis; `asked` if a model was."""
 
     value: str
     attempt: int
@@ -72,7 +72,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """Read the verdict in a reply: supported only for a boolean true, refuted for a boolean false with enough facts.
+    """Read the verdict: supported for true, refuted for false with enough facts.
 
     Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
     it says there is no information about.
@@ -123,7 +123,7 @@ def _says_nothing(text: str) -> bool:
 
 
 def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return all values under each name, which may be spelled isTrue, is_true or "is true"."""
+    """Return all values under each name, in any spelling."""
     values: dict[str, list[Any]] = {}
     for key, item in value.pairs if isinstance(value, Pairs) else value.items():
         values.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
@@ -145,7 +145,7 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """Ask what the evidence says of a hypothesis; unknown, without asking, where there is none.
+    """Ask what the evidence says of a hypothesis; unknown without evidence.
 
     A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
     References to what is not in the evidence are dropped.
@@ -166,7 +166,7 @@ async def validate(
 async def find_conflict(
     ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
 ) -> Verdict:
-    """GetConflictReason: ask for the reason and correction of a verdict in a call of its own."""
+    """GetConflictReason: ask for reason and correction."""
     prompt = fill_evidence(ctx, "reason", question, hypothesis, box)
     reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text
     value = read_json(reply).value
@@ -177,7 +177,6 @@ async def find_conflict(
 
 
 def fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
-    """Fill a prompt about a hypothesis with the evidence."""
     texts, facts = box.shown(ctx)
     return prompt_for(ctx.method, prompt).fill(
         shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts, **more
@@ -201,7 +200,7 @@ async def judge(
 
 
 async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBox, *, node: Node | None = None) -> str:
-    """GenerateNewClue: ask for something new to search for; "" where the reply holds nothing."""
+    """GenerateNewClue: ask for a new query, or ""."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "clue").fill(
         question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
@@ -213,7 +212,7 @@ async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBo
 
 
 def read_clue(text: str) -> str:
-    """Return the clue in a reply: the value in its JSON, never the JSON itself; else its first line."""
+    """Return the clue in a reply: the value in its JSON, or its first line."""
     value = read_json(text).value
     if isinstance(value, list):
         value = next((item for item in value if item), "")

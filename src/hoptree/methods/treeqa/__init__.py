@@ -1,4 +1,4 @@
-"""TreeQA: method.py reads like the paper; the files robust*.py and speculative.py go beyond it."""
+"""TreeQA: method.py follows the paper; speculative.py speeds it up."""
 
 from hoptree.methods.treeqa.method import treeqa
 

@@ -1,4 +1,4 @@
-"""TreeQA's prompts about hypotheses: build the logic tree, and rebuild what is refuted."""
+"""TreeQA's prompts: build and rebuild the logic tree."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ from hoptree.text.question_tree import Issue, Node
 
 T = TypeVar("T")
 _BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
-_EXTRA_LEVELS = 1
-"""Levels that a rebuilt tree may have more than the one it replaces."""
+_EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it replaces
 
 
 async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
-    """BuildLogicTree: the tree with a hypothesis for every node and a draft answer (Appendix A.1, Algorithm 1).
+    """BuildLogicTree: a tree with hypotheses and a draft (Algorithm 1).
 
     Without any node, the question itself is the tree. Without `guess`, nodes that came without a hypothesis stay so.
     """
@@ -103,7 +102,7 @@ async def _ask_twice(
 
 @dataclass(slots=True)
 class _Growing:
-    """A node whose hypothesis and sub-questions are being asked for; the question itself is at depth 0."""
+    """A node whose hypothesis and sub-questions are being asked for."""
 
     question: str
     depth: int
@@ -116,7 +115,7 @@ class _Growing:
 
 
 async def _build_recursively(ctx: Context, question: str) -> LogicTree:
-    """Algorithm 1: expand node by node, all of a level at once, until a question needs no sub-question."""
+    """Expand node by node, a level at once, until nothing is left (Algorithm 1)."""
     root = _Growing(question, 0, frozenset())
     issues: list[Issue] = []
     level, count = [root], 0
@@ -135,7 +134,7 @@ async def _build_recursively(ctx: Context, question: str) -> LogicTree:
 
 
 async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
-    """Ask for the hypothesis of one question and the sub-questions it rests on; none for what one fact answers."""
+    """Ask for the hypothesis of a question and the sub-questions below it."""
     prompt = prompt_for(ctx.method, "expand").fill(question=question)
     reading = read_json((await ctx.generate("expand", prompt, role="decompose", max_tokens=_EXPAND_TOKENS)).text)
     note_reply(ctx, "expand", reading.error, reading.repairs)
@@ -150,7 +149,7 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What takes the place of a refuted node, what had to be repaired, and whether evidence says what it says."""
+    """What replaces a refuted node, with issues, and whether evidence says so."""
 
     claim: Claim
     issues: tuple[str, ...] = ()
@@ -160,7 +159,7 @@ class Rebuilt:
 async def rebuild(
     ctx: Context, question: str, refuted: Claim, verdict: Verdict, box: EvidenceBox, *, node: Node
 ) -> Rebuilt | None:
-    """RebuildSubtree: ask for the sub-tree anew; where there is none, the node takes the correction, if it has one."""
+    """RebuildSubtree: ask for the sub-tree anew, or take the correction."""
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "rebuild").fill(
         whole=question,
@@ -200,7 +199,7 @@ async def rebuild(
 
 
 def _borne_out(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox) -> bool:
-    """Return whether a new hypothesis is the correction, else the reason, or stands in the evidence."""
+    """Return whether evidence or verdict says the new hypothesis."""
     if verdict.correction and _says(claim.hypothesis, verdict.correction):
         return True
     if verdict.correction and question_key(claim.question) == question_key(refuted.question):
@@ -210,14 +209,14 @@ def _borne_out(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox)
 
 
 def _tells_nothing(reason: str, refuted: Claim) -> bool:
-    """Return whether a reason says that nothing is known, and names nothing that was not named before."""
+    """Return whether a reason only says that nothing is known."""
     known = f" {question_key(f'{refuted.question} {refuted.hypothesis}')} "
     named = map(question_key, parts_of(reason.partition(" ")[2]))
     return says_unknown(reason) and all(f" {name} " in known for name in named)
 
 
 def _says(hypothesis: str, correction: str) -> bool:
-    """Return whether two texts agree, or all names and dates of a hypothesis are among those of a correction."""
+    """Return whether all names and dates of a hypothesis are in a correction."""
     parts = parts_of(hypothesis)
     return agree(hypothesis, correction) or (
         bool(parts) and all(any(agree(part, other) for other in parts_of(correction)) for part in parts)

@@ -1,4 +1,4 @@
-"""TreeQA: a tree of hypotheses, validated against a knowledge graph and text, and rebuilt where they are refuted."""
+"""TreeQA: validate a tree of hypotheses, and rebuild what is refuted."""
 
 from __future__ import annotations
 
@@ -85,30 +85,25 @@ async def treeqa(
 ) -> Answer:
     """Guess the answers of a tree of sub-questions, validate each by graph and text, and rebuild what is refuted.
 
-    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` asks for the
-    conflict with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the
-    paper's text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once
-    (which spends what repair may cost in another order), or all nodes at once (speculative), where those below a
-    refuted one are done again and the tree is the same as node by node. `evidence` is where to look, `preset` how many
-    entities, relations and passages are kept (3, 3, 3 or 2, 1, 2) and nothing else. Names are found by the words of a
-    query and by what the model reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
-    words. Texts are those of the entities' pages, and a clue's evidence replaces what was found before it (Algorithm
-    3); `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
-    attempts, the newest first. The model says which `relations` matter, or an `encoder` does (dense). With `correct`
-    off the answer is the draft that comes with the tree, the paper's ablation, where `robust` has no effect.
-    `recursive` builds the tree node by node (Algorithm 1).
+    `max_attempts` are validations of a node; between them the model gives a new clue. `reason` asks for the conflict
+    with the verdict or in a call of its own, and `query` searches with the hypothesis or without it: the paper's text
+    and algorithms differ there. `traversal` validates node by node, the nodes of a level at once, or all at once
+    (speculative), where those below a refuted node are done again and the tree is the same as node by node. `evidence`
+    is where to look, `preset` how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). Names are found
+    by the words of a query and by the model; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
+    words. Texts are those of the entities' pages, and a clue's evidence replaces the evidence before it (Algorithm 3);
+    `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
+    attempts. The model says which `relations` matter, or an `encoder` does (dense). With `correct` off the answer is
+    the draft that comes with the tree, the paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
 
-    `robust` goes beyond the paper. What fulfils several conditions is found by intersecting candidates. Texts and facts
-    are judged apart, in a call each, and in a third where they differ; all count as one validation. Evidence is
-    searched for without the hypothesis too, and what it mentions is followed, with one more validation, before a clue
-    is asked for. A correction counts only where evidence has it beside a name of its question. A refuted name is
-    replaced in what is below before anything is rebuilt, in siblings that name it too, and what is then asked anew is
-    answered from evidence. Unverified nodes above are brought in line, and comparisons are made in code. The answer is
-    the surest of four readings, three of passages and one of the tree, which is read if evidence bears it out and those
-    of passages differ. An answer that the passages read do not hold, or that rests on unverified nodes, is called a
-    guess, in a warning and at the root of the tree. It always searches the whole corpus and keeps all evidence.
-    `reason` and `query` have no effect on it, `relations` none on what is followed. Evidence must hold an answer in one
-    piece: a name with words left out, or cut to initials, is not found there.
+    `robust` goes beyond the paper. Questions with several conditions are answered by intersecting candidates. Texts and
+    facts are judged in a call each, and in a third where they differ, as one validation. Evidence is also searched for
+    without the hypothesis, and what it mentions is followed before a clue is asked for. A correction counts only where
+    evidence has it beside a name of its question. A refuted name is replaced below and in siblings before anything is
+    rebuilt, and unverified nodes above are brought in line. Comparisons are made in code. The answer is the surest of
+    three readings of passages, and of one of the tree where evidence bears it out and the others differ. An answer that
+    no passage holds, or that rests on unverified nodes, is marked as a guess. It always searches the whole corpus and
+    keeps all evidence; `reason` and `query` have no effect, and `relations` none on what is followed.
     """
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
@@ -167,7 +162,6 @@ def propose_draft(ctx: Context, draft: Answer) -> None:
 
 
 def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: Answer) -> Answer:
-    """Record the answer at the root; what nodes cite supports other answers than a guess."""
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
@@ -229,7 +223,7 @@ class ProcessNode:
 
 
 def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
-    """Call the answer a guess where no passage or fact read holds it and no verified node says it."""
+    """Mark the answer as a guess where nothing that was read says it."""
     if not answer.known:
         return answer
     boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
@@ -246,7 +240,7 @@ def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
 
 
 def golden_tree(result: Result) -> dict[str, Any]:
-    """Return a result as the JSON of Appendix B: texts as `ID||TEXT`, facts as `ENTITY-RELATION-VALUE`.
+    """Return a result as the JSON of Appendix B.
 
     The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
     `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not its `ref`.

@@ -1,4 +1,4 @@
-"""TreeQA's `traversal=speculative`: validate all nodes at once, and settle them as the serial walk would.
+"""TreeQA's `traversal=speculative`: validate all nodes at once.
 
 The same replies give the same tree as node by node, caps included. Work ahead of the walk may be for nothing: it has
 bounds of its own, beyond which the walk is serial. Its failures count only where the walk comes to them. A budget
@@ -63,7 +63,7 @@ class SpeculativeWalk(Walk):
         self._discarded |= self._begun - self._settled.keys()  # the walk never comes to these
 
     async def _explore(self, branches: Iterable[Branch], under: Key | None = None) -> None:
-        """Begin all nodes at once; below a refuted one, give up what there was and begin what is new."""
+        """Begin all nodes at once; below a refuted one, begin what is new."""
 
         async def explore_one(branch: Branch) -> None:
             key, outcome = branch.key, await self._process_ahead(branch)
@@ -79,7 +79,7 @@ class SpeculativeWalk(Walk):
         await together((*map(explore_one, begun), *(self._foresee(branch) for branch in begun if branch.children)))
 
     async def _foresee(self, branch: Branch) -> None:
-        """While the tree below a refuted node is rebuilt, begin what it likely is: the old one, corrected."""
+        """Begin the likely new tree while a refuted one is rebuilt."""
         key = branch.key
         verdict = await self._refuted_by(key)
         if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
@@ -89,10 +89,7 @@ class SpeculativeWalk(Walk):
         await together(map(self._process_ahead, self._begin(likely, key)))
 
     def _begin(self, branches: Iterable[Branch], under: Key | None) -> list[Branch]:
-        """Return the branches that may be begun: as many as may be validated, below as many as may be rebuilt.
-
-        What was given up counts too. Rebuilds under way when the bound is reached are not stopped.
-        """
+        """Return the branches that may be begun, within the caps."""
         begun: list[Branch] = []
         for branch in branches:
             key = branch.key
@@ -106,7 +103,7 @@ class SpeculativeWalk(Walk):
         return begun
 
     def _descendants(self, key: Key) -> list[Key]:
-        """Return what was begun below a node, whatever it was rebuilt or thought to be rebuilt into."""
+        """Return what was begun below a node."""
         return [below for child in self._begun_under.get(key, ()) for below in (child, *self._descendants(child))]
 
     def _room(self, key: Key) -> int:
@@ -122,11 +119,11 @@ class SpeculativeWalk(Walk):
             self._ctx.emit(WorkDiscarded(value=[number for number, _ in given_up]), node=branch.node)
 
     def _refuted_by(self, key: Key) -> asyncio.Future[Verdict | None]:
-        """Return the verdict that refutes a node, as soon as it is known; None where it is not refuted."""
+        """Return a future of the verdict that refutes a node; None if none does."""
         return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
 
     async def _reach(self, branch: Branch) -> Outcome:
-        """Process a node again that was given up: a cap kept what was above it from being refuted."""
+        """Process a node again that was given up too early."""
         key = branch.key
         try:
             outcome = await self._process_once(branch)
@@ -139,7 +136,7 @@ class SpeculativeWalk(Walk):
         return await self._once(("again", key), lambda: self._process_node(branch, lambda: True))
 
     async def _process_ahead(self, branch: Branch) -> Outcome | None:
-        """Return None where it failed; the failure is raised if the walk comes to this node, and only then."""
+        """Process a node ahead; return None where it failed."""
         try:
             return await self._process_once(branch)
         except HoptreeError as error:

@@ -1,4 +1,4 @@
-"""TreeQA's tree while it is validated: its nodes, what becomes of each, the walk through them, and the golden tree."""
+"""TreeQA's tree while it is validated: nodes, outcomes, walk, golden tree."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ Path = tuple[int, ...]
 """The ids of the nodes above a node."""
 Key = tuple[int, Claim]
 """What the outcome of a node depends on: a cap may have left less below it than it began with."""
-_CHILD_IDS = 100
-"""Ids that a rebuilt node has for what hangs below it: more than there are nodes."""
+_CHILD_IDS = 100  # ids that a rebuilt node has for what hangs below it: more than there are nodes
 
 
 @dataclass(slots=True)
 class Branch:
-    """A node of the tree with its hypothesis as it is now, and what hangs below it; `dropped` as in a `Claim`."""
+    """A node with its current hypothesis and the branches below it."""
 
     node: Node
     hypothesis: str
@@ -77,7 +76,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node: its validations, and the tree that takes its place, if it was refuted.
+    """What became of a node: its validations, and the tree that replaces it.
 
     `stays` is set where rebuilding gave nothing but the refuted hypothesis: node and children stay as they are.
     """
@@ -127,7 +126,7 @@ class Outcome:
 
 
 class NodeProcess(Protocol):
-    """ProcessNode: validate one node at most `allowed` times, and correct it where it is refuted."""
+    """ProcessNode: validate a node at most `allowed` times, and correct it."""
 
     max_attempts: int
 
@@ -136,7 +135,7 @@ class NodeProcess(Protocol):
 
 @decision("corrected")
 class TreeCorrected(Decision):
-    """How many nodes were rebuilt and how often nodes were validated; `nodes` are left in the tree."""
+    """How many nodes were rebuilt and validated; `nodes` are left in the tree."""
 
     value: int
     validations: int
@@ -144,7 +143,7 @@ class TreeCorrected(Decision):
 
 
 class Walk:
-    """One walk through one tree, node after node or level by level, within the caps of the authors' runs."""
+    """One walk through a tree, within the caps of the authors' runs."""
 
     max_fixes = 8
     max_validations = 40
@@ -158,7 +157,7 @@ class Walk:
         self._settled: dict[Key, Outcome] = {}
 
     async def run(self) -> None:
-        """Validate and correct all nodes, those that come into the tree on the way included."""
+        """Validate and correct all nodes, also new ones."""
         await self._traverse()
         self._ctx.emit(TreeCorrected(value=self.fixes, validations=self.validations, nodes=self._nodes))
 
@@ -210,7 +209,7 @@ class Walk:
         return self._settled[key]
 
     def _apply(self, branch: Branch, outcome: Outcome) -> None:
-        """Put a rebuilt tree in the place of a refuted node and all below it; without one only the node stays."""
+        """Replace a refuted node and all below it by the rebuilt tree, if any."""
         if not outcome.replants:
             return
         for gone in branch.below():
@@ -262,7 +261,7 @@ class Walk:
 
 
 def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
-    """Turn claims into branches under a node, numbered from `first` on, each before those below it."""
+    """Turn claims into branches under a node, numbered in pre-order."""
     branches = []
     for claim in claims:
         branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis, [], claim.dropped)
@@ -273,7 +272,7 @@ def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
 
 
 def hang_below(branch: Branch, claims: tuple[Claim, ...], room: int) -> list[Branch]:
-    """Return the first claims, as many as there is room for, as they hang below a rebuilt node."""
+    """Turn the first claims into branches below a rebuilt node."""
     return hang(first_claims(claims, room), branch.node, first=_CHILD_IDS * branch.node.id + 1)
 
 
@@ -312,7 +311,7 @@ class GoldenTree:
             yield from self.lines(branch.children, indent + "  ")
 
     def cited(self, branch: Branch, outcome: Outcome) -> Cited:
-        """Return what a node cites; nothing where that does not bear out its new hypothesis."""
+        """Return what a node cites, if that supports it."""
         return outcome.verdict.cited if outcome.rebuilt is None or outcome.rebuilt.borne_out else Cited()
 
     def certainty(self, branch: Branch, outcome: Outcome) -> str:
@@ -330,7 +329,7 @@ class GoldenTree:
 
 
 def strip_certainty(answer: Answer) -> Answer:
-    """Remove the golden tree's words about certainty from an answer: small models copy them."""
+    """Remove the golden tree's words about certainty."""
     text = _MARK.sub("", answer.text)
     if text == answer.text:
         return answer

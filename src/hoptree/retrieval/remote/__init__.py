@@ -1,4 +1,4 @@
-"""Search engines and wikis beyond this machine, and what engines share: addresses, batches and ties."""
+"""Remote search engines and wikis: addresses, batches and ties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMES = ("elasticsearch", "milvus")
 
 class _Checked(Retriever, Protocol):
     async def check(self) -> None:
-        """Raise an error if the corpus cannot be searched, and complete what is known of it."""
+        """Check that the corpus can be searched."""
 
 
 class _Engine(_Checked, Protocol):
@@ -26,7 +26,7 @@ class _Engine(_Checked, Protocol):
 
 
 def open_remote(url: str, *, cached: bool = True) -> Retriever:
-    """Open the wiki of a name, or the index or collection at a URL, and check that it can be searched.
+    """Open a wiki by name, or the index or collection at a URL.
 
     `wikipedia`, `wikipedia:LANGUAGE` and `mediawiki+URL` are wikis, whose pages are cached unless `cached` is off.
 
@@ -47,10 +47,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
 
 
 async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int], None] | None = None) -> int:
-    """Put passages into an index or collection, which is made if it is not there; returns their number.
-
-    A passage replaces one with the same id (Quickwit, which has no ids, keeps both).
-    """
+    """Load passages into an index or collection; return their number."""
     engine = _engine(url)
     try:
         return await engine.load(passages, on_passage)
@@ -80,14 +77,13 @@ def _engine(url: str) -> _Engine:
 T = TypeVar("T")
 
 MAX_BATCH = 1_000
-_MAX_BATCH_BYTES = 4 * 2**20
-"""Less than half of what the strictest of the engines takes in one request."""
+_MAX_BATCH_BYTES = 4 * 2**20  # less than half of what the strictest of the engines takes in one request
 _TIE_ROOM = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a corpus is: `name` is the last part of the path, `folder` the part before it."""
+    """The address of a corpus: `folder` and `name` of its path."""
 
     scheme: str
     host: str
@@ -142,7 +138,7 @@ def shortened(query: str, max_words: int) -> str:
 
 
 def metadata_pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
-    """Return the names and values of an engine's metadata object, sorted by name; none if it is no object."""
+    """Return an engine's metadata as pairs sorted by name."""
     if not isinstance(metadata, dict):
         return ()
     return tuple(
@@ -169,7 +165,7 @@ def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
 async def best_with_ties(
     search: Callable[[int], Awaitable[list[Passage]]], k: int, *, max_hits: int, engine: str
 ) -> list[Passage]:
-    """Return the k best of a search for so many hits; ties at the cut are broken by id (within `max_hits`)."""
+    """Return the k best hits; ties at the cut are broken by id."""
     wanted = k + _TIE_ROOM
     while True:
         size = min(wanted, max_hits)

@@ -72,7 +72,7 @@ class Elasticsearch:
         self.identity = f"{self.identity}#{digest}"
 
     async def _state(self) -> Any:
-        """Return what changes when the index does; the count alone where that is all this user may see."""
+        """Return what changes with the index, or its count if no more is visible."""
         columns = "uuid,docs.count,docs.deleted,pri.store.size"
         path = f"{self._prefix}/_cat/indices/{quote(self.index, safe='')}?format=json&h={columns}"
         status, headers, body = await self.http.send("GET", path if self.quickwit else f"{path}&bytes=b")
@@ -245,7 +245,7 @@ def _number(value: Any) -> int:
 
 
 class _BulkLoad:
-    """Sends passages to an index; those that the engine refuses are counted and named in the end."""
+    """Sends passages to an index; counts and names those refused."""
 
     def __init__(self, engine: Elasticsearch, on_passage: Callable[[int], None] | None) -> None:
         self._engine, self._on_passage = engine, on_passage
@@ -302,7 +302,7 @@ class _BulkLoad:
             raise engine.failure(status, headers, body)
 
     async def _make_quickwit_index(self) -> None:
-        """Make the index, unless it is there. Quickwit's English tokenizer stems but keeps stop words."""
+        """Make the index, unless it is there; its tokenizer keeps stop words."""
         engine = self._engine
         status, headers, body = await engine.http.send("GET", f"/api/v1/indexes/{quote(engine.index, safe='')}")
         if status == 404:
@@ -371,7 +371,7 @@ class _BulkLoad:
             await asyncio.sleep(_RETRY_PAUSE_S * 2 ** (attempt - 1))
 
     async def _bulk(self, rows: list[Row], refresh: str) -> list[dict[str, Any]]:
-        """Return what the engine says of each row; nothing if it says nothing, which is success."""
+        """Return what the engine says of each row."""
         status, headers, body = await self._engine.http.send(
             "POST",
             f"{self._engine.path}/_bulk{refresh}",

@@ -39,7 +39,7 @@ _UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
 
 
 class Milvus:
-    """A collection with a BM25 function over one of its fields. Passages that tie are ordered by id.
+    """A collection with a BM25 function; ties are ordered by id.
 
     Milvus Lite gives BM25 as negative distances and does not stem; a server gives positive ones. The identity holds the
     collection's number and count of passages: a passage that replaced another goes unnoticed.
@@ -114,7 +114,7 @@ class Milvus:
         return tuple(passage for passage in hits if passage.score > 0)
 
     def _condition(self, where: Mapping[str, str]) -> str:
-        """Return the filter, with names and values quoted so that they cannot be anything else."""
+        """Return the filter with quoted names and values."""
         if where and self._names["metadata"] not in self._stored:
             raise CorpusError(
                 f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by.",
@@ -174,7 +174,7 @@ class Milvus:
         client.upsert(self.collection, rows, timeout=_TIMEOUT_S)
 
     def _make(self, client: Any) -> None:
-        """Make the collection, unless it is there. Its words are those of title and text; the title counts twice."""
+        """Make the collection, unless it is there; the title counts twice."""
         if client.has_collection(self.collection, timeout=_TIMEOUT_S):
             return
         from pymilvus import DataType, Function, FunctionType  # type: ignore[import-not-found,import-untyped,unused-ignore]

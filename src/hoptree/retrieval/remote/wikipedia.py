@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^(={2,6})[ \t]*([^\n=](?:[^\n]*[^\n=])?)[ \t]*\1[ \t]*$"
 
 
 def passages_of(page: Page) -> Iterator[Passage]:
-    """Yield the passages of a page, named ARTICLE_SECTION_CHUNK; section 0 is before the first heading."""
+    """Yield the passages of a page, named ARTICLE_SECTION_CHUNK."""
     sections = tuple(_sections(page.text))
     document = Document(page.title, page.title, page.text, sections=sections)
     starts = [section.start for section in sections]
@@ -50,15 +50,11 @@ def _sections(text: str) -> Iterator[Section]:
         yield Section(match.start(), title, match.end() - match.start())
 
 
-_MAX_PAGES_READ = 5
-"""Of a search: each is a request."""
-_MAX_HITS = 10
-"""Of a search: some may be disambiguation pages."""
-_MIN_PAGES = 3
-"""If all words of a query find fewer, any of them may."""
+_MAX_PAGES_READ = 5  # of a search: each is a request
+_MAX_HITS = 10  # of a search: some may be disambiguation pages
+_MIN_PAGES = 3  # if all words of a query find fewer, any of them may
 _PAGES_KEPT = 300
-_LIFETIME_S = 86_400.0
-"""Of remembered results: Wikipedia's search and pages change from day to day."""
+_LIFETIME_S = 86_400.0  # of remembered results: Wikipedia's search and pages change from day to day
 _WORD = re.compile(r"\w+(?:['’.&-]\w+)*")
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 _STEMMED = (
@@ -79,7 +75,7 @@ class _CutPage:
 
 
 def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
-    """Open the wiki that a corpus names; its pages are cached for a month unless `cached` is off."""
+    """Open the wiki that a corpus names; pages are cached for a month."""
     cache = None
     url = wiki_url(corpus)
     if cached:
@@ -133,7 +129,7 @@ class Wikipedia:
         await self._api.aclose()
 
     async def _find_pages(self, query: str) -> list[Hit]:
-        """Return the pages that have all words of a query; if they are few, also those that have some."""
+        """Return the pages with all words of a query; if few, also with some."""
         words = self._words(query)
         if not words:
             return []

@@ -22,8 +22,7 @@ from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
-_MAX_PAGE_CHARS = 4_000_000
-"""Several times the longest article."""
+_MAX_PAGE_CHARS = 4_000_000  # several times the longest article
 _EXTENSION = "TextExtracts"
 MAX_QUERY_CHARS = 300
 """Wikipedia's search refuses longer queries."""
@@ -85,7 +84,7 @@ def read_failure(data: Any, headers_wait: float | None, shown: str) -> HoptreeEr
 
 
 def read_site(data: Any, shown: str) -> Site:
-    """Read the description of a wiki; an error if it cannot give the plain text of its pages."""
+    """Read the description of a wiki; refuse unsuitable ones."""
     general = _query_part(data, "general", shown)
     extensions = data["query"].get("extensions")
     names = [item.get("name") for item in extensions if isinstance(item, dict)] if isinstance(extensions, list) else []
@@ -98,7 +97,7 @@ def read_site(data: Any, shown: str) -> Site:
 
 
 def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
-    """Return the articles that a search found, best first, without disambiguation pages."""
+    """Return the articles that a search found, best first."""
     if isinstance(data, dict) and "query" not in data:  # nothing was found
         return ()
     articles = [page for page in _pages(data, shown) if _is_article(page)]
@@ -125,7 +124,6 @@ def read_page(data: Any, asked: str, shown: str) -> Page:
 
 
 def _is_article(page: Mapping[str, Any]) -> bool:
-    """Tell whether a page is there, one of the wiki's subjects, and no disambiguation page."""
     properties = page.get("pageprops")
     ambiguous = isinstance(properties, dict) and "disambiguation" in properties
     missing = any(page.get(flag) for flag in ("missing", "invalid", "special"))
@@ -161,7 +159,7 @@ def _number(value: Any) -> int:
 
 
 def can_be_title(name: str) -> bool:
-    """Tell whether a wiki can have a page of this name: it takes C# for a section of C, and A|B for two titles."""
+    """Return whether a wiki can have a page of this name."""
     bare = name.replace("_", " ").strip()
     return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _MAX_TITLE_BYTES
 

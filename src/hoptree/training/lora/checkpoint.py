@@ -1,4 +1,4 @@
-"""The files of a training: the checkpoint it resumes from, and the adapter with its loss curve and card."""
+"""The files of a training: checkpoint, adapter, loss curve and card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 class Checkpoints:
-    """The state of a training in a folder; `training` identifies it by base, sets and recipe."""
+    """The state of a training in a folder."""
 
     PLAN = "training.json"
 
@@ -62,7 +62,7 @@ class Checkpoints:
         write_tensors(self._state, tensors, {"step": str(step), "training": digest_of(self._training)})
 
     def restore(self, learner: Learner) -> int:
-        """Restore weights and moments, and return after how many steps they were saved; 0 if nothing was."""
+        """Restore weights and moments; return the steps done, or 0."""
         if not self._state.exists():
             return 0
         torch: Any = importlib.import_module("torch")
@@ -171,7 +171,7 @@ def loss_line(losses: Sequence[float], width: int = 40) -> str:
 
 
 def summarise_losses(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str, Any]:
-    """Return the losses of the first and last step, and those of each epoch over all tokens of its replies."""
+    """Return first and last loss, and those of each epoch."""
     steps = len(log) // epochs
     means = []
     for begin in range(0, len(log), steps):
@@ -196,7 +196,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 def write_adapter(
     folder: Path, base: str, learner: Learner, log: Sequence[Mapping[str, Any]], card: Mapping[str, Any]
 ) -> None:
-    """Write the adapter, its loss curve and, last, the card: a folder with a card is finished."""
+    """Write the adapter, its loss curve and, last, the card."""
     peft: Any = importlib.import_module("peft")
     config_file, weights_file = ADAPTER_FILES
     (settings,) = learner.adapted.peft_config.values()

@@ -19,8 +19,7 @@ from hoptree.training.taikc_rows import REFUSAL
 _MAX_NAMED_FAULTS = 5
 _ROLES = ("system", "user", "assistant")
 _NO_KIND = "untold"
-_BOUNDARY_KIND = "taikc-kbae"
-"""The kind of sets whose labels say what one model knows."""
+_BOUNDARY_KIND = "taikc-kbae"  # the kind of sets whose labels say what one model knows
 _RETRIEVER_KIND = "replug-lsr"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An identity is KIND:DIGEST;… and a digest is one word of it.
@@ -29,14 +28,13 @@ _NO_WORD = re.compile(r"[^\w@/.-]+")
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A prompt and the reply to be learnt; `kind` and `label` are those of its set, `where` is file and line."""
+    """A prompt and its reply; `where` is file and line."""
 
     id: str
     where: str
     messages: tuple[Message, ...]
     reply: str
     kind: str
-    evaluation: bool = False
     label: str = ""
     template: str = ""
 
@@ -78,7 +76,7 @@ class RefusedRows:
 
 
 def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
-    """Return the sets if all their rows can be trained on; `base` is the digest of the weights to be trained."""
+    """Read the sets, refusing rows that cannot be trained on."""
     refused = RefusedRows()
     seen: dict[str, str] = {}
     sets = []
@@ -101,10 +99,7 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
 
 
 def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
-    """Count the rows with the prompt of an earlier one, by whether the reply is the same.
-
-    Another reply may be intended, so these are reported and not refused.
-    """
+    """Count the rows that repeat a prompt, by equal reply or not."""
     first_rows: dict[tuple[Message, ...], TrainingRow] = {}
     counts = {"same_reply": 0, "other_reply": 0}
     example = ""
@@ -124,7 +119,7 @@ def without_kind(sets: Sequence[TrainingSet]) -> int:
 
 
 def _other_format(data: bytes) -> str:
-    """Return the format of a set that `align build` wrote for another program; "" for any other file."""
+    """Return the format of a set written for another program, or ""."""
     text = data.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"[\n{"):
         return "llama-factory"
@@ -164,7 +159,6 @@ def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused
             tuple(messages),
             last.content,
             kind,
-            evaluation=bool(meta.get("evaluation")),
             label=str(meta.get("label") or ""),
             template=str(meta.get("template") or ""),
         )
@@ -232,7 +226,7 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the weights: trainings with the same base, sets and recipe are the same training.
+    """What decides the weights of a training.
 
     The defaults are those of TAIKC's appendix F. `batch` times `accumulation` examples make a step. The learning rate
     rises over the first `warmup` of all steps and falls to 0 along a cosine. `targets` are names of linear layers,
@@ -294,7 +288,7 @@ PAPER_RATES = {"ra-isf": 5e-4}
 
 
 def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
-    """Return the learning rate of the paper that all rows are for, or else that of the recipe."""
+    """Return the learning rate of the rows' paper, or the recipe's."""
     kinds = {row.kind for training_set in sets for row in training_set.rows}
     rates = (rate for paper, rate in PAPER_RATES.items() if all(kind.startswith(f"{paper}-") for kind in kinds))
     return next(rates, Recipe().learning_rate)
@@ -302,7 +296,7 @@ def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What changes time and memory only: device, steps between checkpoints, gradient checkpointing."""
+    """What changes time and memory only."""
 
     device: str = ""
     save_every: int = 50

@@ -1,4 +1,4 @@
-"""Convert a peft adapter to a LoRA file of llama.cpp: the same two matrices a layer, under other names."""
+"""Convert a peft adapter to a LoRA file of llama.cpp."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNSUPPORTED = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "al
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What must be known of the base: its architecture, heads, and the shape of each tensor."""
+    """Architecture, heads and tensor shapes of the base."""
 
     kind: str
     blocks: int
@@ -36,7 +36,7 @@ class _Base:
 
 
 def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
-    """Write the adapter for llama.cpp, to be used with the model of a GGUF file, and report what is in it.
+    """Write the adapter for llama.cpp, checked against a GGUF file.
 
     Every layer must be in that file and have the same shape; the base may be quantised differently. Numbers have 16
     bits. The file names the weights it belongs to by their digests, and the prompts it was trained on.
@@ -75,7 +75,7 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
 
 
 def _card(adapter: Path, base: Path) -> dict[str, Any]:
-    """Return the bases by their digests and the templates of prompts, by the adapter's own card."""
+    """Return bases and prompt templates from the adapter's card."""
     card = read_card(adapter) or {}
     trained = card.get("base") or {}
     bases = {file_digest(base): base.name}
@@ -116,7 +116,7 @@ def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
 
 
 def _array(adapter: Path, tensor: dict[str, Any]) -> Any:
-    """Return a tensor in 32 bits; numpy has no bf16, whose numbers are the upper halves of those of 32 bits."""
+    """Return a tensor in 32 bits; numpy has no bf16."""
     numpy: Any = importlib.import_module("numpy")
     kind, data = tensor["dtype"], bytes(tensor["data"])
     if kind == "BF16":

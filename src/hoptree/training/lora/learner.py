@@ -38,7 +38,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PackedSequence:
-    """Examples with positions from 0 each; `kept` are the places whose next token is learnt, `targets` these tokens."""
+    """Packed examples; `targets` are the tokens learnt at `kept`."""
 
     tokens: list[int]
     positions: list[int]
@@ -47,7 +47,7 @@ class PackedSequence:
 
 
 def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list[Example]:
-    """Return the rows as tokens; rows that are too long, or that the model cannot take, are refused by name."""
+    """Encode rows as tokens; refuse those that are too long, by name."""
     longest = min(max_length, loaded.context)
     shorter = "take out what is longer, as the model takes no more"
     if longest < loaded.context:
@@ -88,7 +88,7 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
 
 
 def end_of_turn(loaded: Loaded) -> int:
-    """Return the token that a reply ends with in the model's chat template; a model that writes it has finished.
+    """Return the token that ends a reply in the chat template.
 
     Some templates write more around a reply than its text, so the end is looked for behind a probe word.
     """
@@ -115,7 +115,7 @@ def pack(examples: Iterable[Example], max_length: int) -> list[PackedSequence]:
 
 
 def _group(examples: Iterable[Example], max_length: int) -> list[list[Example]]:
-    """Divide the examples into few groups of at most `max_length` tokens (first fit, longest first)."""
+    """Pack examples into groups of `max_length` tokens (first fit)."""
     bins: list[list[Example]] = []
     for example in sorted(examples, key=lambda example: (-len(example.tokens), example.id)):
         size = len(example.tokens)
@@ -141,7 +141,7 @@ def _join(examples: Sequence[Example]) -> PackedSequence:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process among all: each takes every `world`th example of a step, and only the first writes files."""
+    """This process among all; only the first writes files."""
 
     device: str
     rank: int = 0
@@ -172,7 +172,7 @@ class Processes:
 
 
 def start_processes(device: str) -> Processes:
-    """Return this process among those started with it; an empty `device` is an accelerator if there is one."""
+    """Join the processes started together, on `device` or an accelerator."""
     torch: Any = importlib.import_module("torch")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         accelerate = import_optional("accelerate", "Training by several processes", "train")
@@ -195,10 +195,7 @@ _WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter that learns in 32 bits; without `packing` every example is a sequence of its own.
-
-    An encoder-decoder reads prompts and writes replies, so its examples are padded and not packed.
-    """
+    """The base with an adapter that learns in 32 bits."""
 
     def __init__(
         self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
@@ -227,10 +224,7 @@ class Learner:
         )
 
     def step(self, examples: Sequence[Example], number: int, steps: int) -> float:
-        """Learn from the examples of one step, counted from 0; return the mean loss over all tokens of their replies.
-
-        The generator is seeded at each step, so that a resumed training needs no earlier state.
-        """
+        """Learn from the examples of a step; return their mean loss."""
         self._torch.manual_seed(self._recipe.seed + number)
         with _explain_out_of_memory(self._recipe):
             loss = self.gradients(examples)
@@ -252,10 +246,7 @@ class Learner:
             )
 
     def gradients(self, examples: Sequence[Example]) -> Any:
-        """Return the loss of the examples, with its gradients in the weights, summed over all processes.
-
-        How examples are packed and distributed changes nothing but rounding.
-        """
+        """Compute the loss and its gradients, summed over all processes."""
         reply_tokens = sum(example.reply for example in examples)
         for weight in self.weights.values():
             weight.grad = self._torch.zeros_like(weight)
@@ -283,7 +274,7 @@ class Learner:
         return torch.nn.functional.cross_entropy(out.logits[0].float(), targets, reduction="sum")
 
     def _padded_loss(self, examples: Sequence[Example]) -> Any:
-        """Return the loss of an encoder-decoder; behind a reply's end its decoder is not learnt from."""
+        """Return the loss of an encoder-decoder, without padding."""
         torch = self._torch
 
         def padded(rows: Iterable[Sequence[int]], value: int) -> Any:

@@ -1,4 +1,4 @@
-"""Train an adapter on chat sets; the same command resumes a training that was interrupted."""
+"""Train an adapter on chat sets, resumably."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpec:
-    """A training: `model` is hf/NAME, `data` the chat sets, `out` the folder of the adapter.
+    """A training: the base `model`, the chat sets, and the folder.
 
     With `paper_rate` the learning rate is that of the paper whose sets they are, and not the recipe's.
     """
@@ -60,7 +60,7 @@ class TrainingSpec:
 
 
 class Order:
-    """Which examples a step learns from: each epoch takes all of them, in its own order."""
+    """Which examples a step learns from."""
 
     def __init__(self, examples: int, recipe: Recipe) -> None:
         self._examples = examples
@@ -79,7 +79,7 @@ class Order:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that prints and writes, according to its environment."""
+    """Return whether this process prints and writes."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -89,7 +89,7 @@ def train(
     on_progress: Progress = lambda done, total, loss: None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Train an adapter, or resume its training, and report; a dry run reports what it would take.
+    """Train an adapter or resume its training; a dry run only reports.
 
     `on_stage` is called before the slow parts of a dry run. Faults of the model, the sets or the folder are raised
     before anything is written.
@@ -139,7 +139,7 @@ def _base_name(model: str) -> str:
 
 
 def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the card if the folder holds this very training, finished; refuse a folder that holds anything else."""
+    """Return the card of this training if finished; refuse other folders."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is no folder.", "Give --out a folder that is new.")
     if (card := read_card(out)) is not None:
@@ -155,12 +155,12 @@ def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _is_unstarted(path: Path, state: Path) -> bool:
-    """Whether a file or folder is what a training leaves that was killed before it recorded which one it is."""
+    """Return whether a folder is left of a training killed at its start."""
     return path == state or (path.parent == state and path.name.startswith((FolderLock.NAME, Checkpoints.PLAN)))
 
 
 def _decisive(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe with the examples of a step as one number: how they are divided changes nothing."""
+    """Return a recipe with batch times accumulation as one number."""
     others = {name: value for name, value in recipe.items() if name not in ("batch", "accumulation")}
     batch, accumulation = recipe.get("batch"), recipe.get("accumulation")
     if not isinstance(batch, int) or not isinstance(accumulation, int):
@@ -194,11 +194,11 @@ class _Training:
 
     @property
     def packing(self) -> bool:
-        """Whether the examples of a step share sequences, which is faster on an accelerator only."""
+        """Whether the examples of a step share sequences."""
         return not self.processes.device.startswith("cpu")
 
     def estimate(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
-        """Report what it would take, by timing one step, or one example a process if none are packed."""
+        """Estimate time by one step, or by one example a process."""
         from hoptree.training.lora.learner import pack
 
         order, recipe = Order(len(self.examples), self.spec.recipe), self.spec.recipe
@@ -268,7 +268,6 @@ class _Training:
             "base": dict(self.base),
             "sets": [training_set.as_dict() for training_set in self.sets],
             "templates": dict(sorted(Counter(row.template for row in rows if row.template).items())),
-            "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
             "rows_without_kind": without_kind(self.sets),
             "examples": len(self.examples),
@@ -305,7 +304,7 @@ class _Training:
     def _learn(
         self, learner: Learner, checkpoints: Checkpoints, done: int, on_progress: Progress
     ) -> list[dict[str, Any]]:
-        """Take all steps that are left; every process has the same losses, and the first logs them."""
+        """Take all steps that are left; the first process logs the losses."""
         order = Order(len(self.examples), self.spec.recipe)
         path = self.spec.out / _LOG
         log = _read_log(path, done)
@@ -338,7 +337,6 @@ class _Training:
 
 
 def _read_log(path: Path, step: int) -> list[dict[str, Any]]:
-    """Return the log of the saved steps; those after the last checkpoint are taken again."""
     rows = [row for _, row in read_lines(path) if row["step"] <= step]
     if [row["step"] for row in rows] != list(range(1, step + 1)):
         raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")

@@ -1,1 +1,1 @@
-"""Trees of sub-questions from the facts and steps of data sets, or written by hand."""
+"""Trees of sub-questions from gold data, or written by hand."""

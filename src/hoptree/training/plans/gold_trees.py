@@ -1,4 +1,4 @@
-"""Turn the steps of a data set into a plan as TAIKC's model is to write it, with the answers of its questions."""
+"""Turn the steps of a data set into a plan in TAIKC's form."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 from hoptree.evaluation.metrics import normalise
@@ -30,10 +31,8 @@ from hoptree.training.questions import TrainingQuestion
 
 _POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
 _WITHIN = "located in the administrative territorial entity"
-_STEM_CHARS = 4
-"""Letters that words of one stem have in common at least: "directed" and "director"."""
-_MIN_FOREIGN_WORDS = 4
-"""A step with so many content words that the question does not have is no paraphrase."""
+_STEM_CHARS = 4  # letters that words of one stem have in common at least: "directed" and "director"
+_MIN_FOREIGN_WORDS = 4  # A step with so many content words that the question does not have is no paraphrase
 _KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|opera)s?\b", re.IGNORECASE)
 _OF_WORKS = frozenset(
     ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")
@@ -41,6 +40,12 @@ _OF_WORKS = frozenset(
 _RELEASED = frozenset(("film", "movie", "song", "album"))
 _WORDS = re.compile(r"(#?)(\w+)")
 _LOOSE = " \t,;:"
+
+
+def packaged_plans() -> dict[str, Mapping[str, Any]]:
+    """Return the plans written by hand (PLANS.md), by data set and id."""
+    text = (files("hoptree.training.plans") / "plans.jsonl").read_text(encoding="utf-8")
+    return {f"{row['dataset']}/{row['id']}": row["plan"] for row in map(json.loads, text.splitlines())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class GoldStep:
 
 @dataclass(frozen=True, slots=True)
 class GoldTree:
-    """A plan, what it was made from, and its steps by their ids; no steps if the answers are not known."""
+    """A plan, its source, and its steps by id, if answers are known."""
 
     plan: Mapping[str, Any]
     read: Plan
@@ -98,7 +103,7 @@ def gold_tree(question: TrainingQuestion) -> GoldTree:
 
 
 def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
-    """Return the facts of a question, each asked for by itself: reading needs no chain."""
+    """Return the facts of a question, each asked for by itself."""
     steps = []
     for place, (subject, relation, value) in enumerate(question.facts):
         answer, asked = _tidy(value), as_question(relation, subject)
@@ -109,7 +114,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """Return the steps as nested JSON, numbered from top to bottom, and the place of each entry among the steps.
+    """Nest the steps as JSON; return it with the place of each entry.
 
     A step stands under the last one that it refers to, so that all are asked before it.
     """
@@ -132,7 +137,7 @@ def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
 
 
 def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
-    """Return the plan as TAIKC would carry it out; raise `LeftOut` if it would be repaired, or splits nothing."""
+    """Return the plan as TAIKC reads it; raise `LeftOut` if repaired."""
     read = make_plan(plan, question)
     if read.issues:
         raise LeftOut(f"a tree that would be mended ({read.issues[0].kind})")
@@ -156,7 +161,7 @@ def _downwards(below: Mapping[int | None, Sequence[int]], top: int | None) -> li
 
 
 def _check(step: Step, question: str) -> None:
-    """Refuse a step that adds words to a reference, or names what the question does not."""
+    """Refuse a step that is no sub-question of the question."""
     numbers = references(step.subject)
     if numbers and not REFERENCE.fullmatch(step.subject.strip()):
         raise LeftOut("a step that adds words to a reference")
@@ -180,13 +185,13 @@ def _stems(text: str) -> set[str]:
 
 
 def _kind(question: str) -> str:
-    """Return the kind of works that a question is about; "" if it names several or none."""
+    """Return the kind of works that a question is about, or ""."""
     kinds = {match[1].casefold() for match in _KIND.finditer(question)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _with_kind(step: Step, kind: str) -> Step:
-    """Return the step about "the film X", as TAIKC's demonstrations ask, if it says only "X"."""
+    """Return the step about "the film X" if it says only "X"."""
     if not kind or step.relation not in _OF_WORKS or references(step.subject) or is_named(kind, step.subject):
         return step
     subject = f"the {kind} {step.subject}"
@@ -195,7 +200,7 @@ def _with_kind(step: Step, kind: str) -> Step:
 
 
 def _recased(step: Step, question: str) -> Step:
-    """Return the step with names in the question's capitals: MuSiQue has some steps in small letters only."""
+    """Return the step with names capitalised as in the question."""
     first, *others = [word for _, word in _WORDS.findall(question)] or [""]
     names = {word.casefold(): word for word in others if word[0].isupper()}
     for word in (first.casefold(), *others, *FUNCTION_WORDS):  # titles have function words in capitals
@@ -214,7 +219,7 @@ def _released(text: str, kind: str) -> str:
 
 
 def _answers(question: TrainingQuestion, source: Source) -> list[str]:
-    """Return the answers of the steps in order, from the facts if the data set gives none."""
+    """Return the answers of the steps, from facts if needed."""
     given = question.example.decomposition_answers if source == "steps" else ()
     return [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)]
 

@@ -54,8 +54,7 @@ _IN_PLACE = re.compile(
 )
 _PUBLISHED = re.compile(r"When was ([^?]+) (released|published|founded|established|formed)\??")
 _PROPER_PLACE = re.compile(r"[A-Z][\w.'’-]*(?:[ ,]+[\w.'’-]+){0,5}")
-_MAX_NAME_WORDS = 6
-"""Longer answers are sentences of their own, and cannot stand behind "is"."""
+_MAX_NAME_WORDS = 6  # longer answers are sentences of their own, and cannot stand behind "is"
 _ASKS_BY_NAME = re.compile(
     r"(?:who|what|which) (?:is|was|are|were) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
 )
@@ -71,17 +70,17 @@ _PRONOUNS = (("whom?", "person"), ("where", "place"), ("when", "time"))
 
 
 def as_question(relation: str, subject: str) -> str:
-    """Return the question for the value of a property; "" if the property cannot be put into words."""
+    """Return the question for the value of a property, or ""."""
     return _QUESTIONS.get(relation, "").format(subject)
 
 
 def as_phrase(relation: str, subject: str) -> str:
-    """Return a name for the unknown value of a property ("the director of X"); "" if there is none."""
+    """Return a noun phrase for the value of a property, or ""."""
     return f"the {_PHRASES[relation].format(subject)}" if relation in _PHRASES else ""
 
 
 def as_statement(relation: str, subject: str, value: str) -> str:
-    """Return what a fact says, as a part of a sentence; "" if the templates would not make good English."""
+    """Return what a fact says as part of a sentence, or ""."""
     if relation in _WORDS["dated_statements"]:
         when = when_of(value)
         return f"{_WORDS['dated_statements'][relation].format(subject)} {when}" if when else ""
@@ -96,12 +95,12 @@ def as_statement(relation: str, subject: str, value: str) -> str:
 
 
 def answers_it(relation: str, value: str) -> bool:
-    """Whether a value can be the answer to the question for its property: nobody was born in "American"."""
+    """Return whether a value can answer the question for its property."""
     return relation not in _PLACES or not _ADJECTIVE.fullmatch(value) or _COUNTRY.fullmatch(value) is not None
 
 
 def stated(question: str, answer: str) -> str:
-    """Return what a question of a plain form and its answer say, as a part of a sentence; else ""."""
+    """Return a plain question and its answer as part of a sentence, or ""."""
     text = question.strip()
     for relation, asks in _WORDS["plain_questions"].items():
         before, _, after = asks.partition("{}")
@@ -124,7 +123,7 @@ def stated(question: str, answer: str) -> str:
 
 
 def when_of(value: str) -> str:
-    """Return a date or year as it follows a verb ("on 1 May 1900", "in 1900"); "" if it is none."""
+    """Return a date or year as it follows a verb, or ""."""
     return f"on {value}" if _DAY.fullmatch(value) else f"in {value}" if _YEAR.fullmatch(value) else ""
 
 
@@ -136,13 +135,13 @@ def _as_place(value: str) -> str:
 
 
 def phrase_of(question: str) -> str:
-    """Return a name for what a question asks for, if it asks by name ("Who is the director of X?"); else ""."""
+    """Return a noun phrase for what a question asks by name, or ""."""
     match = _ASKS_BY_NAME.fullmatch(question.strip())
     return match[1].strip() if match else ""
 
 
 def name_of(question: str) -> str:
-    """Return how a later question may refer to the answer of this one ("that person"); "" if it cannot."""
+    """Return how a later question may refer to the answer, or ""."""
     if head := _HEAD.match(phrase_of(question)):
         return f"that {head[1].lower()}"
     if noun := _NOUN.search(question):
@@ -178,7 +177,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step as a question and, if there is one, as a name for its answer; both may refer to earlier steps.
+    """A step as a question and as a noun phrase for its answer.
 
     `relation` and `subject` are what it was made from, if anything.
     """
@@ -207,7 +206,7 @@ def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
 
 
 def steps_of(question: TrainingQuestion) -> tuple[list[Step], Source]:
-    """Return the steps of a question in words and their source, without a last step that only combines answers."""
+    """Return the steps of a question and their source."""
     steps, source = _in_words(question)
     for place, step in enumerate(steps):
         if any(not 1 <= number <= place for number in references(step.question)):
@@ -250,7 +249,7 @@ def _relation_step(relation: str, subject: str) -> Step:
 
 
 def _from_facts(facts: Sequence[Fact], example: Example) -> list[Step]:
-    """Return a step for each fact, whose subject is named in the question or is the value of an earlier fact."""
+    """Return a step for each fact, chained by subjects and values."""
     steps: list[Step] = []
     for place, (subject, name, _) in enumerate(facts):
         earlier = [n for n, fact in enumerate(facts[:place], 1) if _same(fact[2], subject)]
@@ -262,12 +261,12 @@ def _from_facts(facts: Sequence[Fact], example: Example) -> list[Step]:
 
 
 def _same(value: str, subject: str) -> bool:
-    """Whether a fact's value is another's subject, which may be the title of a page: "David Zucker (director)"."""
+    """Return whether a fact's value is another's subject, or its page."""
     return normalise(value) in (normalise(subject), normalise(_ADDITION.sub("", subject)))
 
 
 def _called(subject: str, example: Example) -> str:
-    """Return what the question calls a subject: its title if that is longer and in the question; "" if nothing."""
+    """Return what the question calls a subject, or ""."""
     if not is_named(subject, example.question):
         return ""
     return max((title for title in _titles(example) if is_named(subject, title)), key=len, default=subject)
@@ -279,7 +278,7 @@ def _titles(example: Example) -> list[str]:
 
 
 def _left_over(place: int, facts: Sequence[Fact], example: Example, given: Sequence[str]) -> str:
-    """Return what a fact is about whose subject is written differently, by what no other fact accounts for.
+    """Return the subject of a fact that is spelled differently.
 
     That is the only page that the question names, or, if it names no other, the only answer that nothing depends on.
     `given` is what the facts before it are about.
@@ -319,14 +318,14 @@ def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: st
 
 
 def _check_subjects(steps: Sequence[Step], facts: Sequence[Fact], question: str) -> None:
-    """Refuse a later step about what only the answer of an earlier one could have named."""
+    """Refuse a later step about an earlier one's answer."""
     for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
         if is_named(subject, step.question) and not is_named(subject, question):
             raise LeftOut("a step about what the question does not name")
 
 
 def _self_contained(steps: Sequence[Step]) -> list[str]:
-    """Replace references by names; a step that is named in a later one is not asked itself."""
+    """Replace references by names of what they refer to."""
     phrases: list[str] = []
     questions: list[str] = []
     named: set[int] = set()
@@ -374,7 +373,7 @@ def _check_list(questions: Sequence[str], parent: str) -> tuple[str, ...]:
 
 
 def is_named(name: str, text: str) -> bool:
-    """Whether a text has the words of a name, one after the other; "Mary of Teck's father" names Mary of Teck."""
+    """Return whether a text has the words of a name in a row."""
     return f" {_words(name)} " in f" {_words(text)} "
 
 
