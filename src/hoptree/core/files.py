@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.lazy import lazy_re
@@ -25,36 +25,29 @@ if TYPE_CHECKING:
     import filelock
     from _typeshed import DataclassInstance
 
-PACKAGE = Path(__file__).resolve().parent.parent
-"""The folder of the package: importlib.resources, which also reads archives, is slow to import."""
-
 
 def cache_dir() -> Path:
     """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
-    return _user_folder("cache")
+    return _user_folder("cache", ".cache")
 
 
 def config_dir() -> Path:
     """Return the user's folder of settings: $XDG_CONFIG_HOME/hoptree, or ~/.config/hoptree on Linux."""
-    chosen = os.environ.get("XDG_CONFIG_HOME")
-    return Path(chosen) / "hoptree" if chosen else _user_folder("config")
-
-
-def _user_folder(kind: Literal["cache", "config"]) -> Path:
-    if sys.platform == "linux":  # as platformdirs has it, whose import would be a twentieth of the start of a command
-        chosen = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
-        return (Path(chosen) if chosen.strip() else Path.home() / f".{kind}") / "hoptree"
-    import platformdirs
-
-    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_config_path
-    return folder("hoptree", appauthor=False if kind == "cache" else None)
+    return _user_folder("config", ".config")
 
 
 def data_dir() -> Path:
     """Return the user's data folder for Hoptree: $XDG_DATA_HOME/hoptree, or ~/.local/share/hoptree on Linux."""
-    from platformdirs import user_data_path
+    return _user_folder("data", ".local/share")
 
-    return user_data_path("hoptree", appauthor=False)
+
+def _user_folder(kind: str, on_linux: str) -> Path:
+    chosen = os.environ.get(f"XDG_{kind.upper()}_HOME", "").strip()
+    if sys.platform == "linux" or (chosen and kind == "config"):  # importing platformdirs is a twentieth of a start
+        return (Path(chosen) if chosen else Path.home() / on_linux) / "hoptree"
+    import platformdirs
+
+    return Path(getattr(platformdirs, f"user_{kind}_path")("hoptree", None if kind == "config" else False))
 
 
 def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None:

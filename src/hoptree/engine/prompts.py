@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.files import PACKAGE
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.events import PassageTruncated, TextQuarantined
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from hoptree.engine.context import Context
 
+_PROMPTS = Path(__file__).parent.parent / "prompts"  # importlib.resources is slow to import
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
 _SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
 SECTIONS_HINT = "Write --- system, --- user and --- assistant on lines of their own; the last one is --- user."
@@ -178,20 +179,20 @@ def prompt_text(name: str) -> str | None:
 @cache
 def packaged_text(name: str) -> str | None:
     """Return the text of a file of the package; None where there is no such file."""
-    path = PACKAGE / "prompts" / name
+    path = _PROMPTS / name
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 @cache
 def packaged_names() -> tuple[str, ...]:
     """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
-    folders = (folder for folder in (PACKAGE / "prompts").iterdir() if folder.is_dir())
+    folders = (folder for folder in (_PROMPTS).iterdir() if folder.is_dir())
     return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
 
 def prompts_digest(method: str) -> str:
     """Return a digest of a method's own prompt files and the shared ones."""
-    folder = PACKAGE / "prompts"
+    folder = _PROMPTS
     digest = hashlib.sha256()
     for part in (method, "shared"):
         if (folder / part).is_dir():

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import PACKAGE, Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
+from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
 from hoptree.retrieval.index.tantivy_files import (
     ALLOW,
@@ -256,7 +256,7 @@ def holds_documents(corpus: Path) -> bool:
 
 def sample_index() -> Path:
     """Return the folder of the packaged sample's index; the first call builds it."""
-    corpus = PACKAGE / "sample" / "corpus.jsonl"
+    corpus = Path(__file__).parents[2] / "sample" / "corpus.jsonl"
     digest = hashlib.sha256(corpus.read_bytes()).hexdigest()[:12]
     folder = cache_dir() / f"sample-{digest}-{FORMAT}"
     deadline = time.monotonic() + _MAX_WAIT_S
