@@ -47,6 +47,7 @@ LONG = (
     "test_hf_batching.py",
     "test_hf.py",
     "test_ray.py",
+    "test_benchmark_chaos.py",
     "test_index_killed.py",
     "test_index_folder.py",
     "test_local.py",

@@ -296,9 +296,9 @@ def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(made := make_document(), keys=keys)
+            _complete(schema := make_document(), keys=keys)
             if not prices:
-                made["components"]["schemas"]["BudgetBody"]["properties"]["cost"] = {"type": "null"}
+                schema["components"]["schemas"]["BudgetBody"]["properties"]["cost"] = {"type": "null"}
         return make_document()
 
     app.openapi = document  # type: ignore[method-assign]
