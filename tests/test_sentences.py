@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.text.names import sentence_spans, sentences
-from hoptree.text.parse import question_key
-from hoptree.text.tokens import join_words
+from hoptree.text.parse import join_words, question_key
 
 CASES = [
     "Paris is in France.| Lyon is too.",

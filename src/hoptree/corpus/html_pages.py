@@ -77,7 +77,7 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 
 
 def decode_html(content: bytes) -> str:
-    """Decode by the byte order mark, as UTF-8, in the encoding the page names, or as Latin-1, as browsers do."""
+    """Decode as browsers do: by mark, UTF-8, named encoding, Latin-1."""
     text, encoding = decode(content)
     match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
     named = match[1].decode().lower() if match else ""
@@ -88,7 +88,7 @@ def decode_html(content: bytes) -> str:
 
 
 def html_document(text: str, name: str) -> Document:
-    """Make a document whose title is that of the page, its first heading, or the file's name."""
+    """Make a document titled by the page, its heading or the file name."""
     page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")))
     path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
@@ -111,7 +111,7 @@ def _parse(text: str) -> LexborNode | None:
 
 
 def _without_unclosed(text: str) -> str:
-    """Remove tags of unseen elements that close themselves or are never closed: better too much than nothing."""
+    """Remove unseen elements that are never closed."""
     depth = dict.fromkeys(_UNCLOSED_SHOWN, 0)
     for slash, tag, closed in _UNSEEN_TAG.findall(text):
         if not closed:
@@ -120,7 +120,7 @@ def _without_unclosed(text: str) -> str:
 
 
 def _repair(text: str) -> str:
-    """Make text of what an HTML parser would drop to the end of the page: an unclosed tag, quote, comment or title."""
+    """Make text of unclosed tags, quotes, comments and titles."""
     end = text.rfind("-->") + 3 if "-->" in text else 0
     text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
     text = _ANY_TAG.sub(lambda tag: f"<{tag[1]}{tag[2]}>" if tag[1] else "&lt;", text)  # no attribute, no open quote
@@ -131,7 +131,7 @@ def _repair(text: str) -> str:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Tell whether parsing these tags without attributes takes time or memory that grows with their square."""
+    """Tell whether parsing these tags takes time or memory by their square."""
     open_tags: list[str] = []
     formatting = copies = 0
     for match in _BARE_TAG.finditer(text):
@@ -163,7 +163,7 @@ def _flat(tag: re.Match[str]) -> str:
 
 
 class _Page:
-    """Gathers the visible text in pieces; white space between words becomes one space, outside `pre`."""
+    """Gathers the visible text, collapsing white space outside `pre`."""
 
     def __init__(self, root: LexborNode | None) -> None:
         self.title = ""
@@ -179,7 +179,7 @@ class _Page:
         self.text = "".join(self._pieces)
 
     def _walk(self, root: LexborNode | None) -> None:
-        """Visit the tree with a stack of its own, as elements may be nested a thousand deep."""
+        """Visit the tree with an own stack: elements may nest deeply."""
         stack: list[LexborNode | str | None] = [root]
         while stack:
             node = stack.pop()
@@ -253,7 +253,7 @@ class _Page:
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:
-    """Return the cells of a table whose first row names its columns; none of one that is there for the layout."""
+    """Return the cells of a table with a heading row; else none."""
     if any(node.tag in ("table", "h1", "h2", "h3", "h4", "pre") for node in islice(table.traverse(), 1, None)):
         return []
     rows = table.css("tr")

@@ -1,4 +1,4 @@
-"""Read Markdown, reStructuredText and notebooks: the visible text, with headings as sections."""
+"""Read Markdown, reStructuredText and notebooks as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_markdown(stream: io.BufferedReader, name: str, problems: Problems) -> I
 
 
 def markdown_document(text: str, name: str) -> Document:
-    """Make a document whose title is that of its front matter, its first heading, or the file's name."""
+    """Make a document titled by front matter, heading or file name."""
     front, length = _front_matter(text)
     title = next((short(value) for key, value in front if key == "title"), "")
     builder = TextBuilder(title)
@@ -81,7 +81,7 @@ class _Blocks:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a line of Markdown, without links, emphasis, tags and the marks of code."""
+    """Return the words of a Markdown line without markup."""
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
@@ -100,14 +100,14 @@ def _plain(text: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Return a parser of blocks alone; a heading right below a line of HTML is a heading all the same."""
+    """Return a parser of blocks; headings may follow HTML directly."""
     parser = MarkdownIt("commonmark").enable("table").disable(["html_block", "reference"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
 
 def _front_matter(text: str) -> tuple[list[tuple[str, str]], int]:
-    """Read keys with their values between two lines of --- at the very beginning, and the length of all that.
+    """Read front matter, and return its keys and length.
 
     Plain values, [lists, in brackets] and lists with dashes are read. A block with anything else at its left margin
     is no front matter. YAML would refuse what people write, such as a title with a colon.
@@ -158,7 +158,7 @@ def read_rst(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def rst_document(text: str, name: str) -> Document:
-    """Make a document of reStructuredText: titles by their adornments, directives by their content."""
+    """Make a document of reStructuredText: titles and directives' content."""
     builder = TextBuilder()
     levels: list[str] = []
     """The adornments of titles, from the highest level on."""

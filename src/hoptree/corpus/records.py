@@ -270,7 +270,10 @@ _MAX_HEADER_CHARS = 10_000
 
 
 class _MailPolicy(email.policy.EmailPolicy):
-    """Reads the beginning of a header only: the library's time grows with the square of its length."""
+    """Reads the beginning of a header only.
+
+    The library's time grows with the square of its length.
+    """
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         return super().header_fetch_parse(name, value[:_MAX_HEADER_CHARS])

@@ -62,15 +62,15 @@ class BM25:
         """Return the best k; the last searches are remembered, since the parts of a question repeat them."""
         self._texts.refuse_damage()
         asked = (query, k, *sorted((where or {}).items()))
-        if (found := self._found.get(asked)) is None:
+        if (hits := self._found.get(asked)) is None:
             if self._passages < _WORTH_A_THREAD:
-                found = self.search_now(query, k, where)
+                hits = self.search_now(query, k, where)
             else:
-                found = await asyncio.to_thread(self.search_now, query, k, where)
+                hits = await asyncio.to_thread(self.search_now, query, k, where)
             if len(self._found) >= _SEARCHES_KEPT:
                 self._found.clear()
-            self._found[asked] = found
-        return found
+            self._found[asked] = hits
+        return hits
 
     async def aclose(self) -> None:
         return None

@@ -167,20 +167,20 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         responses=replies(CitedPassage, (*READ_ERRORS, 409)),
     )
     async def passage(name: _Name, passage: str, request: Request) -> Response:
-        before, found, after = await asyncio.to_thread(corpora.passage, name, passage)
+        before, hit, after = await asyncio.to_thread(corpora.passage, name, passage)
         try:
-            await asyncio.to_thread(corpora.file, name, found.document, of_others=_is_local(request))
-            page = _page_of(found)
-            file = f"v1/corpora/{name}/files/{quote(found.document.removesuffix(page), safe='/')}{page}"
+            await asyncio.to_thread(corpora.file, name, hit.document, of_others=_is_local(request))
+            page = _page_of(hit)
+            file = f"v1/corpora/{name}/files/{quote(hit.document.removesuffix(page), safe='/')}{page}"
         except Refusal:
             file = None
         cited = CitedPassage(
-            id=found.id,
-            title=found.title,
-            text=found.text,
-            document=found.document,
-            start=found.start,
-            end=found.end,
+            id=hit.id,
+            title=hit.title,
+            text=hit.text,
+            document=hit.document,
+            start=hit.start,
+            end=hit.end,
             before=before,
             after=after,
             file=file,

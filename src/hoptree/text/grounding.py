@@ -1,4 +1,4 @@
-"""Decide on text alone whether passages hold an answer, and whether it is of the type asked for."""
+"""Decide whether passages hold an answer, and whether its type is asked for."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans
-from hoptree.text.parse import question_key, read_yes_no
+from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
-from hoptree.text.tokens import UNSPACED, join_words, overlaps
+from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
@@ -40,7 +40,7 @@ _KIND_AFTER = lazy_re(
 
 
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
-    """The answer in the spelling of the passages that support it, or unknown where none does.
+    """Return the answer as the passages spell it, or unknown.
 
     A passage supports an answer if it holds the answer's words in a row, and a name from the question: a cemetery
     somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
@@ -68,21 +68,21 @@ def has_names(question: str) -> bool:
 
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
-    """Whether the passages together hold every name in the question; without any passage nothing is covered."""
+    """Return whether the passages hold every name of the question."""
     texts = (_held(passage.title, passage.text).strip() for passage in passages)
     held = f" {' '.join(filter(None, texts))} "
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
-    """Return the share of a question's names that stand in a text; 1 where it has none beside `without`."""
+    """Return the share of a question's names that a text has."""
     held, left_out = f" {_folded(text)} ", _folded(without)
     names = [name for name in _names(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
 
 
 def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
-    """Return the answer, marked as a guess without support where the passages do not hold it."""
+    """Return the answer, marked as a guess without support."""
     if not answer.known or supports_answer(answer.text, passages):
         return answer
     return replace(answer, source="fallback", support=())
@@ -107,7 +107,7 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
-    """Return the ids of passages with an answer in one piece, or with the date that it is in another form."""
+    """Return the passages that hold an answer or its date."""
     answer = plain_numbers(answer)
     passages = [replace(passage, text=plain_numbers(passage.text)) for passage in passages]
     spellings = [answer, *_dates_within(answer, [passage.text for passage in passages])]
@@ -119,7 +119,7 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
 
 
 def _dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield how texts write the date that an answer is, or one within it: a year alone does not tell the day."""
+    """Yield the spellings of an answer's date in texts."""
     # A date within a bare year is written with that year, so its words are the answer's already.
     date = None if answer.isdigit() else read_date(answer)
     if date is None or date_spans(answer) != ((0, len(answer)),):
@@ -157,7 +157,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
+    """A folded name, and the parts around a possessive in it."""
 
     full: str
     sides: tuple[str, ...]
@@ -169,7 +169,7 @@ class _Name:
 
 @lru_cache(maxsize=256)
 def _names(question: str) -> tuple[_Name, ...]:
-    """The names in a question, without a possessive at their end; its first word is a capital without being one."""
+    """Return the names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
@@ -178,7 +178,7 @@ def _names(question: str) -> tuple[_Name, ...]:
 
 @lru_cache(maxsize=256)
 def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
-    """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
+    """Return the folded words of an answer, with and without its kind.
 
     Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
     still hold a name or a number, and be more than one word unless "of" comes before it.
@@ -193,7 +193,7 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _spelled(ways: Sequence[tuple[str, ...]], passage: Passage, held: str) -> str:
-    """Return the words as a passage, `held` in folded form, spells them, in the first of these ways; or ""."""
+    """Return the words as the text spells them, in the first of these ways; or ""."""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
@@ -208,13 +208,13 @@ def _spelled(ways: Sequence[tuple[str, ...]], passage: Passage, held: str) -> st
 
 
 def _spaced(words: Iterable[str]) -> str:
-    """Join words with a space on both sides of each; one that folds into several stays one."""
+    """Join words with spaces on both sides."""
     return f" {' '.join(word.replace(' ', '') for word in words)} "
 
 
 @lru_cache(maxsize=1024)
 def _held(title: str, text: str) -> str:
-    """Return the words of a passage, folded, each between spaces; cached, since a question asks for it often."""
+    """Return the folded words of a passage, each between spaces."""
     return f" {_folded(f'{title}. {text}')} "
 
 
@@ -263,7 +263,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
 
 
 def _spelled_nearly(wanted: Sequence[str], wrong: int, text: str) -> Iterator[tuple[str, str]]:
-    """Yield where a text has the words with the `wrong` one spelt otherwise, folded and as it stands there."""
+    """Yield a text's words with the `wrong` one spelt otherwise, folded and not."""
     matches = list(_WORD.finditer(text))
     folded = [_fold(word[0]) for word in matches]
     before, after = list(wanted[:wrong]), list(wanted[wrong + 1 :])
@@ -316,7 +316,7 @@ class Quote:
 
 
 def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copied: str = "") -> Quote | None:
-    """Return the sentence an answer rests on: the one `copied` by the reader, if a passage has it.
+    """Return the sentence an answer rests on, `copied` or found.
 
     Else the first one with most of the question's words among those that hold the answer, or whose page is named for
     it; titles count for their sentences. None where there is none; a bare yes or no stands in any text, so that only a
@@ -345,7 +345,7 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the beginnings of the words of a text, without those that only hold a sentence together."""
+    """Return the stems of content words."""
     words = (word.casefold() for word in _WORD.findall(text))
     return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
 
@@ -365,7 +365,6 @@ _OF_TIME = lazy_re(
 
 
 def fits_question_type(question: str, answer: str) -> bool | None:
-    """Whether the answer has the type that the question asks for; None if the question does not say."""
     kind = expected_answer_type(question)
     if kind == "date":
         return bool(read_dates(answer))
@@ -380,10 +379,7 @@ def fits_question_type(question: str, answer: str) -> bool | None:
 
 
 def explain_type_mismatch(question: str, answer: str) -> str:
-    """Say why an answer is clearly of another type than its question asks for; "" if it may fit.
-
-    Clear are a date for a place, and for "when" a name that is not one of a time.
-    """
+    """Explain why an answer is of the wrong type; "" if it may fit."""
     expected = expected_answer_type(question)
     if expected == "place" and _all_within(answer, date_spans(answer)):
         return "a place is asked for, and a date given"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
 from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 from hoptree.text.names import sentence_spans
-from hoptree.text.tokens import UNSPACED, Span, join_words
+from hoptree.text.tokens import UNSPACED, Span
 
 # "The Answer Is You" is a title: the verb is in small letters, or all is in capitals.
 _LEAD = lazy_re(r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))[\s:*]*")
@@ -29,7 +30,7 @@ MAX_ANSWER_CHARS = 1_000
 
 
 def extract_conclusion(text: str) -> str:
-    """Return what follows the last "answer is" or "answer:"; the whole reply without one."""
+    """Return what follows the last "answer is" or "answer:"."""
     text = text[:MAX_REPLY_CHARS].strip()
     end = 0
     for lead in _LEAD.finditer(text):
@@ -38,7 +39,7 @@ def extract_conclusion(text: str) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """Return the bare answer: first line after the last "answer is", without quotes and full stop."""
+    """Return the bare answer of a reply's first line."""
     text = text[:MAX_REPLY_CHARS].strip()
     if listed := _listed(text):
         return listed
@@ -84,7 +85,7 @@ _BARE_REFUSAL = lazy_re(
 
 
 def retrieval_trigger(reply: str) -> str:
-    """Return why a Confident QA reply asks for retrieval: "hard" (identifier or empty), "soft" (refusal) or ""."""
+    """Return why a reply asks for retrieval: "hard", "soft" or ""."""
     if not reply.strip() or _IDENTIFIER.search(reply):
         return "hard"
     bare = reply.strip(" .!\"'“”`*\n")
@@ -201,12 +202,11 @@ def _is_unknown(bare: str) -> bool:
 
 
 def _uncapitalised(text: str) -> str:
-    """Return a text whose first word begins small, so that what is in capitals is a name; SHOUTING becomes small."""
+    """Return a text with its first word in lower case."""
     return text.lower() if text.isupper() else text[:1].lower() + text[1:]
 
 
 def is_title(text: str) -> bool:
-    """Whether a text is written as a title: in quotation marks, or its words in capitals but for small ones."""
     text = text[: _MAX_TITLE_CHARS + 1].strip(" .*_")
     if len(text) > _MAX_TITLE_CHARS:
         return False
@@ -242,10 +242,7 @@ _OF_WHAT_WAS_GIVEN = lazy_re(
 
 
 def says_unknown(text: str) -> bool:
-    """Whether an answer says that none is known; longer ones must say so of what they were given.
-
-    That something is missing may be the answer: "The documents were never found".
-    """
+    """Return whether an answer says that none is known."""
     text = " ".join(text[:MAX_ANSWER_CHARS].split())
     bare = extract_conclusion(text).strip(" .!\"'“”`*")
     if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):
@@ -348,8 +345,31 @@ def _strings(value: Any) -> list[str]:
 _KEY_WORD = lazy_re(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 
 
+def _ascii_words(also: str = "") -> bytes:
+    kept = (byte if byte > 127 or chr(byte).isalnum() or chr(byte) in also else ord(" ") for byte in range(256))
+    return bytes(range(256)).lower().translate(bytes(kept))
+
+
+_LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")
+"""Tables for `bytes.translate`: these in lower case, a space for the rest of ASCII."""
+
+
+def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores: bool = False) -> str:
+    """Return the words of a text in lower case with a space between them.
+
+    A pattern finds words in ten times the time that it takes to translate bytes: `split` takes only those apart that
+    are not ASCII.
+    """
+    table = _WORD_CHARACTERS if underscores else _LETTERS_AND_DIGITS
+    plain = text.encode("utf-8", "surrogatepass").translate(table).decode("utf-8", "surrogatepass")
+    words = plain.split()
+    if plain.isascii():
+        return " ".join(words)
+    return " ".join([part for word in words for part in ((word,) if word.isascii() else split(word))])
+
+
 def question_key(question: str) -> str:
-    """Return the words of a question without case and punctuation, to compare spellings."""
+    """Return the folded words of a question."""
     return join_words(question, lambda part: _KEY_WORD.findall(part.casefold()), underscores=True)
 
 
@@ -406,7 +426,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
 
 
 def answer_sentence(text: str) -> Span | None:
-    """Return the place of the last sentence that gives an answer: it replaces earlier ones."""
+    """Return the place of the last sentence with an answer."""
     return next((span for span in reversed(sentence_spans(text)) if _ANSWER_PHRASE.search(text, *span)), None)
 
 
@@ -417,10 +437,10 @@ def before_answer(text: str) -> str:
 
 
 def led_to_answer(text: str) -> str:
-    """Return a text that ends with "So the answer is", in place of the answer it gives."""
+    """Return a text that ends with "So the answer is"."""
     return f"{before_answer(text)} {_CONCLUSION_LEAD}".strip()
 
 
 def states_fact(sentence: str) -> bool:
-    """Whether a sentence says something that documents may, and is no conclusion or calculation."""
+    """Return whether a sentence states what documents may."""
     return not (_CONCLUDES.match(sentence) or _CALCULATES.search(sentence))

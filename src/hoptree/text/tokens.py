@@ -1,10 +1,10 @@
-"""Align tokens with the text they wrote, whatever their tokenizer; split text into words; tell its language."""
+"""Align tokens with their text, find words, and tell a language."""
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -17,32 +17,9 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf
 
 
 def overlaps(span: Span, others: Sequence[Span]) -> bool:
-    """Whether a span shares a character with one of the others, which are in the order of the text."""
+    """Return whether a span overlaps one of the ordered others."""
     at = bisect_left(others, (span[1], 0))
     return at > 0 and others[at - 1][1] > span[0]
-
-
-def _ascii_words(also: str = "") -> bytes:
-    kept = (byte if byte > 127 or chr(byte).isalnum() or chr(byte) in also else ord(" ") for byte in range(256))
-    return bytes(range(256)).lower().translate(bytes(kept))
-
-
-_LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")
-"""Tables for `bytes.translate`: these in lower case, a space for the rest of ASCII."""
-
-
-def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores: bool = False) -> str:
-    """Return the words of a text in lower case with a space between them.
-
-    A pattern finds words in ten times the time that it takes to translate bytes: `split` takes only those apart that
-    are not ASCII.
-    """
-    table = _WORD_CHARACTERS if underscores else _LETTERS_AND_DIGITS
-    plain = text.encode("utf-8", "surrogatepass").translate(table).decode("utf-8", "surrogatepass")
-    words = plain.split()
-    if plain.isascii():
-        return " ".join(words)
-    return " ".join([part for word in words for part in ((word,) if word.isascii() else split(word))])
 
 
 _REPLACEMENT = "\ufffd"
@@ -52,7 +29,7 @@ _PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
-    """Return the characters of the text that each token wrote; None for tokens that wrote nothing visible.
+    """Return the span of text that each token wrote, or None.
 
     White space is ignored, so the text may have been stripped. Pieces may be decoded texts, or the forms of byte-level
     ("Ġ", "Ċ") and SentencePiece tokenizers ("▁", "<0xC3>") and endpoints ("bytes:\\xc3"). Tokens that share a character
@@ -150,7 +127,7 @@ def _decode(parts: Sequence[bytes]) -> _Decoded:
 
 
 def _character(data: bytes, at: int) -> tuple[str, int]:
-    """Return the character whose UTF-8 begins here and its length; a stray byte is an incomplete character."""
+    """Return the character that begins here, and its byte length."""
     lead = data[at]
     if lead < 0x80:
         return chr(lead), 1
@@ -221,7 +198,7 @@ def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tup
 
 
 def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
-    """Return the spans of this token and the next ones; `mark` is a character of the first."""
+    """Return the spans of this token and the next ones."""
     starts: list[Span] = []
     at = mark
     while at < min(len(owners), mark + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:
@@ -274,7 +251,7 @@ def word_spans(text: str) -> tuple[Span, ...]:
 
 
 def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
-    """Return the words of a text with the tokens that wrote them; a token belongs to at most one word.
+    """Return the words of a text with the tokens that wrote them.
 
     Words of a single token ("New York") are one word. Punctuation tokens belong to none, unlike in DRAGIN, where the
     doubt whether a sentence ends counts for the word before the full stop.
@@ -393,7 +370,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 
 def language_of(text: str, default: str = "english") -> str:
-    """Return the language of a text by its script or its function words; `default` where they do not tell.
+    """Return the language of a text, or `default`.
 
     Of a long text a piece in its middle is looked at. Of Latin scripts it knows those of `FUNCTION_WORDS`; another
     one is taken for the default, if it has few of their words.

@@ -213,10 +213,8 @@ class _Run:
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
         self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else "read_or_not_found"
         operated = self._operator in OPERATED
-        signals = question_signals(question) | {
-            "operated": float(operated),
-            "yes_no": float(self._operator == "yes_no"),
-        }
+        closed = self._operator == "yes_no"
+        signals = question_signals(question) | {"operated": float(operated), "yes_no": float(closed)}
         self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
         self._pool.lists = self._operator in LISTS
         self._passages: tuple[Passage, ...] = ()

@@ -17,9 +17,15 @@ from hoptree.engine.explain import UNSETTLED, shorten
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.models.model import Reply
-from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, question_key, retrieval_trigger
+from hoptree.text.parse import (
+    clean_answer,
+    extract_conclusion,
+    find_refusal,
+    join_words,
+    question_key,
+    retrieval_trigger,
+)
 from hoptree.text.question_tree import Node
-from hoptree.text.tokens import join_words
 
 
 def note_reply(ctx: Context, step: str, error: str = "", repairs: Sequence[str] = ()) -> None:
