@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import json
 import os
@@ -23,7 +24,7 @@ from tests.training.lora.small_sets import chat, many, write
 
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
-from hoptree.core.files import FolderLock
+from hoptree.core.files import FolderLock, atomic_write
 from hoptree.training.lora import train as training
 from hoptree.training.lora.dataset import Pace, Recipe
 from hoptree.training.lora.train import TrainingSpec, train
@@ -158,6 +159,22 @@ def test_sets_of_ra_isf_have_the_rate_of_its_paper(wanted: TrainingSpec, tmp_pat
     for data, rate in ((sets[:2], 5e-4), (sets, 5e-5)):
         out = tmp_path / str(len(data))
         assert train(replace(spec, data=tuple(data), out=out))["recipe"]["learning_rate"] == rate
+
+
+@pytest.mark.parametrize("file", ["adapter_config.json", "loss.svg"])
+def test_a_full_disk_at_the_end_is_told_and_the_same_command_goes_on(
+    wanted: TrainingSpec, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    def full(path: Path, lines: Any) -> None:
+        if path.name == file:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        atomic_write(path, lines)
+
+    monkeypatch.setattr("hoptree.training.lora.checkpoint.atomic_write", full)
+    with pytest.raises(HoptreeError, match=rf"{file} could not be written: No space left .*free some space"):
+        train(wanted)
+    monkeypatch.undo()
+    assert train(wanted)["new_steps"] == 0
 
 
 def test_what_is_finished_is_not_trained_again(wanted: TrainingSpec) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,22 +106,29 @@ def digest_of(training: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(training, sort_keys=True).encode()).hexdigest()
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Replace a safetensors file in one step, as `atomic_write` does with text."""
-    torch_files: Any = importlib.import_module("safetensors.torch")
-    fresh = path.with_name(f"{path.name}.new")
-    plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say what to do where a file of the training cannot be written."""
     try:
-        with fresh.open("wb") as file:
-            file.write(torch_files.save(plain, metadata=dict(metadata)))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        yield
     except OSError as error:
         raise HoptreeError(
             f"{path} could not be written: {error.strerror or error}.",
             "What was saved before is kept: free some space, and give the same command again.",
         ) from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Replace a safetensors file in one step, as `atomic_write` does with text."""
+    torch_files: Any = importlib.import_module("safetensors.torch")
+    fresh = path.with_name(f"{path.name}.new")
+    plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
+    with _written(path):
+        with fresh.open("wb") as file:
+            file.write(torch_files.save(plain, metadata=dict(metadata)))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
 
 
 def _short(value: Any) -> str:
@@ -209,9 +217,11 @@ def write_adapter(
     # Embeddings are not trained; to find that out, peft would look for the base on a hub.
     weights = peft.get_peft_model_state_dict(learner.adapted, save_embedding_layers=False)
     write_tensors(folder / weights_file, weights, {"format": "pt"})
-    atomic_write(folder / "loss.svg", [loss_picture(f"Training loss on {base}", [row["loss"] for row in log])])
+    with _written(folder / "loss.svg"):
+        atomic_write(folder / "loss.svg", [loss_picture(f"Training loss on {base}", [row["loss"] for row in log])])
     _write_json(folder / ADAPTER_CARD, card)
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    atomic_write(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
+    with _written(path):
+        atomic_write(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
