@@ -200,7 +200,6 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
     ("kind", "arguments", "said"),
     [
         ("kbae", ("--half", "third"), "no half of a data set"),
-        ("kbae", ("--robust",), "--robust is for taikc-gold"),
         ("gold", ("--set", "k=3"), "--set is for taikc-if"),
         ("gold", ("--judge", "openai/x"), "--judge is for taikc-kbae"),
         ("gold", ("--format", "csv"), "no form of training sets"),

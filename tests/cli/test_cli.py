@@ -214,7 +214,7 @@ def test_methods_and_models_are_listed(home: Path) -> None:
     listed = {row["name"]: row for row in json.loads(hoptree(home, "methods", "--json").stdout)}
     assert {"taikc", "direct", "oner"} <= listed.keys()
     assert {"name": "k", "type": "int", "default": 5} in listed["taikc"]["options"]
-    assert "--set robust=off" in hoptree(home, "methods", "taikc").stdout
+    assert "--set strict=on" in hoptree(home, "methods", "taikc").stdout
     models = json.loads(hoptree(home, "models", "list", "--json").stdout)
     assert [model["here"] for model in models] == [False, False]
     assert [model["whitebox"] for model in models] == ["hf/qwen", "hf/smollm"]
@@ -256,8 +256,8 @@ def test_demo_scores_every_question(home: Path) -> None:
         (("ask", "x" * 100_000, "-m", "scripted/script.json"), ("100,000 characters",)),
         (("ask", QUESTION, "--method", "taikk", "-m", "scripted/script.json"), ("taikk", "taikc")),
         (
-            ("ask", QUESTION, "--method", "taikc", "--set", "robst=on", "-m", "scripted/script.json"),
-            ("robst", "robust"),
+            ("ask", QUESTION, "--method", "taikc", "--set", "strct=on", "-m", "scripted/script.json"),
+            ("strct", "strict"),
         ),
         (("ask", QUESTION, "--set", "k=many", "-m", "scripted/script.json"), ("k=many", "int")),
         (("ask", QUESTION, "--set", "k", "-m", "scripted/script.json"), ("KEY=VALUE",)),

@@ -21,7 +21,6 @@ from tests.methods.written_runs import (
     by_samples,
     contradicted,
     from_memory,
-    no_surer,
 )
 from typer.testing import CliRunner
 
@@ -88,13 +87,6 @@ def test_memory_tells_what_it_spared_and_what_contradicts() -> None:
     assert line(drawn(contradicted()), "conflict") == (
         f"{CHARLES} | father | {JEAN} (p1) ↔ {CHARLES} | father | Louis Stanislas (p4)"
     )
-
-
-def test_what_was_tried_in_vain_is_no_arrow() -> None:
-    text = drawn(no_surer())
-    assert "Jean⁴" in line(text, "again") and "⇒" not in text
-    assert "stays as it is: what was written again is no surer" in text
-    assert "sought, as it is in doubt: Louis" in text
 
 
 def test_the_other_methods() -> None:

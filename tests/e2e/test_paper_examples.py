@@ -243,25 +243,6 @@ def test_table_15_logs_that_the_plan_gave_an_answer_away(
     ]
 
 
-def test_table_15_with_robust_asks_about_the_performer_and_not_about_the_name_given_away(
-    endpoint: Endpoint, tmp_path: Path
-) -> None:
-    """Where documents name another performer than the plan gave away, it is that one who is asked about."""
-    corpus = index_of(
-        tmp_path,
-        ("Sommer i Palma", "The performer of the song Sommer i Palma is Anita Thallaug."),
-        ("Anita Thallaug", "The singer Anita Thallaug died of a long illness."),
-    )
-    endpoint.on("taikc/decompose", json.dumps(TABLE_15_PLAN))
-    endpoint.on("taikc/read", "Anita Thallaug", contains="Question: Who is the performer")
-    endpoint.on("taikc/read", "illness", contains="Question: How did Anita Thallaug die?")
-    endpoint.on("taikc/summarise", "Anita Thallaug performed Sommer I Palma and died of illness.")
-    endpoint.on("taikc/final", "illness")
-    result = ask(TABLE_15, endpoint, corpus, tmp_path, [], robust=True, continuation=False)
-    assert result.answer == "illness"
-    assert [node.resolved for node in preorder(result.tree)][1] == "How did Anita Thallaug die?"
-
-
 @pytest.mark.parametrize(
     ("script", "question"),
     [(script_table_14, TABLE_14), (script_table_12, TABLE_12), (script_table_15, TABLE_15)],

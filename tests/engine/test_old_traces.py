@@ -1,4 +1,4 @@
-"""Traces of the first form, without a format number, give the results that they gave when they were written."""
+"""Traces of the first form, without a format number, are read: results are what was recorded, and nothing is lost."""
 
 from __future__ import annotations
 

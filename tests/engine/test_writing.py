@@ -18,7 +18,6 @@ from tests.methods.written_runs import (
     by_samples,
     contradicted,
     from_memory,
-    no_surer,
 )
 from tests.traced import as_dicts, changed
 
@@ -85,13 +84,6 @@ def test_what_sources_contradict() -> None:
     writing = read(contradicted())
     assert writing.conflicts == (((CHARLES, "father", JEAN, "p1"), (CHARLES, "father", "Louis Stanislas", "p4")),)
     assert [fact.outcome for fact in writing.parts[1].facts] == ["known", "known"] and len(writing.facts) == 2
-
-
-def test_a_sentence_that_is_no_surer_does_not_replace_the_first() -> None:
-    first, last = read(no_surer()).parts
-    assert (first.final, first.kept, first.replaced) == (FATHER, True, False)
-    assert first.outcome == "stays as it is: what was written again is no surer"
-    assert first.in_doubt == ("Louis",) and last.said.text == LAST
 
 
 def test_where_nothing_may_be_searched_for_any_more_the_sentence_is_left_out() -> None:

@@ -39,11 +39,11 @@ def judged(*doubts: bool, rewritten: bool = False) -> list[Event]:
     ]
 
 
-def filtered(*names: tuple[str, str | None], filters: str = "cot+confidence", safe: Iterable[str] = ()) -> Event:
+def filtered(*names: tuple[str, str | None], filters: str = "cot+confidence") -> Event:
     """Names, each with the filter that dropped it."""
     kept = [name for name, dropped_by in names if dropped_by is None]
     told = [[name, "entity", "question", 0.5, dropped_by] for name, dropped_by in names]
-    return decided("filtered", kept, filters=filters, in_doubt=[], safe=list(safe), candidates=told)
+    return decided("filtered", kept, filters=filters, in_doubt=[], safe=[], candidates=told)
 
 
 def understood(ok: bool, step: str = "filter") -> Event:

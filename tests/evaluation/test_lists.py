@@ -21,6 +21,7 @@ from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.values import Answer, Question
 from hoptree.engine import registry
 from hoptree.engine.context import Context
+from hoptree.engine.events import Planned
 from hoptree.engine.registry import list_methods, method
 from hoptree.evaluation.datasets.examples import Example, digest_of
 from hoptree.evaluation.datasets.reading import read_examples
@@ -173,26 +174,23 @@ def test_a_hostile_answer_is_read_in_time(text: str) -> None:
         said_names(text, RAT_PACK)
 
 
-def test_candidates_are_the_names_and_the_hypotheses_of_a_run() -> None:
+def test_candidates_are_the_hypotheses_of_a_run() -> None:
     events = [
-        event("decision", kind="candidates", value=["Frank Sinatra (singer)", 7]),
-        event("decision", kind="candidates", value=["Joey Bishop"]),
         event("decision", kind="verdict", value=["Dean Martin"]),
         event("plan", nodes=[{"id": 1, "hypothesis": "It was Sammy Davis, Jr. who sang."}]),
         event("node", id=1, state="asking", resolved="Dean Martin"),
     ]
     known = considered(events)
-    assert known == (["Frank Sinatra (singer)", "Joey Bishop"], ["It was Sammy Davis, Jr. who sang."])
-    assert candidate_recall(*known, RAT_PACK) == pytest.approx(2 / 3)
-    assert candidate_recall((), (), RAT_PACK) == 0.0
+    assert known == ["It was Sammy Davis, Jr. who sang."]
+    assert candidate_recall(known, RAT_PACK) == pytest.approx(1 / 3)
+    assert candidate_recall((), RAT_PACK) == 0.0
     assert considered([event("node", id=1, state="asking"), event("retrieve")]) is None
-    assert considered([event("decision", kind="candidates", value="no list")]) == ([], [])
 
 
 def test_a_hypothesis_that_was_struck_was_considered_too() -> None:
     told = {"state": "answered", "hypothesis": "Dean Martin", "hypothesis_before": "Frank Sinatra"}
     known = considered([event("node", id=1, **told)])
-    assert known and candidate_recall(*known, RAT_PACK) == pytest.approx(2 / 3)
+    assert known and candidate_recall(known, RAT_PACK) == pytest.approx(2 / 3)
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:
@@ -223,7 +221,7 @@ def test_wanted_names_in_another_form_are_refused(wanted: Any, tmp_path: Path) -
 
 @pytest.fixture
 def listing() -> Iterator[str]:
-    """A method that names candidates for some questions: what the model says, of which the first name is the answer."""
+    """A method that has hypotheses for some questions."""
     list_methods()
     before = dict(registry._registered)
 
@@ -232,7 +230,8 @@ def listing() -> Iterator[str]:
         if question.id == "q4":
             raise InputError("Nobody knows.", "Ask something else.")
         if question.id in ("q1", "q2"):
-            ctx.decide("candidates", {"q1": ["Ann", "Bo", "Cy"], "q2": ["Ann"]}[question.id])
+            guess = {"q1": "Ann, Bo and Cy", "q2": "Ann"}[question.id]
+            ctx.emit(Planned(nodes=[{"id": 1, "question": "?", "parent": None, "refs": [], "hypothesis": guess}]))
         return Answer({"q1": "Ann and Cy", "q2": "Ann"}.get(question.id, "Ann and Bo"))
 
     yield "listing"
@@ -241,7 +240,7 @@ def listing() -> Iterator[str]:
 
 
 def test_runs_and_reports_tell_the_scores_of_lists(listing: str, tmp_path: Path) -> None:
-    """Of five questions four are lists: two with candidates, one without, one that fails."""
+    """Of five questions four are lists: two with hypotheses, one without, one that fails."""
     pair = [["Ann"], ["Bo"]]
     data = write(tmp_path / "a.jsonl", *(row(n, wanted=pair) for n in range(1, 5)), row(5))
     model = script(tmp_path / "m.json", [{"reply": "x"}])

@@ -24,7 +24,6 @@ from tests.methods.written_runs import (
     by_samples,
     contradicted,
     from_memory,
-    no_surer,
 )
 from tests.traced import changed
 
@@ -129,7 +128,6 @@ def test_a_browser_shows_doubts_searches_and_memory(tmp_path: Path) -> None:
     runs = {
         "memory": from_memory(),
         "differ": contradicted(),
-        "robust": no_surer(),
         "samples": by_samples(),
         "dragin": asked_dragin(),
         "flare": asked_flare(),
@@ -150,8 +148,6 @@ def test_a_browser_shows_doubts_searches_and_memory(tmp_path: Path) -> None:
     assert "S 3.00 > θ 0.73: Louis (entropy 3.00, attention share 1.00, score 3.00)" in words
     assert "It has that already, so nothing was searched for." in words and "read at 1, spared the search at 2" in words
     assert f"Sources differ: {CHARLES} | father | {JEAN} [p1] ↔ " in words
-    assert "stays as it is: what was written again is no surer" in words and 'class="said struck"' in article
-    assert "Louis in doubt: sought, not searched with" in words
     assert "probability 0.30: unsure, in doubt" in article and "its least probable words: Jean" in words
     assert "in doubt: most samples lack it" in article and "p1: U -5.46" in words
     assert re.search(r"Answer from documents: Charles Armand \(U -6\.\d\d, taken\)", words)

@@ -51,12 +51,12 @@ def film(answer: str = "Oslo") -> Asked:
     return Asked("q1", answer, question=FILM, titles=titles, events=events)
 
 
-def others(sure: str = "Rome", safe: str = "rome.") -> list[Asked]:
-    """One that is sure of itself, and one whose bridge is shown to no filter."""
-    kept = filtered(("Eva Roe", None), ("X", "cot"), safe=["Eva Roe"])
+def others(sure: str = "Rome", kept: str = "rome.") -> list[Asked]:
+    """One that is sure of itself, and one whose bridge is kept."""
+    names = filtered(("Eva Roe", None), ("X", "cot"))
     return [
         Asked("q2", sure, question="Who is Ann Dee?", titles=("Ann Dee",), events=judged(False, False)),
-        Asked("q3", safe, titles=("Eva Roe",), events=[*judged(True), understood(False), kept, remembered(1)]),
+        Asked("q3", kept, titles=("Eva Roe",), events=[*judged(True), understood(False), names, remembered(1)]),
     ]
 
 
@@ -88,8 +88,8 @@ def test_each_filter_is_held_against_what_it_was_shown(tmp_path: Path) -> None:
     remembering(tmp_path)
     found = cells(table(tables(tmp_path), DROPPED), "both, draw 0")
     assert (value(found["Searches with names"]), value(found["Names each"])) == (3, 3)
-    assert value(found["Dropped by CoT, %"]) == 37.5, "3 of 8: one name is safe"
-    assert value(found["Dropped by confidence, %"]) == 40, "2 of the 5 that are left"
+    assert value(found["Dropped by CoT, %"]) == 33.33, "3 of 9"
+    assert value(found["Dropped by confidence, %"]) == 33.33, "2 of the 6 that are left"
     assert value(found["Dropped, %"]) == 55.56
     assert value(found["CoT not understood, %"]) == 33.33
 
@@ -115,8 +115,8 @@ def test_how_many_bridges_survive_each_filter(tmp_path: Path) -> None:
     remembering(tmp_path)
     found = cells(table(tables(tmp_path), DROPPED), "both, draw 0")
     assert (value(found["Bridges"]), value(found["Named, %"])) == (3, 100)
-    assert value(found["Kept by CoT, %"]) == 66.67, "Ann Dee twice, but not Eva Roe"
-    assert value(found["Kept by confidence, %"]) == 50, "Ann Dee once of twice"
+    assert value(found["Kept by CoT, %"]) == 75, "Ann Dee twice, Eva Roe once of twice"
+    assert value(found["Kept by confidence, %"]) == 66.67, "Ann Dee once of twice, Eva Roe"
     assert value(found["Kept, %"]) == 50, "Ann Dee once of twice, Eva Roe once of twice"
     assert value(found["Searched with, %"]) == 66.67
 
@@ -138,7 +138,7 @@ def test_titles_in_the_question_are_no_bridges() -> None:
 
 def test_skips_are_held_against_the_same_run_without_memory(tmp_path: Path) -> None:
     remembering(tmp_path)
-    without = [film("Rome"), *others(safe="Paris")]
+    without = [film("Rome"), *others(kept="Paris")]
     doubting_run(tmp_path, "memory off, draw 0", without, OPTIONS | {"memory": False})
     doubting_run(tmp_path, "another", without, OPTIONS | {"memory": False, "theta": 2.0})
     found = cells(table(tables(tmp_path), SKIPPED), "both, draw 0")
@@ -162,7 +162,7 @@ def test_the_spread_over_draws(tmp_path: Path) -> None:
     remembering(tmp_path)
     third = [film("Paris"), *others("Rome", "Oslo")]
     doubting_run(tmp_path, "both, draw 1", third, OPTIONS | {"draw": 1})
-    doubting_run(tmp_path, "robust, draw 1", third, OPTIONS | {"draw": 1, "robust": True})
+    doubting_run(tmp_path, "words, draw 1", third, OPTIONS | {"draw": 1, "sub_query": "words"})
     drawn = table(tables(tmp_path), DRAWN)
     assert [row.name for row in drawn.rows] == ["both"], "a single draw has no spread"
     found = cells(drawn, "both")
@@ -211,7 +211,6 @@ def test_the_page_and_the_csv_hold_the_tables(tmp_path: Path) -> None:
 DAMAGED: list[Any] = [
     {"event": "decision", "kind": "filtered", "filters": 5, "candidates": [["a", None]]},
     {"event": "decision", "kind": "filtered", "filters": "cot", "candidates": [5]},
-    {"event": "decision", "kind": "filtered", "filters": "cot", "candidates": [["a", None]], "safe": 5},
     {"event": "decision", "kind": "memory", "facts": "many", "conflicts": 5},
     {"event": "decision", "kind": "memory", "facts": 10**15 + 1, "conflicts": []},
     {"event": "decision", "kind": ["sentence"]},

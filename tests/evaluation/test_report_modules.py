@@ -108,6 +108,18 @@ def test_what_was_asked_counts_although_the_budget_ended_before_it_was_answered(
     assert asked == pytest.approx((6 + 2 * 3) / 8)
 
 
+def test_the_plot_of_where_answers_come_from_calls_a_guess_one(tmp_path: Path) -> None:
+    replies = [
+        {"step": "decompose", "reply": '{"query1": {"question": "Which number?"}}'},
+        {"step": "confident", "reply": "RAG_REQUIRED"},
+        {"step": "read", "reply": "unknown"},
+        {"reply": "answer 2"},
+    ]
+    page = make_page(read_groups([run(tmp_path, "guessed", replies, method="taikc", corpus=index(tmp_path))]))
+    assert "0: from memory or a guess; 100: from documents alone" in page
+    assert "8 of the answers are guesses, which no document says." in page
+
+
 def test_a_run_that_was_stopped_before_any_answer_has_modules_all_the_same(tmp_path: Path) -> None:
     modules_run(tmp_path, budget=Budget(calls=1), options={"no_self_knowledge": True})
     run(tmp_path, "direct", right(range(8)))

@@ -44,7 +44,7 @@ def test_switches_choices_and_nothing_can_be_varied() -> None:
 
 def test_what_a_trial_says_is_what_an_option_takes() -> None:
     chosen = find_method("mind")
-    for trial in read_trials(chosen, ["cut=none,1e-7,0.25", "robust=on,off", "k=1:3"], {}):
+    for trial in read_trials(chosen, ["cut=none,1e-7,0.25", "memory=on,off", "k=1:3"], {}):
         assert read_options(chosen, dict(one.split("=") for one in trial.settings)) == trial.values
 
 

@@ -12,7 +12,7 @@ from hoptree.engine.context import Budget
 from hoptree.engine.result import TreeNode
 from hoptree.models.scripted import Rule
 
-__all__ = ["FIRST", "FOUND", "ROOT", "SECOND", "SPLIT", "Run", "deeper", "knows", "listed", "robust", "rules"]
+__all__ = ["FIRST", "FOUND", "ROOT", "SECOND", "SPLIT", "Run", "deeper", "knows", "listed", "rules"]
 
 ROOT = "Who is the mother of the director of the film Whiplash?"
 FIRST, SECOND = "Who directed the film Whiplash?", "Who is the mother of Damien Chazelle?"
@@ -88,7 +88,3 @@ def deeper(depth: int) -> list[Rule]:
         Rule(listed(f"Who is number {n + 1}?"), step="decompose", contains=f"number {n}?") for n in range(depth + 3)
     ]
     return rules(*asked, combine="unknown")
-
-
-def robust(script: list[Rule], **given: Any) -> Run:
-    return Run(script, robust=True, **given)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from tests.methods.continuation_asked import DUKES, Run, Search
-from tests.methods.mind_asked import CHARLES, FACTS, JEAN, figure
+from tests.methods.continuation_asked import Run
+from tests.methods.mind_asked import CHARLES, FACTS, JEAN
 from tests.methods.written_runs import (
     asked_dragin,
     asked_flare,
@@ -17,14 +16,12 @@ from tests.methods.written_runs import (
     by_samples,
     contradicted,
     from_memory,
-    no_surer,
 )
 from tests.traced import as_dicts
 
-from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
 
-ALL = (from_memory, contradicted, no_surer, by_samples, asked_dragin, asked_flare, asked_seakr)
+ALL = (from_memory, contradicted, by_samples, asked_dragin, asked_flare, asked_seakr)
 
 
 @pytest.mark.parametrize("asked", ALL)
@@ -52,24 +49,6 @@ def test_numbers_of_words_and_tokens_have_four_digits() -> None:
 def test_the_names_of_the_question_are_recorded_before_any_doubt() -> None:
     (event,) = from_memory().of("decision", kind="extracted")
     assert event["value"] == [[CHARLES, "entity"], ["paternal grandfather", "relation"]]
-
-
-def test_names_in_doubt_and_names_that_no_filter_may_drop_are_recorded() -> None:
-    event = no_surer().of("decision", kind="filtered")[0]
-    assert event["in_doubt"] == ["Louis"] and event["safe"] == [CHARLES, "paternal grandfather"]
-    assert asked_mind(figure()).of("decision", kind="filtered")[0]["in_doubt"] == []
-
-
-def test_a_search_with_dropped_names_is_recorded_as_one() -> None:
-    class Once(Search):
-        async def search(self, query: str, **how: Any) -> tuple[Passage, ...]:
-            await super().search(query, **how)
-            return self.passages[1:2] if "grandfather" in query else self.passages[:1]
-
-    many = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal", "paternal grandfather"]}}'
-    script = figure(Rule(many, step="extract"), needed="[9]")
-    run = asked_mind(script, filters="confidence", top_k=1, shelf=Once(*DUKES), robust=True)
-    assert [event["again"] for event in run.of("decision", kind="sub_query")] == [False, False, True]
 
 
 def test_what_memory_spares_is_recorded_with_its_confidence() -> None:

@@ -75,9 +75,8 @@ def test_where_the_model_asks_nothing_names_and_words_are_searched_for(reply: st
     assert not run.of("parse", step="sub_query")[0]["ok"]
 
 
-def test_words_and_the_robust_form_ask_for_no_question() -> None:
-    for options in ({"sub_query": "words"}, {"sub_query": "question", "robust": True}):
-        assert "sub_query" not in ask(figure(needed=NEEDED), k=1, **options).steps
+def test_words_ask_for_no_question() -> None:
+    assert "sub_query" not in ask(figure(needed=NEEDED), k=1, sub_query="words").steps
 
 
 def test_the_default_filter_drops_names_of_four() -> None:
@@ -114,9 +113,7 @@ def test_options_that_another_leaves_without_effect_are_refused(
     assert cause in run.result.error_message and remedy in run.result.error_message
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"robust": True}, {"over": "history"}, {"attention": "scaled"}, {"sub_query": "words"}]
-)
+@pytest.mark.parametrize("options", [{}, {"over": "history"}, {"attention": "scaled"}, {"sub_query": "words"}])
 def test_a_run_has_one_fidelity(options: dict[str, Any]) -> None:
     run = ask(figure(needed=NEEDED), **{"sub_query": "question", **options})
     assert run.values("fidelity") == [run.result.fidelity] == ["approx" if options else "exact"]

@@ -108,9 +108,9 @@ def test_the_last_words_of_a_question_are_searched_for() -> None:
     assert [asked for asked, _ in run.shelf.asked] == [" ".join(ROOT.split()[-3:])] and len(ROOT.split()) > 3
 
 
-@pytest.mark.parametrize(("options", "shown"), [({"titles": True}, True), ({}, False), ({"robust": True}, True)])
+@pytest.mark.parametrize(("options", "shown"), [({"titles": True}, True), ({}, False)])
 def test_titles_are_shown_when_asked_for(options: dict[str, Any], shown: bool) -> None:
-    """To those who judge and to those who read, and by `robust` in any case."""
+    """To those who judge and to those who read."""
     run = Run(rules(relevance="relevance"), **options)
     for step in ("relevance", "read"):
         assert ("Damien Chazelle: Damien" in "".join(run.texts(step))) is shown, step

@@ -10,6 +10,7 @@ from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, knows, listed, 
 
 from hoptree.core.errors import ConfigError, CorpusError
 from hoptree.engine.engine import Engine
+from hoptree.engine.prompts import prompt_for
 from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -68,6 +69,15 @@ def test_linked_siblings_see_the_answers_before_them() -> None:
     assert run.shelf.asked[-1][0] == linked
     assert (run.root.children[1].question, run.root.children[1].resolved) == (second, linked)
     assert f"2. {second}\n" in run.texts("combine")[0], "the context is for asking, not for combining"
+
+
+@pytest.mark.parametrize(("linked", "prompt"), [(False, "decompose"), (True, "decompose_linked")])
+def test_sub_questions_that_build_on_each_other_have_a_prompt_that_lets_them(linked: bool, prompt: str) -> None:
+    run = Run(rules(knows(FIRST), knows(SECOND)), link_siblings=linked)
+    (asked,) = run.of("llm", step="decompose")
+    assert asked["template"].startswith(f"ra_isf/{prompt}@")
+    told = prompt_for("ra_isf", prompt).sections[0].content
+    assert ("without the others" in told, "the answers before it" in told) == (not linked, linked)
 
 
 def test_linked_siblings_are_asked_one_after_another() -> None:

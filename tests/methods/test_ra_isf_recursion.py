@@ -13,7 +13,7 @@ from tests.methods.ra_isf_asked import FIRST, FOUND, ROOT, SECOND, Run, knows, l
 from hoptree.core.errors import EndpointError
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import Engine
-from hoptree.engine.result import Result
+from hoptree.engine.result import Result, read_result
 from hoptree.models.scripted import Rule, ScriptedModel
 
 # Memory
@@ -74,13 +74,12 @@ TANGLE = rules(
 )
 
 
-@pytest.mark.parametrize("robust", [False, True])
-def test_which_branch_is_faster_changes_nothing(robust: bool) -> None:
+def test_which_branch_is_faster_changes_nothing() -> None:
     """The same tree, answer and calls, whatever takes long."""
     outcomes = []
     for slow in ("", "A?", "B?", "C?", "D?"):
         late = [Rule("No", step="know", contains=f"Question: Who is {slow}", latency=0.02)] if slow else []
-        run = Run([*late, *(Rule(rule.reply, rule.step, rule.contains) for rule in TANGLE)], robust=robust)
+        run = Run([*late, *(Rule(rule.reply, rule.step, rule.contains) for rule in TANGLE)])
         outcomes.append((run.result.tree, run.result.answer, run.result.evidence, Counter(run.model.requests)))
     assert all(outcome == outcomes[0] for outcome in outcomes)
     assert max(outcomes[0][3].values()) == 1, "no request is ever made twice"
@@ -141,10 +140,6 @@ def test_the_worst_case_is_known(depth: int) -> None:
         ({"link_siblings": True}, 3 + len(FOUND)),
         # a reading that does not answer
         ({"fallthrough": True}, 4 + len(FOUND)),
-        # memory, which does not end it, and two readings
-        ({"robust": True}, 6 + len(FOUND)),
-        ({"robust": True, "fallthrough": True}, 6 + len(FOUND)),
-        ({"robust": True, "relevance": "listwise"}, 7),
     ],
 )
 def test_the_worst_case_of_each_form_is_known(options: dict[str, Any], calls: int) -> None:
@@ -168,6 +163,14 @@ def test_a_spent_budget_does_not_make_the_answer_to_a_part_the_answer() -> None:
     run = Run(rules(knows(FIRST), direct="Damien Chazelle"), budget=Budget(calls=8))
     assert run.root.children[0].answer == "Damien Chazelle"
     assert (run.result.stopped_by, run.result.answer, run.result.abstained) == ("calls", "", True)
+
+
+def test_what_a_budget_ended_says_so_and_what_is_still_asked_does_not() -> None:
+    run = Run(rules(), budget=Budget(calls=9))
+    told = [(node.state, node.answer, node.why) for node in run.root.walk()]
+    assert told and set(told) == {("stopped", "", "the budget of calls ended it")}
+    growing = read_result([event for event in run.events if event.event != "final"])
+    assert {node.state for node in growing.tree[0].walk()} == {"asking"}, "the tree is drawn while it grows, too"
 
 
 def test_a_failing_model_fails_the_question_and_nothing_hangs() -> None:

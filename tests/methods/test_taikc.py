@@ -121,12 +121,6 @@ def test_internal_needs_no_corpus() -> None:
     assert asyncio.run(ask()).answer == "final answer"
 
 
-def test_internal_never_searches_even_when_robust() -> None:
-    run = Run(rules(confident="memory"), source="internal", robust=True)
-    assert run.shelf.asked == []
-    assert run.node(1)["source"] == "internal"
-
-
 @pytest.mark.parametrize("options", [{"source": "internal"}, {"source": "external"}])
 @pytest.mark.parametrize("said", ["I don't know.", "It is not known or stated."])
 def test_not_knowing_is_never_put_into_the_next_question(said: str, options: dict[str, Any]) -> None:

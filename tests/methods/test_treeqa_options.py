@@ -316,13 +316,6 @@ def test_it_is_one_where_the_draft_is_all_that_is_wanted() -> None:
     assert Run(rules(), max_attempts=0, correct=False).result.answer == "Lyndon Baines Johnson"
 
 
-@pytest.mark.parametrize("robust", [True, False])
-def test_who_wants_the_draft_beyond_the_paper_is_told_that_this_changes_nothing(robust: bool) -> None:
-    run = Run(rules(), correct=False, robust=robust)
-    assert (run.result.answer, run.steps) == ("Lyndon Baines Johnson", ["build"])
-    assert run.result.warnings == (("With correct=off the answer is the draft: robust=on changes nothing.",) * robust)
-
-
 @pytest.mark.parametrize(
     ("options", "used"),
     [

@@ -6,20 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import LANDING, WRONG_PRESIDENT, Run, node, refutes, rules, shape, tree, verdict
 
-from hoptree.core.values import Passage
 from hoptree.methods.treeqa.method import golden_tree
 from hoptree.models.scripted import Rule
 
-BEYOND = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]
-FILMS = "Which film came out first, Night Train or Low Tide?"
-TRAIN, TIDE = "When did Night Train come out?", "When did Low Tide come out?"
-SHELF = (
-    Passage("n", "Night Train", "Night Train came out in 1950."),
-    Passage("l", "Low Tide", "Low Tide came out in 1960."),
-)
 WRONG = "Apollo 8, in December 1968"
 LED = tree(node(LANDING, WRONG, node("Who led the country?", "Johnson")))
 
@@ -28,37 +19,11 @@ def refuted(**said: Any) -> Rule:
     return Rule(verdict(False, "T1", **said), step="validate", contains=f"Question: {LANDING}")
 
 
-def films(rebuilt: str, **said: Any) -> Run:
-    build = tree(node(TRAIN, "1970"), node(TIDE, "1960"), question=FILMS, answer="Low Tide")
-    wrong = Rule(verdict(False, "T1", **said), step="validate", contains=f"Question: {TRAIN}")
-    right = Rule(verdict(True, "T1", correct="1960"), step="validate", contains=f"Question: {TIDE}")
-    script = rules(wrong, right, build=build, rebuild=json.dumps(node(TRAIN, rebuilt)))
-    shelf = Pages(*SHELF)
-    return Run([*script, *BEYOND], question=FILMS, pages=shelf, graph=SmallGraph(), robust=True, evidence="text")
-
-
-# Compared
-
-
-@pytest.mark.parametrize("reason", ["It came out in 1950.", ""])
-def test_nothing_is_compared_with_a_new_hypothesis_that_evidence_does_not_have(reason: str) -> None:
-    run = films("1980", reason=reason)
-    (compared,) = run.of("decision", kind="compared")
-    assert (compared["value"], compared["facts"]) == (False, {"Low Tide": "1960"})
-    assert run.result.answer != "Low Tide"
-
-
-def test_a_new_hypothesis_that_evidence_has_is_compared() -> None:
-    run = films("1950", reason="It came out in 1950.")
-    assert run.of("decision", kind="compared")[0]["value"] is True
-    assert run.result.answer == "Night Train"
-
-
 # Told
 
 
-def moon(*first: Rule, rebuild: str, robust: bool = False, build: str = LED, **options: Any) -> Run:
-    return Run([*rules(*first, build=build, rebuild=rebuild), *BEYOND], robust=robust, **options)
+def moon(*first: Rule, rebuild: str, build: str = LED, **options: Any) -> Run:
+    return Run(rules(*first, build=build, rebuild=rebuild), **options)
 
 
 def told(run: Run) -> str:
@@ -83,16 +48,6 @@ def test_a_new_hypothesis_against_the_correction_is_told_as_a_guess() -> None:
     assert run.node(1)["rebuild_issues"] == ["rebuild_unsaid"]
 
 
-def test_beyond_the_paper_the_correction_takes_its_place() -> None:
-    below = node("What was Apollo 12 part of?", "Apollo program"), node("Who led the country?", "Nixon")
-    wrong = "Apollo 12, on November 19, 1969"
-    run = moon(refutes(LANDING), rebuild=json.dumps(node(LANDING, wrong, *below)), robust=True)
-    (top,) = run.tops
-    assert (top.answer, top.source, top.struck) == ("Apollo 14", "external", (WRONG,))
-    assert [child.resolved for child in top.children] == ["What was Apollo 14 part of?", "Who led the country?"]
-    assert run.of("decision", kind="replaced")[0]["wrong"] == wrong
-
-
 @pytest.mark.parametrize(
     ("said", "hypothesis"),
     [
@@ -111,7 +66,7 @@ def test_what_evidence_bears_out_is_told_as_corrected_by_it(said: dict[str, str]
 
 def test_another_question_is_held_against_the_evidence_alone() -> None:
     asked = "Which mission flew around the Moon?"
-    run = moon(refutes(LANDING), rebuild=json.dumps(node(asked, "Apollo 8, in December 1968, again")), robust=True)
+    run = moon(refutes(LANDING), rebuild=json.dumps(node(asked, "Apollo 8, in December 1968, again")))
     assert run.tops[0].answer != "Apollo 14", "that is the answer to another question"
 
 
@@ -160,13 +115,9 @@ def test_a_separate_reason_that_is_not_known_leaves_the_node_as_it_is() -> None:
 
 def test_the_tree_is_the_same_however_it_is_walked() -> None:
     rebuilt = json.dumps(node(LANDING, "Apollo 12", node("Who led the country?", "Nixon")))
-    runs = [
-        moon(refutes(LANDING), rebuild=rebuilt, robust=robust, traversal=traversal)
-        for robust in (False, True)
-        for traversal in ("serial", "level", "speculative")
-    ]
-    first, second = shape(runs[0].tops), shape(runs[3].tops)
-    assert [shape(run.tops) for run in runs] == [first] * 3 + [second] * 3
+    traversals = ("serial", "level", "speculative")
+    runs = [moon(refutes(LANDING), rebuild=rebuilt, traversal=traversal) for traversal in traversals]
+    assert [shape(run.tops) for run in runs] == [shape(runs[0].tops)] * 3
 
 
 # Replies that cannot be read
@@ -186,9 +137,7 @@ def test_a_new_tree_that_cannot_be_read_is_asked_for_once_more() -> None:
     assert run.tops[0].answer == "Apollo 14"
 
 
-@pytest.mark.parametrize("robust", [False, True])
-def test_a_guess_that_says_that_nothing_is_known_is_never_supported(robust: bool) -> None:
+def test_a_guess_that_says_that_nothing_is_known_is_never_supported() -> None:
     build = tree(node(LANDING, "I don't know"))
-    run = moon(Rule(verdict(True, "T1"), step="validate"), rebuild="x", build=build, robust=robust)
+    run = moon(Rule(verdict(True, "T1"), step="validate"), rebuild="x", build=build)
     assert run.node(1)["hypothesis_before"] != "I don't know"
-    assert robust is False or run.tops[0].verdict == "unknown"

@@ -28,7 +28,6 @@ __all__ = [
     "asked",
     "node",
     "refutes",
-    "robust_run",
     "rules",
     "says",
     "shape",
@@ -84,7 +83,6 @@ def rules(
     clue: str | list[str] = '{"new_clue": "Apollo 14"}',
     rebuild: str | list[str] = REBUILT,
     reason: str | list[str] = '{"reason": "It was Apollo 14.", "correct_answer": "Apollo 14"}',
-    align: str | list[str] = "Richard Nixon",
     final: str | list[str] = "Richard Nixon",
     direct: str | list[str] = "a guess",
     latency: float | None = None,
@@ -92,7 +90,6 @@ def rules(
     """A rule a step, after those that come first; by default every hypothesis is supported."""
     steps = {"build": build, "validate": validate, "clue": clue, "rebuild": rebuild, "reason": reason}
     steps |= {
-        "align": align,
         "final": final,
         "direct": direct,
         "mentions": "[]",
@@ -148,12 +145,6 @@ def shape(nodes: list[TreeNode]) -> list[Any]:
         (one.id, one.resolved, one.answer, one.verdict, one.struck, one.evidence, one.facts, shape(one.children))
         for one in nodes
     ]
-
-
-def robust_run(script: list[Rule], **given: Any) -> Run:
-    """A run with no names but those with capitals, and passages that say nothing by themselves unless told so."""
-    further = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]
-    return Run([*script, *further], robust=True, **given)
 
 
 def says(question: str, reply: str) -> Rule:

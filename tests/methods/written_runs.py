@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tests.methods.continuation_asked import DUKES, Run, Search, sure
-from tests.methods.mind_asked import CHARLES, FACTS, FATHER, JEAN, LAST, WRITTEN, figure
+from tests.methods.mind_asked import CHARLES, FACTS, FATHER, LAST, figure
 
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
@@ -21,7 +21,6 @@ __all__ = [
     "by_samples",
     "contradicted",
     "from_memory",
-    "no_surer",
 ]
 
 ARMANDS = "So the answer is: Charles Armand."
@@ -42,13 +41,6 @@ def contradicted() -> Run:
     other = Passage("p4", "Another Trémoille", f"{CHARLES} was the son of Louis Stanislas.", 2.5)
     both = Rule(f"{FACTS[0]}\n{CHARLES} | father | Louis Stanislas", step="facts", logprob=-0.05)
     return asked_mind(figure(both), filters="none", shelf=Search(DUKES[0], other, *DUKES[1:]), k=4)
-
-
-def no_surer() -> Run:
-    """MIND's robust form keeps a sentence, since what it wrote again is no surer."""
-    script = figure(drafts=(f"{FATHER} {JEAN} was a duke.", LAST, LAST))
-    script[-1] = Rule(WRITTEN, step="rewrite", entropy=sure(WRITTEN, Jean=9.0), attention=0.2)
-    return asked_mind(script, robust=True)
 
 
 def by_samples() -> Run:

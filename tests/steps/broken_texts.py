@@ -29,7 +29,7 @@ from hoptree.text.parse_labels import read_numbers, read_relevance
 from hoptree.text.parse_triples import read_triples
 from hoptree.text.quantities import read_date, read_quantity
 from hoptree.text.question_tree import make_plan, references, resolve
-from hoptree.text.relation_words import relation_key, states_relation
+from hoptree.text.relation_words import relation_is_of, relation_key
 from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import find_words
 from hoptree.text.word_classes import LexiconTagger
@@ -109,7 +109,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "names": lambda text: capitalised_names(text, NameTagger(LexiconTagger())),
     "parts of an answer": lambda text: (parts_of(text), explain_type_mismatch("Where is it?", text)),
     "support": lambda text: supports_answer(text[:2_000], [Passage("p", text, text)]),
-    "relations": lambda text: (relation_key(text), states_relation("father of", text[:300], text)),
+    "relations": lambda text: (relation_key(text), relation_is_of(text[:300], "father of", text)),
     "mentions": lambda text: (find_mentions("A", text), find_mentions(text, text)),
     "comparison": lambda text: (detect_comparison(text), detect_comparison("Which is older, " + text[:900])),
     "triples": read_triples,

@@ -73,14 +73,6 @@ def test_what_is_below_carries_the_right_answer_however_deep() -> None:
     )
 
 
-def test_a_question_that_changed_keeps_no_guess_where_that_is_asked_for() -> None:
-    deep = Claim("Where does Ada Moor live?", "Ghent", (Claim("Who lives there?", "Ada Moor"),))
-    below = carried(Claim("Who?", "Ada Moor", (deep,)), "Cora Lind", guesses=False)
-    assert below == (
-        Claim("Where does Cora Lind live?", "", (Claim("Who lives there?", "Cora Lind"),), dropped="Ghent"),
-    )
-
-
 def test_what_does_not_name_the_wrong_answer_cannot_carry_the_right_one() -> None:
     assert carried(Claim("Who?", "Ada Moor", (Claim("Where was she born?", "Ghent"),)), "Cora Lind") is None
     assert carried(Claim("Who?", "Ada Moor", (Claim("Where is Ada Moor?", "Ghent"),)), "nobody knows who") is None

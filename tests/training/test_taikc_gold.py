@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.film_world import PASSAGES, PLAN, QUESTIONS, REPLIES, built, lines, make_world, sent_by
+from tests.training.film_world import PASSAGES, PLAN, QUESTIONS, built, lines, make_world, sent_by
 
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message
 from hoptree.retrieval.indexing import build_index
-from hoptree.training import taikc_gold
 from hoptree.training.chat_rows import ChatRow, drop_contradictions
 from hoptree.training.plans.gold_trees import packaged_plans
 
@@ -59,38 +58,6 @@ def test_prompts_are_those_that_the_method_sends(here: Path) -> None:
     chain = "Documents:\nThe director of the film Alpha is Kurt Land, and Kurt Land was born in 1913.\n"
     assert prompts["q0/final"][-1]["content"].startswith(chain)
     assert prompts["q0/final"][0] == sent["final"][0][0]
-
-
-def test_the_robust_form_is_that_of_robust_taikc(here: Path) -> None:
-    told, rows = built(here, "taikc-gold", robust=True, k=2)
-    sent = sent_by(here, QUESTIONS[0]["question"], robust="on", k="2")
-    prompts = {row["id"].removeprefix("films/"): row["messages"][:-1] for row in rows}
-    assert told["robust"] is True and not said(rows, "summary")
-    assert prompts["q0/decompose/robust"] == sent["decompose"][0]
-    assert prompts["q0/read/1/robust"] in sent["read"] and prompts["q0/read/2/robust"] in sent["read"]
-    assert prompts["q0/final/robust"] == sent["final"][0]
-    _, plain = built(here, "taikc-gold")
-    assert not {row["id"] for row in plain} & {row["id"] for row in rows}, "both can be trained on at once"
-
-
-def test_the_second_reading_of_robust_taikc_is_answered_or_not_found(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for even in (True, False):
-        monkeypatch.setattr(taikc_gold, "drawn", lambda key, even=even: 0 if even else 1)
-        _, rows = built(here, "taikc-gold", robust=True, k=3)
-        found = {row["id"].removeprefix("films/"): row for row in rows if "/not-found/" in row["id"]}
-        row = found["q0/not-found/1/robust"]
-        assert row["messages"][-1]["content"] == ("Kurt Land" if even else "NOT FOUND")
-        assert ("Kurt Land, made" in row["messages"][1]["content"]) is even, "no passage says what is not found"
-        assert "NOT FOUND" in row["messages"][0]["content"]
-    unread = [dict(row) for row in REPLIES]
-    unread[6]["reply"] = "Somebody Else"  # it stands in no passage, and so it is asked again
-    world = make_world(here, unread)
-    monkeypatch.setattr(taikc_gold, "drawn", lambda key: 0)
-    _, rows = built(world, "taikc-gold", robust=True, k=2)
-    (prompt,) = (row["messages"][:-1] for row in rows if row["id"] == "films/q0/not-found/1/robust")
-    assert prompt in sent_by(world, QUESTIONS[0]["question"], robust="on", k="2")["read"]
 
 
 def test_the_paper_s_reading_has_no_way_out_and_none_is_taught(here: Path) -> None:
@@ -141,9 +108,6 @@ def test_a_gold_passage_that_is_not_found_is_put_among_the_others(here: Path) ->
 def test_without_a_corpus_nothing_is_read(here: Path) -> None:
     told, rows = built(here, "taikc-gold", corpus="")
     assert set(said(rows, "read")) == {"q0/final", "q1/final"} and "corpus" not in told
-    told, rows = built(here, "taikc-gold", corpus="", robust=True)
-    assert set(said(rows)) == {"q0/decompose/robust", "q1/decompose/robust"}
-    assert told["left_out"] == {"films: no last reading, as there are no passages to show": 2}
 
 
 def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

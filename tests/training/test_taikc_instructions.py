@@ -90,15 +90,6 @@ def test_what_led_to_a_right_answer_by_chance_is_not_taught(here: Path) -> None:
     assert told["left_out"]["no summary, as it does not say what its chain came to"] >= 1
 
 
-def test_robust_steps_are_kept_as_they_are_sent(here: Path) -> None:
-    _, rows = built(here, "taikc-if", options={"robust": "on", "k": "2"})
-    sent = sent_by(here, QUESTIONS[0]["question"], robust="on", k="2")
-    for row in rows:
-        step = {"decompose": "decompose", "read": "read", "final": "final"}[row["id"].split("/")[2]]
-        assert row["messages"][:-1] in sent[step]
-    assert {row["meta"]["options"]["robust"] for row in rows} == {"on"} and len(rows) >= 2
-
-
 def test_replies_that_are_remembered_make_the_same_set(
     here: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

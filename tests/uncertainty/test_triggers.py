@@ -158,11 +158,10 @@ def test_no_numbers_break_it(tokens: list[Token], threshold: FixedThreshold | Dy
 LOST = [token(text, 5.0, 0.2) for text in ("Omar", " Karim", " directed", " Silent", " Rivers")] + [token(".", 0.1)]
 
 
-def test_a_ceiling_lets_a_sentence_that_is_unsure_everywhere_trigger() -> None:
+def test_a_sentence_that_is_unsure_everywhere_stays_below_the_threshold() -> None:
     def judged(threshold: DynamicThreshold) -> tuple[float, int]:
         (sentence,) = judge_sentences(text_of(LOST), LOST, LexiconTagger(), threshold)
         return round(sentence.theta, 6), len(sentence.hits)
 
-    assert judged(DynamicThreshold(1.5, 0.2, scaled=True)) == (7.7, 0), "the paper's is above whatever it is made of"
-    assert judged(DynamicThreshold(1.5, 0.2, ceiling=1.5)) == (1.5, 5)
-    assert judged(DynamicThreshold(0.1, 0.2, ceiling=1.5, scaled=True)) == (0.7, 5), "it is no floor"
+    assert judged(DynamicThreshold(1.5, 0.2, scaled=True)) == (7.7, 0)
+    assert judged(DynamicThreshold(0.1, 0.2, scaled=True)) == (0.7, 5)

@@ -95,7 +95,6 @@ def build(
     titles: Annotated[
         bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
-    robust: Annotated[bool, Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
     settings: options.Settings = [],  # noqa: B006 - typer copies it
     linked: Annotated[
         bool,
@@ -148,7 +147,6 @@ def build(
     kind = read_kind(kind)
     for value, option, *kinds in (
         (settings, "--set", "taikc-if"),
-        (robust, "--robust", "taikc-gold"),
         (judge, "--judge", "taikc-kbae"),
         (rows, "--rows", "hop", "sampled"),
         (samples, "--samples", "sampled"),
@@ -184,7 +182,6 @@ def build(
         paper=paper,
         judge=judge,
         options=options.read_settings(settings),
-        robust=robust,
         form=read_format(form),
         **options.given(model=model, right_f1=right_f1, samples=samples, temperature=temperature),
     )

@@ -32,8 +32,8 @@ from hoptree.cli.options import (
 from hoptree.core.errors import InputError
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Question
-from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned, Started
-from hoptree.engine.registry import DEFAULT_METHOD, Explanation, explanation_of
+from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned
+from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.engine.trace import LiveListener, QuestionRewritten, Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -84,7 +84,7 @@ def ask(
     hoptree ask "Who is the spouse of the director of film X?" docs/           indexed once, then kept up to date
     hoptree ask "…" --corpus docs.idx                                          an index made by hoptree index
     hoptree ask "…" --corpus docs.idx --set effort=high --budget calls=20      goes on while it is in doubt
-    hoptree ask "…" --corpus docs.idx --method taikc --set robust=on
+    hoptree ask "…" --corpus docs.idx --method taikc --set k=8
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     hoptree chat --corpus docs.idx                                             a conversation: "and his wife?"
@@ -227,17 +227,11 @@ class EventLines:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._planned: set[int] = set()
-        self._decisions: dict[int, list[Decision]] = {}
-        self._explanation = Explanation()
         self._written: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self._explanation = explanation_of(event.method)
-        elif isinstance(event, Planned):
+        if isinstance(event, Planned):
             self._planned.update(node["id"] for node in event.nodes)
-        elif isinstance(event, Decision) and event.node is not None:
-            self._decisions.setdefault(event.node, []).append(event)
         line = clean(self._describe(event))
         if line and not (isinstance(event, NodeStarted | NodeSettled) and self._is_old(event.id, line)):
             print(line, file=self._file)
@@ -257,9 +251,8 @@ class EventLines:
         if isinstance(event, NodeStarted):
             return f"  {event.id}. {event.resolved}"
         if isinstance(event, NodeSettled):
-            why = self._explanation.explain_node(event, self._decisions)
             source = event.verdict or (GUESS if event.source == "fallback" else event.source)
-            return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {why}' if why else ''}]"
+            return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {event.why}' if event.why else ''}]"
         if isinstance(event, QuestionRewritten):
             return f"read as: {event.question}"
         if isinstance(event, Retried):

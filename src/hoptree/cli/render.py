@@ -316,7 +316,7 @@ def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
         yield from _doubted(part)
     if part.skipped is not None:
         yield "memory", Text.assemble("has it, no search: ", _fact(part.skipped))
-    if part.names or part.in_doubt:
+    if part.names:
         yield "names", _names(part)
     for query in part.queries:
         yield from _asked(query)
@@ -327,8 +327,8 @@ def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
     for fact in part.facts:
         yield "learnt" if fact.outcome in ("added", "surer") else "", _learnt(fact)
     if part.again is not None:
-        again = _shaded(part.again, colours=colours, struck=not part.surer or part.kept is False)
-        yield "⇒" if part.surer else "again", again.append(f"  {part.again.compared}".rstrip(), "dim")
+        again = _shaded(part.again, colours=colours, struck=part.kept is False)
+        yield "⇒", again.append(f"  {part.again.compared}".rstrip(), "dim")
     if part.outcome:
         yield "", Text(part.outcome, "yellow")
 
@@ -367,8 +367,6 @@ def _names(part: Part) -> Text:
     if dropped:
         lost = ", ".join(f"{_named(name)} by {clean(name.dropped_by)}" for name in dropped)
         text.append("; dropped ").append(lost, "magenta")
-    if part.in_doubt:
-        text.append(f"; sought, as it is in doubt: {clean(', '.join(part.in_doubt))}")
     return text
 
 
@@ -377,7 +375,7 @@ def _named(name: Name) -> str:
 
 
 def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
-    why = " (names dropped before)" if query.again else " (again)" if query.repeated else ""
+    why = " (again)" if query.repeated else ""
     yield label, Text.assemble((f"“{clean(query.query)}”" if query.query else "nothing", "cyan"), (why, "dim"))
     if query.search is not None:
         titles = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_MAX_TITLES])

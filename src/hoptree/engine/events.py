@@ -237,11 +237,6 @@ class NodeSettled(Event):
     passages: list[list[Any]] | None = field(default=None, metadata=OMIT)
     details: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def module(self) -> str:
-        """The part of the method that answered; a guess is called one, under whichever part old traces file it."""
-        return GUESS if self.branch and self.source == "fallback" else self.branch or ""
-
     def as_dict(self) -> dict[str, Any]:
         # Named, since dataclass(slots=True) makes a new class that a bare super() does not know.
         return Event.as_dict(self) | self.details
@@ -294,17 +289,6 @@ class PassageTruncated(Event):
     kept: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a node had come to when a budget ended its question."""
-
-    answer: str
-    source: str = ""
-    evidence: tuple[str, ...] = ()
-    module: str = ""
-    why: str = ""
-
-
 @typed_event
 class Decision(OfNode):
     """A branch that a method took. Subclasses name their `kind` and the grounds as fields.
@@ -340,10 +324,6 @@ class Decision(OfNode):
     def log_line(self) -> str:
         """Return the line that a log of the run says of it; "" where it says nothing."""
         return ""
-
-    def draft(self) -> Draft | None:
-        """Return what a node had come to with this decision, for questions that a budget ends."""
-        return None
 
     def node_record(self) -> dict[str, Any]:
         """Return what the record of the node (`NodeSettled.details`) keeps of the decision."""

@@ -19,8 +19,6 @@ _LABELS = {"route": "way", "repeated_search": "searched before"}
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
-UNSETTLED = "read, but not settled"
-"""Why an unfinished node has the answer it has."""
 _MAX_VALUE_CHARS = 80
 _MAX_ITEMS = 10
 

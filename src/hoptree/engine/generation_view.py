@@ -45,12 +45,11 @@ class ReadFact:
 class SubQuery:
     """What was searched for, and what came; `search` is the number of that search among all of the trace.
 
-    `again` says that names were tried that a filter had dropped, `repeated` that it was searched for before.
+    `repeated` says that it was searched for before.
     """
 
     query: str
     sought: tuple[str, ...] = ()
-    again: bool = False
     repeated: bool = False
     search: int | None = None
     passages: tuple[tuple[str, str], ...] = ()
@@ -67,7 +66,6 @@ class Part:
     turn: int
     said: SentenceView
     names: tuple[Name, ...] = ()
-    in_doubt: tuple[str, ...] = ()
     queries: list[SubQuery] = field(default_factory=list)
     skipped: ReadFact | None = None
     facts: list[ReadFact] = field(default_factory=list)
@@ -75,16 +73,15 @@ class Part:
     tried: tuple[tuple[str, float | None], ...] = ()
     left_out: tuple[str, ...] = ()
     again: SentenceView | None = None
-    surer: bool = True
     kept: bool | None = None
 
     @property
     def replaced(self) -> bool:
-        return self.again is not None and self.surer
+        return self.again is not None
 
     @property
     def final(self) -> str:
-        return self.again.text if self.again is not None and self.surer else self.said.text
+        return self.again.text if self.again is not None else self.said.text
 
     @property
     def outcome(self) -> str:
@@ -107,8 +104,6 @@ class Part:
 
     @property
     def _why_it_stays(self) -> str:
-        if self.again is not None:
-            return "what was written again is no surer"
         if not self.queries or not self.queries[-1].query:
             return "there is nothing to search with"
         return "this was searched for before" if self.queries[-1].repeated else "nothing new was found"
@@ -200,9 +195,9 @@ class GenerationView:
         elif sentence.text:
             self.part.again = sentence
 
-    def ask(self, query: str, sought: Sequence[str] = (), *, again: bool = False, repeated: bool = False) -> None:
+    def ask(self, query: str, sought: Sequence[str] = (), *, repeated: bool = False) -> None:
         """Add what is to be searched for because of the last sentence."""
-        self.part.queries.append(SubQuery(query, tuple(map(str, sought)), again, repeated))
+        self.part.queries.append(SubQuery(query, tuple(map(str, sought)), repeated))
 
     def mask(self, beta: Any) -> None:
         """Leave words less probable than `beta` out of the query."""

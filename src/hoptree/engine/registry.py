@@ -14,7 +14,7 @@ from typing import Any, Literal, Union
 
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
-from hoptree.engine.events import Decision, Draft, NodeSettled
+from hoptree.engine.events import Decision
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
@@ -30,8 +30,6 @@ _MODULES = {
     **{name: f"hoptree.methods.baselines.{name}" for name in _BASELINES},
 }
 """Where each method of the package is defined; a module is imported when its method is first looked for."""
-_ROBUST = ("taikc", "ra_isf", "treeqa", "mind")
-"""Methods with a form beyond their paper: loaded with them, since stored traces hold its decisions."""
 _registered: dict[str, Method] = {}
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
@@ -47,19 +45,11 @@ _BOUNDS = {
 """The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
 
 
-Decisions = Mapping[int, Sequence[Decision]]
-"""The decisions of each node, in order."""
-
-
 class Explanation:
     """How a result explains itself, read off the decisions of its trace.
 
     By default decisions speak for themselves; a method whose decisions bear on each other registers a subclass.
     """
-
-    def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
-        """Say why a node has its answer."""
-        return node.why
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         """Say what decided between the answers to the question itself; `decisions` belong to no node."""
@@ -70,11 +60,6 @@ class Explanation:
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
         """Return how likely the answer is right, and what that was calibrated on; None where it was not measured."""
         return None
-
-    def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
-        """Return what an unfinished node had come to; None where nothing had been read."""
-        drafts = (decision.draft() for decision in reversed(decisions))
-        return next(filter(None, drafts), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +223,6 @@ def list_methods() -> tuple[Method, ...]:
 @cache
 def _load(name: str) -> None:
     import_module(_MODULES[name])
-    if name in _ROBUST:
-        import_module(f"hoptree.methods.robust.{name}")
 
 
 @cache
@@ -288,7 +271,7 @@ def explanation_of(name: str) -> Explanation:
 
 
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options against the method's signature, turning texts (`k=3`, `robust=on`) into values."""
+    """Check options against the method's signature, turning texts (`k=3`, `titles=on`) into values."""
     known = {option.name: option for option in chosen.options}
     values: dict[str, Any] = {}
     for name, value in given.items():

@@ -11,7 +11,6 @@ from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
-    Draft,
     Event,
     Finished,
     NodeSettled,
@@ -21,7 +20,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.explain import Confidence, result_html, result_text, tell_answer
-from hoptree.engine.registry import Explanation, explanation_of, load_method
+from hoptree.engine.registry import explanation_of, load_method
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
 
@@ -222,9 +221,9 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     question = rewritten[-1].question if rewritten else start.question
     explain = explanation_of(start.method)
     decisions = [decision for decision in _of(Decision, events) if decision.node is None]
-    tree, node_decisions = _read_tree(events, explain)
+    tree = _read_tree(events)
     if finals and final.stopped_by:
-        _end_unfinished(tree, node_decisions, final, explain)
+        _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
     consulted = _consulted(finals, tree, passages)
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
@@ -310,18 +309,17 @@ def _fidelity(start: Started, decisions: Sequence[Decision]) -> str:
     return "approx" if noticed and start.fidelity == "exact" else start.fidelity
 
 
-def _read_tree(events: Sequence[Event], explain: Explanation) -> tuple[tuple[TreeNode, ...], dict[int, list[Decision]]]:
-    """Return the last plan with all that was hung under its nodes since, and what was decided about each of them.
+def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
+    """Return the last plan with all that was hung under its nodes since.
 
     What was `rebuilt` under a node takes the place of all that was there.
     """
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
-    decisions: dict[int, list[Decision]] = {}
     for event in events:
         if isinstance(event, Planned):
             if event.under is None:
-                nodes, tops, decisions = {}, [], {}
+                nodes, tops = {}, []
             elif event.rebuilt and event.under in nodes:
                 nodes[event.under].children.clear()
             for planned in event.nodes:
@@ -329,19 +327,17 @@ def _read_tree(events: Sequence[Event], explain: Explanation) -> tuple[tuple[Tre
                 node = nodes[planned["id"]] = TreeNode(planned["id"], planned["question"], hypothesis=hypothesis)
                 above = nodes.get(planned["parent"])
                 (above.children if above else tops).append(node)
-        elif isinstance(event, Decision) and event.node is not None:
-            decisions.setdefault(event.node, []).append(event)
         elif isinstance(event, NodeStarted) and event.id in nodes:
             nodes[event.id].state, nodes[event.id].resolved = event.state, event.resolved
         elif isinstance(event, NodeSettled) and event.id in nodes:
-            _settle(nodes[event.id], event, explain.explain_node(event, decisions))
-    return tuple(tops), decisions
+            _settle(nodes[event.id], event)
+    return tuple(tops)
 
 
-def _settle(node: TreeNode, event: NodeSettled, why: str) -> None:
+def _settle(node: TreeNode, event: NodeSettled) -> None:
     node.state, node.answer, node.source = event.state, event.answer, event.source
     node.evidence = tuple(event.evidence)
-    node.why, node.module = why or node.why, event.module or node.module
+    node.why, node.module = event.why or node.why, event.branch or node.module
     for name in ("resolved", "know", "hypothesis", "verdict"):
         if (value := getattr(event, name)) is not None:
             setattr(node, name, value)
@@ -351,20 +347,12 @@ def _settle(node: TreeNode, event: NodeSettled, why: str) -> None:
         node.facts = tuple(map(tuple, event.facts))
 
 
-def _end_unfinished(
-    tree: Sequence[TreeNode], decisions: Mapping[int, Sequence[Decision]], final: Finished, explain: Explanation
-) -> None:
-    """Give the nodes that a budget ended what they had come to; one with a hypothesis has that to show."""
+def _end_unfinished(tree: Sequence[TreeNode], final: Finished) -> None:
+    """Mark the nodes that a budget ended; one with a hypothesis has that to show."""
     for node in (node for top in tree for node in top.walk() if node.state == "asking" and not node.hypothesis):
-        draft = explain.draft_of(decisions.get(node.id, ()))
         if node.id == 0 and final.answer:
-            same = draft is not None and (draft.answer, draft.source) == (final.answer, final.source)
-            draft = replace(draft if draft and same else Draft(final.answer, final.source), evidence=(*final.support,))
-        if draft:
-            node.answer, node.source = draft.answer, draft.source
-            node.evidence, node.module = draft.evidence, draft.module
-        node.state = STOPPED
-        node.why = "; ".join(filter(None, (draft.why if draft else "", f"the budget of {final.stopped_by} ended it")))
+            node.answer, node.source, node.evidence = final.answer, final.source, tuple(final.support)
+        node.state, node.why = STOPPED, f"the budget of {final.stopped_by} ended it"
 
 
 def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:

@@ -402,5 +402,5 @@ def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: b
     if example.wanted:
         known = metrics.considered(events)
         scores |= metrics.score_list(row.answer, example.wanted)
-        scores[metrics.CANDIDATES] = metrics.candidate_recall(*known, example.wanted) if known else None
+        scores[metrics.CANDIDATES] = metrics.candidate_recall(known, example.wanted) if known is not None else None
     return replace(row, scores=scores)

@@ -303,29 +303,22 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
     return list(names)
 
 
-def candidate_recall(names: Iterable[str], hypotheses: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
-    """Return the share of wanted names among candidates and hypotheses."""
-    places = _places(wanted)
-    matched = {places[form] for name in names for form in _forms(name) if form in places}
-    texts = list(hypotheses)
-    matched |= {place for place, called in enumerate(wanted) if any(contains(text, called) for text in texts)}
+def candidate_recall(hypotheses: Sequence[str], wanted: Sequence[Sequence[str]]) -> float | None:
+    """Return the share of wanted names among hypotheses."""
+    matched = {place for place, called in enumerate(wanted) if any(contains(text, called) for text in hypotheses)}
     return recall(map(str, matched), [str(place) for place in range(len(wanted))])
 
 
-def considered(events: Iterable[Event]) -> tuple[list[str], list[str]] | None:
-    """Return the candidates and hypotheses of a run, or None."""
-    names: list[str] = []
+def considered(events: Iterable[Event]) -> list[str] | None:
+    """Return the hypotheses of a run, or None."""
     hypotheses: list[str] = []
     known = False
     for event in (event.as_dict() for event in events):
-        if event["event"] == "decision" and event["kind"] == "candidates":
-            known = True
-            names += _texts(event["value"])
         for node in (*event.get("nodes", ()), event) if event["event"] in ("plan", "node") else ():
             if "hypothesis" in node:
                 known = True
                 hypotheses += _texts([node["hypothesis"], node.get("hypothesis_before")])
-    return (names, hypotheses) if known else None
+    return hypotheses if known else None
 
 
 def _places(wanted: Sequence[Sequence[str]]) -> dict[str, int]:

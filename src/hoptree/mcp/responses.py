@@ -15,7 +15,7 @@ from hoptree.engine.registry import Method, find_method
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import Listener
 from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, quote, quoted_sentence, readable_ids
-from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Sources
 from hoptree.methods.steps.mentions import EvidenceKinds
@@ -56,12 +56,10 @@ async def plan_question(
     engine: Engine, question: str, listeners: tuple[Listener, ...]
 ) -> tuple[Result, tuple[Node, ...]]:
     """Return the sub-questions that TAIKC would go through, with none of them answered."""
-    robust = engine.method.name == _PLANNER and bool(engine.options.get("robust"))
     nodes: list[Node] = []
 
     async def plan(asked: Question, ctx: Context) -> Answer:
-        demonstrations = nearest_demonstrations(asked.text) if robust else fixed_demonstrations()
-        tree = await decompose_tree(ctx, asked.text, demonstrations=demonstrations, mend_leaks=robust)
+        tree = await decompose_tree(ctx, asked.text, demonstrations=fixed_demonstrations())
         nodes.extend(tree.nodes)
         return Answer("", status="unknown")
 

@@ -4,53 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import GUESS, Decision, Draft, NodeSettled, decision
-from hoptree.engine.explain import shorten
+from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
-from hoptree.engine.registry import Decisions, Explanation, method
+from hoptree.engine.registry import method
 from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
-from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, least_probability, note_reply
-from hoptree.methods.steps.decompose import MAX_SUB_QUESTIONS, drop_asked, split_question
+from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, note_reply
+from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key, says_unknown
 from hoptree.text.parse_dialogue import SelfKnowledge, read_self_knowledge
 from hoptree.text.parse_labels import judges_relevance, read_choice, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
 DepthRule = Literal["faithful", "prune"]
-
-
-@decision("so_far")
-class AnswerSoFar(Decision):
-    """What a node has before it is decomposed, in case the budget ends before the node does."""
-
-    value: str
-    source: str
-    support: list[str] = field(default_factory=list)
-    branch: str
-    why: str
-
-    def draft(self) -> Draft | None:
-        module = GUESS if self.branch and self.source == "fallback" else self.branch
-        return Draft(shorten(self.value), self.source, tuple(self.support), module, self.why)
-
-
-class _RaIsfExplanation(Explanation):
-    """Why a node has its answer, and what one had that the budget ended."""
-
-    def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
-        from hoptree.methods.robust.ra_isf import explain_choices
-
-        return "; ".join((node.why, *explain_choices(node, decisions))) if node.why else ""
-
-    def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
-        so_far = [decision for decision in decisions if isinstance(decision, AnswerSoFar)]
-        return super().draft_of(so_far or decisions)
 
 
 @method(
@@ -68,12 +39,10 @@ class _RaIsfExplanation(Explanation):
         "link_siblings": "sub-questions refer to answers before them, which Algorithm 1 does not pass on",
         "fallthrough": "relevant passages need not hold the answer",
         "unfiltered": "it tells what judging relevance brings",
-        "robust": "it goes beyond the paper where that is known to fail",
     },
     bounds={"max_sub_questions": (1, math.inf), "query_length": (1, math.inf)},
     roles=("know", "relevance", "decompose", "answer"),
-    explain=_RaIsfExplanation(),
-    shared_prompts=("direct", "read", "read_asked_first"),
+    shared_prompts=("direct", "read"),
 )
 async def ra_isf(
     question: Question,
@@ -92,7 +61,6 @@ async def ra_isf(
     unfiltered: bool = False,
     no_decomposition: bool = False,
     titles: bool = False,
-    robust: bool = False,
 ) -> Answer:
     """Answer what the model knows, look up what it does not, and decompose what passages do not answer.
 
@@ -104,11 +72,6 @@ async def ra_isf(
     passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and `no_decomposition` are the
     paper's ablations; `unfiltered` reads all passages. `titles` shows passages with their titles to those who judge and
     read them.
-
-    `robust` goes beyond the paper: memory counts only where nothing that was read stands in the passages. What stands
-    there settles a sub-question, and the main question only if the relevant passages name all that it names; these go
-    down with its sub-questions. Titles are always shown, at most four sub-questions are asked unless
-    `max_sub_questions` is set, and `fallthrough` changes nothing.
     """
     if no_relevance and unfiltered:
         raise ConfigError(
@@ -116,7 +79,7 @@ async def ra_isf(
         )
     if not no_relevance:
         ctx.require_corpus()
-    setting = Setting(
+    setting = _Setting(
         k=k,
         query_length=query_length,
         listwise=relevance == "listwise",
@@ -124,30 +87,26 @@ async def ra_isf(
         search=not no_relevance,
         judge=not unfiltered,
         fallthrough=fallthrough,
-        titles=titles or robust,
+        titles=titles,
     )
-    modules = PaperModules(ctx, setting)
-    if robust:
-        from hoptree.methods.robust.ra_isf import RobustModules
-
-        modules = RobustModules(ctx, setting)
     if no_decomposition:
         depth, depth_rule = 0, "prune"
-    most = max_sub_questions or (MAX_SUB_QUESTIONS if robust else None)
-    algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=most)
+    algorithm = _Algorithm1(
+        ctx, setting, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=max_sub_questions
+    )
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
-Branch = Literal["self-knowledge", "passages", "sub-questions", "guess", "none"]
-"""The exit of Algorithm 1 that answered a question; a guess is beyond the paper."""
-Pairs = Sequence[tuple[str, Answer]]
+_Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
+"""The exit of Algorithm 1 that answered a question."""
+_Pairs = Sequence[tuple[str, Answer]]
 """Sub-questions and their answers."""
-UNKNOWN = Answer("", status="unknown")
+_UNKNOWN = Answer("", status="unknown")
 _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class _Setting:
     """The options that say which modules there are, and how they see passages."""
 
     k: int
@@ -161,20 +120,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """What memory and passages gave for a question; one that is not `settled` is decomposed, if it may be.
-
-    `node` is the one that was looked up, `passages` are carried down to its sub-questions. `judged_by` is the node that
-    asked for self-knowledge and relevance, where that is another one.
-    """
+class _Lookup:
+    """What memory and passages gave for the question of a `node`; one that is not `settled` is decomposed."""
 
     answer: Answer
     settled: bool
-    branch: Branch
+    branch: _Branch
     why: str
     node: int
-    passages: tuple[Passage, ...] = ()
-    judged_by: int | None = None
 
 
 @decision("know")
@@ -195,38 +148,27 @@ class RelevanceJudged(Decision):
     judged: list[list[Any]] = field(default_factory=list)
 
 
-async def judge_knowledge(
-    ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False
-) -> SelfKnowledge:
-    """M_know: ask whether the model knows the answer; a reply that goes on after its "yes" gives it as well.
-
-    With `logprobs`, such an answer has a confidence: the least probability among the reply's tokens.
-    """
+async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None) -> SelfKnowledge:
+    """M_know: ask whether the model knows the answer; a reply that goes on after its "yes" gives it as well."""
     prompt = prompt_for(ctx.method, "know").fill(question=question)
-    reply = await ctx.generate(
-        "know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node, top_logprobs=1 if logprobs else 0
-    )
+    reply = await ctx.generate("know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node)
     knowing = read_self_knowledge(reply.text, question)
     readable = knowing.known or says_unknown(reply.text) or read_choice(reply.text, ("Yes", "No")) == "No"
     note_reply(ctx, "know", "" if readable else "neither yes nor no")
     ctx.emit(KnowledgeJudged(value=knowing.known, raw=reply.text, answer=knowing.answer), node=node)
-    return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing
+    return knowing
 
 
-async def recall(ctx: Context, question: str, node: Node, *, logprobs: bool = False) -> Answer | None:
-    """Answer from the model's knowledge if M_know says that it has it; asked again only where M_know gave no answer.
-
-    With `logprobs`, it is also asked again where M_know gave an answer without confidence, which cannot be weighed.
-    """
-    scored = logprobs and "logprobs" in ctx.model_for("know").capabilities
-    knowing = await judge_knowledge(ctx, question, node=node, logprobs=scored)
+async def _recall(ctx: Context, question: str, node: Node) -> Answer | None:
+    """Answer from the model's knowledge if M_know says that it has it; asked again only where M_know gave no answer."""
+    knowing = await judge_knowledge(ctx, question, node=node)
     if not knowing.known:
         return None
-    if knowing.answer and (knowing.confidence is not None or not logprobs):
+    if knowing.answer:
         # "Yes" answers the main question completely; for a sub-question, the words behind it may be of use above.
         text = "Yes" if node.depth == 0 and knowing.answer.startswith(("Yes. ", "Yes, ")) else knowing.answer
-        return Answer(text, knowing.answer, source="internal", confidence=knowing.confidence)
-    return await direct_answer(ctx, question, node=node, logprobs=logprobs)
+        return Answer(text, knowing.answer, source="internal")
+    return await direct_answer(ctx, question, node=node)
 
 
 async def judge_passages(
@@ -271,8 +213,8 @@ async def _judge_all(ctx: Context, question: str, passages: Sequence[str], node:
     return [number in relevant for number in range(1, len(passages) + 1)]
 
 
-async def retrieve(
-    ctx: Context, question: str, node: Node, setting: Setting
+async def _retrieve(
+    ctx: Context, question: str, node: Node, setting: _Setting
 ) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
     """Return the passages that a search finds, and those of them that are relevant (all, where none is judged)."""
     words = question.split()
@@ -286,7 +228,7 @@ async def retrieve(
     return passages, relevant
 
 
-def relevance_summary(relevant: Sequence[Passage], passages: Sequence[Passage], setting: Setting) -> str:
+def _relevance_summary(relevant: Sequence[Passage], passages: Sequence[Passage], setting: _Setting) -> str:
     if not setting.search:
         return "nothing is looked up"
     if not passages:
@@ -294,33 +236,6 @@ def relevance_summary(relevant: Sequence[Passage], passages: Sequence[Passage], 
     if not setting.judge:
         return f"{len(passages)} passages read"
     return f"{len(relevant)} of {len(passages)} passages relevant"
-
-
-class PaperModules:
-    """What Algorithm 1 does with one question: lines 5 to 15 before it is decomposed, line 20 after."""
-
-    def __init__(self, ctx: Context, setting: Setting) -> None:
-        self._ctx, self._setting = ctx, setting
-
-    async def lookup(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Lookup:
-        ctx, setting = self._ctx, self._setting
-        own = await recall(ctx, asked, node) if setting.know else None  # lines 5 to 8
-        if own is not None:
-            return Lookup(own, True, "self-knowledge", "the model says that it knows", node.id)
-        passages, relevant = await retrieve(ctx, asked, node, setting) if setting.search else ((), ())  # 9 to 12
-        why = relevance_summary(relevant, passages, setting)
-        if not relevant:
-            return Lookup(UNKNOWN, False, "none", why, node.id)
-        answer = await answer_from(ctx, asked, relevant, node=node, titles=setting.titles)  # 13 to 15
-        if setting.fallthrough and not answer.known:
-            return Lookup(answer, False, "none", f"{why}, without the answer", node.id)
-        return Lookup(answer, True, "passages", why, node.id)
-
-    def asks_again(self, question: str, above: Sequence[str]) -> bool:
-        return False
-
-    async def conclude(self, asked: str, node: Node, lookup: Lookup, pairs: Pairs) -> Answer:
-        return await combine_answers(self._ctx, asked, pairs, node=node)
 
 
 class _Algorithm1:
@@ -331,78 +246,81 @@ class _Algorithm1:
     """
 
     def __init__(
-        self, ctx: Context, modules: PaperModules, *, depth: int, prune: bool, linked: bool, most: int | None
+        self, ctx: Context, setting: _Setting, *, depth: int, prune: bool, linked: bool, most: int | None
     ) -> None:
-        self._ctx, self._modules, self._most = ctx, modules, most
+        self._ctx, self._setting, self._most = ctx, setting, most
         self._depth, self._prune, self._linked = depth, prune, linked
         self._once = SingleFlight()
 
-    async def solve(
-        self, node: Node, asked: str, above: tuple[str, ...] = (), carried: tuple[Passage, ...] = ()
-    ) -> Answer:
+    async def solve(self, node: Node, asked: str, above: tuple[str, ...] = ()) -> Answer:
         """Problem-solving(q_t, iter): `iter` is the node's depth, `above` the questions on the way down to it."""
         self._ctx.begin_node(node, asked)
         if node.depth > self._depth:  # lines 2 to 4
-            return self._end(node, UNKNOWN, "none", f"deeper than {self._depth}")
-        key = (question_key(asked), *(passage.id for passage in carried))
-        lookup = await self._once(("look", *key), lambda: self._modules.lookup(asked, node, carried))  # 5 to 15
+            return self._end(node, _UNKNOWN, "none", f"deeper than {self._depth}")
+        key = question_key(asked)
+        lookup = await self._once(("look", key), lambda: self._look_up(asked, node))  # 5 to 15
         if lookup.settled:
             return self._end(node, lookup.answer, lookup.branch, lookup.why, lookup)
         if self._prune and node.depth == self._depth:
             return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; not split any further", lookup)
-        self._record_so_far(node, lookup)
         above += (asked, node.question)
         children = grow(self._ctx, node, await self._decompose(node, asked, above))  # 16
         if not children:
             return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; no new sub-question", lookup)
-        pairs = await self._solve_all(children, above, lookup.passages)  # 17 to 19
+        pairs = await self._solve_all(children, above)  # 17 to 19
         sub_answers = tuple((question_key(sub), answer.text if answer.known else None) for sub, answer in pairs)
         answer, concluded_by = await self._once(  # 20
-            ("conclude", *key, sub_answers), lambda: self._conclude(asked, node, lookup, pairs)
+            ("conclude", key, sub_answers), lambda: self._conclude(asked, node, pairs)
         )
         unknown = sum(not sub.known for _, sub in pairs)
         why = f"{lookup.why}; {len(pairs)} sub-question{'s' if len(pairs) > 1 else ''}, {unknown} unknown"
-        branch = "sub-questions" if answer.source == "synthesis" else lookup.branch
-        return self._end(node, answer, branch, why, lookup, sub_questions=len(pairs), concluded_by=concluded_by)
+        return self._end(
+            node, answer, "sub-questions", why, lookup, sub_questions=len(pairs), concluded_by=concluded_by
+        )
+
+    async def _look_up(self, asked: str, node: Node) -> _Lookup:
+        """Ask memory, then the relevant passages (lines 5 to 15)."""
+        ctx, setting = self._ctx, self._setting
+        own = await _recall(ctx, asked, node) if setting.know else None  # lines 5 to 8
+        if own is not None:
+            return _Lookup(own, True, "self-knowledge", "the model says that it knows", node.id)
+        passages, relevant = await _retrieve(ctx, asked, node, setting) if setting.search else ((), ())  # 9 to 12
+        why = _relevance_summary(relevant, passages, setting)
+        if not relevant:
+            return _Lookup(_UNKNOWN, False, "none", why, node.id)
+        answer = await answer_from(ctx, asked, relevant, node=node, titles=setting.titles)  # 13 to 15
+        if setting.fallthrough and not answer.known:
+            return _Lookup(answer, False, "none", f"{why}, without the answer", node.id)
+        return _Lookup(answer, True, "passages", why, node.id)
 
     async def _decompose(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
         """M_decom: return the sub-questions that were not asked on the way down to them."""
         ctx, linked = self._ctx, self._linked
         key = ("split", question_key(asked))
         questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
-        asked_above = set(map(question_key, above))
-        return drop_asked(
-            ctx,
-            questions,
-            asked_above,
-            most=self._most,
-            again=lambda question: self._modules.asks_again(question, above),
-            node=node,
-        )
+        return drop_asked(ctx, questions, set(map(question_key, above)), most=self._most, node=node)
 
-    async def _conclude(self, asked: str, node: Node, lookup: Lookup, pairs: Pairs) -> tuple[Answer, int]:
+    async def _conclude(self, asked: str, node: Node, pairs: _Pairs) -> tuple[Answer, int]:
         """Return the answer from sub-questions, and the node for which it was found."""
-        return await self._modules.conclude(asked, node, lookup, pairs), node.id
+        return await combine_answers(self._ctx, asked, pairs, node=node), node.id
 
-    async def _solve_all(
-        self, children: tuple[Node, ...], above: tuple[str, ...], carried: tuple[Passage, ...]
-    ) -> Pairs:
+    async def _solve_all(self, children: tuple[Node, ...], above: tuple[str, ...]) -> _Pairs:
         """Solve siblings at once, or in turn where each sees the answers before it."""
         if not self._linked:
-            answers = await together(self.solve(child, child.question, above, carried) for child in children)
+            answers = await together(self.solve(child, child.question, above) for child in children)
             return [(child.question, answer) for child, answer in zip(children, answers, strict=True)]
         pairs: list[tuple[str, Answer]] = []
         for child in children:
             known = "; ".join(f"{asked} {answer.text}" for asked, answer in pairs if answer.known)
             asked = f"{child.question} ({known})" if known else child.question
-            pairs.append((child.question, await self.solve(child, asked, above, carried)))
+            pairs.append((child.question, await self.solve(child, asked, above)))
         return pairs
 
     def _end(
-        self, node: Node, answer: Answer, branch: Branch, why: str, lookup: Lookup | None = None, **of_parts: int
+        self, node: Node, answer: Answer, branch: _Branch, why: str, lookup: _Lookup | None = None, **of_parts: int
     ) -> Answer:
         """Record which module answered a node and why, with what the paper's tables are made from."""
-        looked_by, judged_by = (lookup.node, lookup.judged_by) if lookup else (node.id, None)
+        looked_by = lookup.node if lookup else node.id
         self._ctx.end_node(
             node,
             answer,
@@ -413,22 +331,11 @@ class _Algorithm1:
             **{"sub_questions": 0, **of_parts},
             looked_by=looked_by,
             spent=spent_under(self._ctx, node),
-            **_judgements(self._ctx, looked_by if judged_by is None else judged_by),
+            **_judgements(self._ctx, looked_by),
         )
         if node.depth == 0:
             self._ctx.propose(answer, order=0)
         return answer
-
-    def _record_so_far(self, node: Node, lookup: Lookup) -> None:
-        answer = lookup.answer
-        if node.depth == 0:
-            self._ctx.propose(answer, order=0)
-        if answer.known:
-            support = list(answer.support)
-            so_far = AnswerSoFar(
-                value=answer.text, source=answer.source, support=support, branch=lookup.branch, why=lookup.why
-            )
-            self._ctx.emit(so_far, node=node)
 
 
 def _judgements(ctx: Context, node: int) -> dict[str, object]:

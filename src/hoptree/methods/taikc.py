@@ -58,20 +58,9 @@ class _Unanswered(Exception):
     query="Sub-questions decomposed from complex questions",
     beyond={
         "strict=off": "a model that says it does not know, without the identifier, is not sure either",
-        "robust": "it goes beyond the paper where that is known to fail",
     },
     roles=("decompose", "know", "answer", "summarise"),
-    shared_prompts=(
-        "bank.jsonl",
-        "bear_out",
-        "confident",
-        "decompose",
-        "direct",
-        "read",
-        "read_asked_first",
-        "read_or_not_found",
-        "summarise",
-    ),
+    shared_prompts=("bank.jsonl", "confident", "decompose", "direct", "read", "summarise"),
 )
 async def taikc(
     question: Question,
@@ -84,7 +73,6 @@ async def taikc(
     tau: float = 0.5,
     strict: bool = True,
     titles: bool = False,
-    robust: bool = False,
 ) -> Answer:
     """Split the question into a tree, fill it from confident knowledge or passages, and reason over its chains.
 
@@ -92,26 +80,18 @@ async def taikc(
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal, as the
     paper does; with it off, "I don't know" is one too.
-
-    `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers checked against them, chains kept word for word, and comparisons made in code. A question about both
-    of two things is checked for each alone. The answer is the surest of four last readings: three of what the question
-    itself finds, one of the chains with all that was cited. With `continuation` off, `robust` gives no answer rather
-    than one that rests on a guess; it then makes neither that check nor those readings. `titles` and `strict` have no
-    effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
     if source == "probability":
         ctx.require("logprobs")
-    parallel = order == "parallel"
 
     async def recall(asked: str, node: Node) -> Answer:
         """Confident QA, or what an ablation puts in its place."""
         if source == "external":
             return Answer("", status="refused")
         if source == "unified":
-            return await confident_answer(ctx, asked, node=node, strict=strict and not robust)
+            return await confident_answer(ctx, asked, node=node, strict=strict)
         answer = await direct_answer(ctx, asked, node=node, logprobs=source == "probability")
         if source == "internal":
             return answer
@@ -130,15 +110,10 @@ async def taikc(
             raise _Unanswered
         return replace(await direct_answer(ctx, asked, node=node), source="fallback")
 
-    if robust:
-        from hoptree.methods.robust.taikc import RobustRun
-
-        run = RobustRun(question.text, ctx, recall, k, reads=source != "internal", guesses=continuation)
-        return await run.answer(parallel=parallel)
     plan = await decompose_tree(ctx, question.text, demonstrations=fixed_demonstrations())
     attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, read, continue_reasoning)
     try:
-        solved = await fill_tree(ctx, question.text, plan, attempts, parallel=parallel)
+        solved = await fill_tree(ctx, question.text, plan, attempts, parallel=order == "parallel")
     except _Unanswered:
         return Answer("", status="unknown")
     chains = await together(summarise_chain(ctx, path) for path in chain_paths(plan, solved))
@@ -152,24 +127,21 @@ async def fill_tree(
     attempts: Sequence[Attempt],
     *,
     parallel: bool,
-    despite_unknown: bool = True,
 ) -> dict[int, Solved]:
     """Answer every node by the first attempt that succeeds.
 
-    Without `despite_unknown`, a node that refers to an unknown answer is not attempted. Only a node that asks the
-    question itself is proposed as the answer of a run that its budget ends.
+    Only a node that asks the question itself is proposed as the answer of a run that its budget ends.
     """
 
     async def solve(node: Node, done: Mapping[int, Solved]) -> Solved:
         asked = _complete(ctx, node, done)
         ctx.begin_node(node, asked)
         answer, iterations = Answer("", status="unknown"), 0
-        if despite_unknown or all(done[ref].answer.known for ref in node.refs):
-            for attempt in attempts:
-                iterations += 1
-                answer = await attempt(asked, node)
-                if answer.known:
-                    break
+        for attempt in attempts:
+            iterations += 1
+            answer = await attempt(asked, node)
+            if answer.known:
+                break
         ctx.end_node(node, answer, iterations=iterations)
         if question_key(asked) == question_key(question):
             ctx.propose(answer, order=node.id)

@@ -137,11 +137,10 @@ _ASKS_YES_NO = lazy_re(
 
 @dataclass(frozen=True, slots=True)
 class SelfKnowledge:
-    """Whether a model says it knows, its answer, and its least token probability."""
+    """Whether a model says it knows, and its answer."""
 
     known: bool
     answer: str = ""
-    confidence: float | None = None
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:

@@ -92,11 +92,6 @@ def _head(relation: str) -> str:
     return _key(last) if _KIN.fullmatch(last) else last
 
 
-def names_relation(text: str) -> bool:
-    """Return whether words name a usual relation, such as "composer"."""
-    return any(map(_is_known, relation_key(text)))
-
-
 def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
     """Return whether the words sought name this relation alone."""
     return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
@@ -136,70 +131,6 @@ def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
             return True
         verdict = False
     return verdict
-
-
-_WORK_BY = "(a work) by"
-_WORK_BY_PATTERN = lazy_re(rf"\b(?:{'|'.join(sorted(_KIND_WORDS))})\s+by\b", re.IGNORECASE)
-_NEAR_KIN = word_set("father mother parent son daughter child")
-_STEP_KIN = frozenset(f"step{kin}" for kin in _NEAR_KIN)
-_GRAND_KIN = frozenset(f"grand{kin}" for kin in _NEAR_KIN)
-_GREAT_KIN = frozenset(f"great{kin}" for kin in _GRAND_KIN)
-_SIBLINGS = word_set("brother sister sibling")
-_HALF_SIBLINGS = frozenset(f"half{kin}" for kin in _SIBLINGS)
-_KIN_IN_LAW = frozenset(f"{kin}inlaw" for kin in _NEAR_KIN | _SIBLINGS)
-_FAR_KIN = word_set("uncle aunt nephew niece")
-_MARRIAGE = word_set("spouse wives weddi widow conso bride")
-_STATED_BY = (
-    (word_set("birth"), word_set("birth native nee")),
-    (word_set("death"), word_set("death dead kille murde execu assas suici peris")),
-    (word_set("burial"), word_set("burial tomb cemet")),
-    (word_set("spouse"), _MARRIAGE),
-    (_NEAR_KIN, _NEAR_KIN | _STEP_KIN | {"birth"}),
-    (_STEP_KIN, _STEP_KIN | _MARRIAGE),
-    (_GRAND_KIN, _GRAND_KIN),
-    (_GREAT_KIN, _GREAT_KIN),
-    (_SIBLINGS | _HALF_SIBLINGS, _SIBLINGS | _HALF_SIBLINGS | {"twin"}),
-    (_KIN_IN_LAW, _KIN_IN_LAW | _MARRIAGE),
-    (_FAR_KIN, _FAR_KIN | _SIBLINGS),
-    (word_set("director"), word_set("direc") | {_WORK_BY}),
-    (word_set("producer"), word_set("producer produ") | {_WORK_BY}),
-    (word_set("composer"), word_set("compo author music") | {_WORK_BY}),
-    (word_set("author"), word_set("author") | {_WORK_BY}),
-    (word_set("performer"), word_set("performer") | {_WORK_BY}),
-)
-"""Words of relations that a sentence hardly states without one of the words behind them, or their stems."""
-_LIFE_DATES = word_set("birth death")
-"""What brackets state without a word for it: "Jean (7 May 1859 Paris – 1 June 1934)"."""
-_COUNTERPARTS = {"father": "mother", "son": "daughter", "brother": "sister"}
-_COUNTERPARTS |= {other: kin for kin, other in _COUNTERPARTS.items()}
-_COUNTERPART = lazy_re("|".join(_COUNTERPARTS))
-
-
-def states_relation(relation: str, value: str, sentence: str) -> bool:
-    """Return whether a sentence has a word for the relation to a value.
-
-    Words are required where sentences have them: kin, marriage, birth, death and who made a work. "A French painter"
-    states a nationality without any. "The father of Jean" does not state that Jean is a father's name, and a word for a
-    father states no mother.
-    """
-    sentence = sentence[:_MAX_SENTENCE_CHARS]
-    if relation_is_of(value, relation, sentence) is (not is_inverse(relation)):
-        return False
-    meant, words = _all_keys(relation), _all_keys(sentence)
-    words -= {_COUNTERPART.sub(lambda kin: _COUNTERPARTS[kin[0]], key) for key in meant} - meant
-    if _WORK_BY_PATTERN.search(sentence):
-        words |= {_WORK_BY}
-    if all(stated_by & words for relations, stated_by in _STATED_BY if relations & meant):
-        return True
-    places = find_mentions(value, sentence)
-    in_brackets = any(sentence.count("(", 0, start) > sentence.count(")", 0, start) for start, _ in places)
-    return bool(_LIFE_DATES & meant) and in_brackets
-
-
-def _all_keys(text: str) -> frozenset[str]:
-    """Return the words of a text and the keys of their relations."""
-    text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text)).replace("-", " ")
-    return relation_key(text) | frozenset(_folded_words(text))
 
 
 _OTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")

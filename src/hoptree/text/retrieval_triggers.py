@@ -131,10 +131,6 @@ def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str
     return " ".join(" ".join(parts).split()[:limit])
 
 
-MAX_THRESHOLD = 1.5
-"""The highest of DRAGIN's published thresholds (0.6 to 1.5 by model and data set)."""
-
-
 class Threshold(Protocol):
     """What the score of a word must exceed, given its sentence and the words before."""
 
@@ -157,14 +153,12 @@ class DynamicThreshold:
 
     a is the raw attention, as in Equation 2. `scaled` takes DRAGIN's, which has a mean of 1 over every sentence: beta
     is then added everywhere, as it is where no attention is known. The paper names no values. A sentence that is unsure
-    everywhere stays below the threshold; a `ceiling`, which the paper lacks, lets it trigger. The words of "So the
-    answer is" do not count.
+    everywhere stays below the threshold. The words of "So the answer is" do not count.
     """
 
     alpha: float = 1.5
     beta: float = 0.2
     over: Literal["sentence", "history"] = "sentence"
-    ceiling: float = math.inf
     scaled: bool = False
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float:
@@ -173,7 +167,7 @@ class DynamicThreshold:
         attention = None if self.scaled else mean(word.raw for word in words)
         if attention is None:
             attention = mean(word.attention for word in words)
-        return min(self.ceiling, self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0))
+        return self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,6 @@ class SetSpec:
     paper: str = ""
     judge: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    robust: bool = False
     corpora: Mapping[str, str] = field(default_factory=dict)
     rows: int | None = None
     samples: int = 8

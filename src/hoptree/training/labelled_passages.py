@@ -121,10 +121,6 @@ class PassageFinder:
         shown.insert(drawn(key) % (len(shown) + 1), telling[0])
         return telling[0], tuple(shown)
 
-    async def find_others(self, step: GoldStep) -> tuple[Passage, ...]:
-        """Return what a search finds without the answer of a step."""
-        return tuple(passage for passage in await self.search(step.asked) if not says(passage, step.answer))
-
 
 def drawn(key: str) -> int:
     """Return a number that depends on a key alone."""

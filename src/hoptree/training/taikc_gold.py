@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from hoptree.core.values import Answer, Passage
+from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import show_passages
 from hoptree.evaluation.metrics import contains, exact_match, normalise
-from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES, answer_from, summarise_chain, synthesise
-from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations, nearest_demonstrations
+from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
+from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.text.question_tree import Plan
 from hoptree.training.chat_rows import (
     TAIKC,
@@ -25,7 +24,7 @@ from hoptree.training.chat_rows import (
     rehearse,
 )
 from hoptree.training.formats import SetSpec
-from hoptree.training.labelled_passages import PassageFinder, drawn
+from hoptree.training.labelled_passages import PassageFinder
 from hoptree.training.plans.gold_trees import (
     GoldStep,
     GoldTree,
@@ -38,15 +37,11 @@ from hoptree.training.plans.gold_trees import (
 from hoptree.training.plans.sub_questions import LeftOut
 from hoptree.training.questions import TrainingQuestion
 
-NOT_FOUND = "NOT FOUND"
-
 
 async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make rows of all parts that are known of each question.
 
-    Plans written by hand take precedence over what the data set says. Without a corpus no rows show passages. With
-    `robust`, the prompts are those that TAIKC sends with robust=on: other demonstrations before a plan, titles before
-    passages, a second reading that may say NOT FOUND, chains word for word with passages behind them, no summaries.
+    Plans written by hand take precedence over what the data set says. Without a corpus no rows show passages.
     """
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
@@ -64,12 +59,8 @@ async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_pro
     kept, contradictions = drop_contradictions(kept)
     left_out["rows that ask and say the same as another"] = repeats
     left_out["rows that ask the same as another and say something else"] = contradictions
-    report = {**_meta(spec), **({"corpus": finder.identity, "k": spec.k} if finder else {})}
+    report = {"titles": spec.titles, **({"corpus": finder.identity, "k": spec.k} if finder else {})}
     return MadeRows(tuple(kept), dict(+left_out), report)
-
-
-def _meta(spec: SetSpec) -> dict[str, Any]:
-    return {"robust": spec.robust, **({} if spec.robust else {"titles": spec.titles})}
 
 
 class _RowMaker:
@@ -80,7 +71,6 @@ class _RowMaker:
     ) -> None:
         self._question, self._spec, self._finder, self._left_out = question, spec, finder, left_out
         self._text = question.example.question
-        self._gold_passages: dict[int, Passage] = {}
 
     async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         tree: GoldTree | None = None
@@ -95,9 +85,8 @@ class _RowMaker:
                 rows += await self._read(step, self._finder)
         if tree and tree.steps:
             rows += await self._conclude(tree)
-            if not self._spec.robust:
-                for path in tree.paths:
-                    rows += await self._summarise(path)
+            for path in tree.paths:
+                rows += await self._summarise(path)
         return rows
 
     def _leave_out(self, why: str) -> list[ChatRow]:
@@ -107,8 +96,8 @@ class _RowMaker:
     def _row(
         self, part: str, rehearsal: Rehearsal[Any], label: str, source: str, more: Mapping[str, Any] | None = None
     ) -> ChatRow:
-        meta = {"part": label, "made_from": source, **_meta(self._spec), **(more or {})}
-        return rehearsal.row(self._question, f"{part}/robust" if self._spec.robust else part, label, meta)
+        meta = {"part": label, "made_from": source, "titles": self._spec.titles, **(more or {})}
+        return rehearsal.row(self._question, part, label, meta)
 
     async def _decompose(
         self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None, no_tree: LeftOut
@@ -122,10 +111,9 @@ class _RowMaker:
                 raise no_tree
         except LeftOut as why:
             return self._leave_out(f"no plan for {why}")
-        shots = nearest_demonstrations(self._text) if self._spec.robust else fixed_demonstrations()
 
         async def step(ctx: Context) -> Plan:
-            return await decompose_tree(ctx, self._text, demonstrations=shots, mend_leaks=self._spec.robust)
+            return await decompose_tree(ctx, self._text, demonstrations=fixed_demonstrations())
 
         rehearsal = await rehearse(TAIKC, step, written(plan))
         rehearsal.require(rehearsal.read.nodes == read.nodes)
@@ -136,66 +124,33 @@ class _RowMaker:
         if reading is None:
             return self._leave_out("no reading, as no gold passage of the corpus says the answer")
         gold, passages = reading
-        self._gold_passages[step.id] = gold
 
         async def read(ctx: Context) -> Answer:
-            return await answer_from(ctx, step.asked, passages, titles=self._spec.robust or self._spec.titles)
+            return await answer_from(ctx, step.asked, passages, titles=self._spec.titles)
 
         rehearsal = await rehearse(TAIKC, read, step.answer)
         if not _is_understood(rehearsal):
             return self._leave_out("an answer that would be read as another")
-        row = self._row(f"read/{step.id}", rehearsal, "read", "gold passage", {"passage": gold.id, "k": finder.k})
-        return [row, *(await self._read_or_not_found(step, passages, finder) if self._spec.robust else ())]
-
-    async def _read_or_not_found(
-        self, step: GoldStep, passages: Sequence[Passage], finder: PassageFinder
-    ) -> list[ChatRow]:
-        """Make a row of the prompt that allows NOT FOUND."""
-        answerable = drawn(f"{self._question.key}/{step.id}/not found") % 2 == 0
-        shown = passages if answerable else await finder.find_others(step)
-        if not shown:
-            return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
-
-        async def read(ctx: Context) -> Answer:
-            return await answer_from(ctx, step.asked, shown, prompt="read_or_not_found", titles=True)
-
-        rehearsal = await rehearse(TAIKC, read, step.answer if answerable else NOT_FOUND)
-        rehearsal.require(rehearsal.read.known == answerable)
-        source = "gold passage" if answerable else "other passages"
-        return [self._row(f"not-found/{step.id}", rehearsal, "read", source, {"k": finder.k})]
+        return [self._row(f"read/{step.id}", rehearsal, "read", "gold passage", {"passage": gold.id, "k": finder.k})]
 
     async def _conclude(self, tree: GoldTree) -> list[ChatRow]:
         """Make a row of the last reading over sub-answers."""
-        answers, robust = self._question.example.answers, self._spec.robust
+        answers = self._question.example.answers
         answer = answers[0] if answers else ""
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
         if not answer or (normalise(answer) not in ("yes", "no") and not contains(known, [answer])):
             return self._leave_out("no last reading, as the steps do not give the answer")
-        verbatim = [" ".join(f"{step.asked} {step.answer}." for step in path) for path in tree.paths]
-        chains = verbatim if robust else [_sentence(path) for path in tree.paths]
+        chains = [_sentence(path) for path in tree.paths]
         if not all(chains):
             return self._leave_out("no last reading, as a chain makes no good sentence")
-        passages = await self._passages_behind(tree) if robust else []
-        if robust and not passages:
-            return self._leave_out("no last reading, as there are no passages to show")
 
         async def conclude(ctx: Context) -> Answer:
-            shown = [show_passages(ctx, passages, titles=True)] if passages else []
-            return await synthesise(ctx, self._text, [*dict.fromkeys(chains), *shown])
+            return await synthesise(ctx, self._text, list(dict.fromkeys(chains)))
 
         rehearsal = await rehearse(TAIKC, conclude, answer)
         if not _is_understood(rehearsal):
             return self._leave_out("an answer that would be read as another")
         return [self._row("final", rehearsal, "read", tree.source)]
-
-    async def _passages_behind(self, tree: GoldTree) -> list[Passage]:
-        """Return the passages that robust TAIKC shows behind its chains."""
-        if self._finder is None:
-            return []
-        cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]
-        results = await self._finder.search(self._text)
-        by_id = {passage.id: passage for passage in (*cited[: self._finder.k], *results)}
-        return list(by_id.values())[: self._finder.k + MAX_FURTHER_PASSAGES]
 
     async def _summarise(self, path: Sequence[GoldStep]) -> list[ChatRow]:
         target = _sentence(path)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hoptree.engine.events import GUESS, Event, NodeSettled, NodeStarted, Planned
+from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis_tables, hypothesis_tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import (
@@ -40,7 +40,7 @@ from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Tab
 from hoptree.evaluation.statistics import compare_runs, mean_of
 
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
-_FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
+_FIRST = ("self-knowledge", "passages", "sub-questions")
 _LAST = (_NO_MODULE, _NO_RECORD)
 _MAX_MODULE_CHARS = 40
 
@@ -76,7 +76,7 @@ def _workload(events: Sequence[Event]) -> Workload | None:
             if not isinstance(event.branch, str):
                 return Workload(None, 0, 0)
             if event.id == 0:
-                module = event.module[:_MAX_MODULE_CHARS]
+                module = (event.branch or "")[:_MAX_MODULE_CHARS]
     # The number of a node has a digit for each level.
     return Workload(module, len(nodes), max(len(str(node)) if node else 0 for node in nodes)) if nodes else None
 

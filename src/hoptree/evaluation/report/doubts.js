@@ -79,12 +79,11 @@ const drawWriting = (() => {
         else item.append(make("strong", { text: name }), `${sure} kept`);
         list.append(item);
       }
-      for (const name of part.sought || []) list.append(make("li", {}, text(name), " in doubt: sought, not searched with"));
       return ["Names", list];
     }
 
     function asked(query, label) {
-      const why = query.again ? " (with names that were dropped before)" : query.repeated ? " (asked before)" : "";
+      const why = query.repeated ? " (asked before)" : "";
       const line = make("div", {}, make("q", { text: query.query }), why);
       if (!query.query) line.replaceChildren("nothing: there is no word to search with");
       return [label, line, query.search === undefined ? null : found(query.search)];
@@ -116,15 +115,14 @@ const drawWriting = (() => {
         const { sentence, ...held } = part.skipped;
         pairs.push(["Memory", "It has that already, so nothing was searched for.", fact(held)]);
       }
-      if (part.names || part.sought) pairs.push(names(part));
+      if (part.names) pairs.push(names(part));
       for (const query of part.queries || []) pairs.push(asked(query, "Asked"));
       if (part.leftOut) pairs.push(["Left out", text(`its least probable words: ${part.leftOut.join(", ")}`)]);
       if (part.tried) pairs.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
       if (part.facts) pairs.push(learnt(part));
       if (part.shown && part.again) pairs.push(shown(part));
       if (part.again) {
-        const label = part.replaced ? "Written again" : "Tried";
-        pairs.push([label, shaded(part.again, !part.replaced || part.lost), make("div", { kind: "was", text: part.againCompared || "" })]);
+        pairs.push(["Written again", shaded(part.again, part.lost), make("div", { kind: "was", text: part.againCompared || "" })]);
       }
       return rows(pairs);
     }

@@ -181,10 +181,7 @@ def _attempts(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name:
     """TAIKC's Figure 13."""
     known = [(run, attempts[place]) for place, run in enumerate(group.runs) if attempts.get(place)]
     rows = [(run, [times.get(number, 0) / sum(times.values()) for number in _ATTEMPTS]) for run, times in known]
-    caption = (
-        "As TAIKC counts them: the model's own confident knowledge, then documents, then a guess without them "
-        "(with robust: documents first)."
-    )
+    caption = "As TAIKC counts them: the model's own confident knowledge, then documents, then a guess without them."
     title = f"{group.name}: attempts a sub-question took"
     return _shares(name, title, caption, list(_ATTEMPTS.values()), rows, "share of sub-questions, %")
 

@@ -44,11 +44,10 @@ _MAX_FACTS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """A name to search with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one."""
+    """A name to search with; `dropped_by` is "" for a kept one."""
 
     name: str
     dropped_by: str = ""
-    safe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Filtering:
     def reached(self, place: str) -> tuple[CandidateName, ...]:
         """Return the names that a filter was shown."""
         before = _ORDER[: _ORDER.index(place)]
-        return tuple(name for name in self.names if not name.safe and name.dropped_by not in before)
+        return tuple(name for name in self.names if name.dropped_by not in before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +117,12 @@ def _look_ups(events: Sequence[Event]) -> LookUps | None:
 
 
 def _filtering(decision: Mapping[str, Any]) -> Filtering:
-    safe = set(map(str, decision.get("safe", ())))
     filters = tuple(name for name in FILTERS if name in decision["filters"].split("+"))
     names: list[CandidateName] = []
     relations: list[CandidateName] = []
     for name, *others, dropped_by in decision["candidates"]:
         kind = relations if "relation" in others[:1] else names
-        kind.append(CandidateName(str(name), str(dropped_by or ""), str(name) in safe))
+        kind.append(CandidateName(str(name), str(dropped_by or "")))
     return Filtering(filters, tuple(names), tuple(relations))
 
 

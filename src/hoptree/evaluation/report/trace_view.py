@@ -91,7 +91,6 @@ def _view_part(part: Part) -> dict[str, Any]:
                 [cut(name.name, _MAX_NAME_CHARS), _label(name.kind), _round(name.confidence), _label(name.dropped_by)]
                 for name in part.names[: 2 * _MAX_LISTED]
             ],
-            "sought": _names(part.in_doubt[:_MAX_LISTED]),
             "queries": [_view_query(query) for query in part.queries],
             "skipped": _view_fact(part.skipped) if part.skipped is not None else {},
             "facts": [_view_fact(fact) for fact in part.facts[:_MAX_LISTED]],
@@ -127,7 +126,7 @@ def _view_word(text: str, word: WordView) -> list[Any]:
 
 def _view_query(query: SubQuery) -> dict[str, Any]:
     """`search` is the place of the search among those of the trace; without it, nothing was searched for."""
-    flags = _filled({"again": query.again, "repeated": query.repeated})
+    flags = _filled({"repeated": query.repeated})
     place = {} if query.search is None else {"search": query.search}
     return {"query": cut(query.query, _MAX_NAME_CHARS), **flags, **place}
 

@@ -96,9 +96,8 @@ class _Improbable:
         self._record(first, doubted, rewritten=False)
         return Verdict(end, Doubt(start, end) if doubted else None)
 
-    def accepts(self, sentence: Draft) -> bool:
+    def record_rewritten(self, sentence: Draft) -> None:
         self._record(sentence, False, rewritten=True)
-        return True
 
     def _record(self, sentence: Draft, doubted: bool, *, rewritten: bool) -> None:
         tokens = token_probabilities(sentence)

@@ -22,7 +22,7 @@ async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = F
     """Retrieve once with the question itself, then read.
 
     With `surest`, the passages are read three times, in part and as a whole, always with titles, and the surest answer
-    is taken. The robust forms of other methods begin like this.
+    is taken.
     """
     ctx.require_corpus()
     passages = await ctx.search(question.text, k=k)

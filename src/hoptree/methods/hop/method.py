@@ -347,7 +347,7 @@ class _Run:
     async def _split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
         if self._operator == "both":
-            checked = await both_hold(self._ctx, self._question, self._search, propose=False)
+            checked = await both_hold(self._ctx, self._question, self._search)
             if checked:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return

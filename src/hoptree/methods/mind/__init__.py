@@ -1,4 +1,4 @@
-"""MIND: method.py follows the paper; robust/mind.py goes beyond it."""
+"""MIND: method.py has the loop of the paper."""
 
 from hoptree.methods.mind.method import mind
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hoptree.core.values import Passage, Token
+from hoptree.core.values import Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView, Name
@@ -39,14 +39,6 @@ class Candidate:
     confidence: float = NEUTRAL_CONFIDENCE
 
 
-@dataclass(frozen=True, slots=True)
-class Filtered:
-    """The candidates that a filter kept, and those it dropped."""
-
-    kept: tuple[Candidate, ...]
-    dropped: tuple[Candidate, ...] = ()
-
-
 @decision("extracted")
 class EntitiesExtracted(Decision):
     """The candidates of the question: pairs of name and kind."""
@@ -63,12 +55,11 @@ class EntitiesFiltered(Decision):
 
     value: list[str]
     filters: str
-    in_doubt: list[str] = field(default_factory=list)
+    in_doubt: list[str] = field(default_factory=list)  # this and the next as in stored traces
     safe: list[str] = field(default_factory=list)
     candidates: list[list[Any]] = field(default_factory=list)
 
     def add_to(self, view: GenerationView) -> None:
-        view.part.in_doubt = tuple(self.in_doubt)
         view.part.names = tuple(
             Name(str(name), str(kind), str(origin), number(confidence), str(dropped_by or ""))
             for name, kind, origin, confidence, dropped_by in self.candidates
@@ -171,10 +162,6 @@ class UncertainSentence:
         before = written.followed_by(draft.until(doubt.start)).text
         return cls(written.followed_by(draft.until(doubt.end)), before, draft.text[doubt.start : doubt.end], hits)
 
-    def has_hit(self, places: Sequence[Span]) -> bool:
-        """Return whether an uncertain word stands at one of these places of the sentence."""
-        return any(start < last and first < end for start, end in places for first, last in self.hits)
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -212,35 +199,22 @@ class EntityFilter:
         """Find the names of the question (step 1)."""
         self._extracted = await extract_candidates(self._ctx, self._question, self._tagger)
 
-    async def choose(self, uncertain: UncertainSentence, latest: Sequence[Passage]) -> Filtered:
-        """Return the names worth searching for (step 4); `latest` were read last."""
-        return await self._filter(uncertain, await self._candidates(uncertain), self._setting.filters)
-
-    async def _candidates(self, uncertain: UncertainSentence) -> tuple[Candidate, ...]:
+    async def choose(self, uncertain: UncertainSentence) -> tuple[Candidate, ...]:
+        """Return the names worth searching for (step 4); record what each filter dropped."""
         candidates = self._score(uncertain.text)
         if self._scores_question and (self._setting.cut is not None or len(candidates) > self._setting.top_k):
             # Some names may be dropped now: score how sure the model would have been of the question's.
             self._scores_question, self._question_tokens = False, await self._read_question()
             candidates = self._score(uncertain.text)
-        return candidates
-
-    async def _filter(
-        self,
-        uncertain: UncertainSentence,
-        candidates: Sequence[Candidate],
-        filters: Filter,
-        *,
-        safe: Collection[Candidate] = (),
-        in_doubt: Sequence[str] = (),
-    ) -> Filtered:
-        """Apply filters to what is not `safe`, and record what each dropped."""
-        left = [candidate for candidate in candidates if candidate not in safe]
+        filters = self._setting.filters
         dropped: dict[Candidate, str] = {}
         if "cot" in filters:
-            unused = await dropped_by_reasoning(self._ctx, self._question, uncertain.before, uncertain.sentence, left)
+            unused = await dropped_by_reasoning(
+                self._ctx, self._question, uncertain.before, uncertain.sentence, candidates
+            )
             dropped |= dict.fromkeys(unused, "cot")
         if "confidence" in filters:
-            left = [candidate for candidate in left if candidate not in dropped]
+            left = [candidate for candidate in candidates if candidate not in dropped]
             unsure = dropped_by_confidence(left, top_k=self._setting.top_k, least=self._setting.cut)
             dropped |= dict.fromkeys(unsure, "confidence")
         kept = tuple(candidate for candidate in candidates if candidate not in dropped)
@@ -248,15 +222,13 @@ class EntityFilter:
             EntitiesFiltered(
                 value=[candidate.name for candidate in kept],
                 filters=filters,
-                in_doubt=list(in_doubt),
-                safe=[candidate.name for candidate in safe],
                 candidates=[
                     [item.name, item.kind, item.origin, round(item.confidence, 4), dropped.get(item)]
                     for item in candidates
                 ],
             )
         )
-        return Filtered(kept, tuple(candidate for candidate in candidates if candidate in dropped))
+        return kept
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""

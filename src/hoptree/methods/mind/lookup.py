@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from hoptree.core.values import Answer, Passage
@@ -11,11 +11,10 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, Setting, UncertainSentence
+from hoptree.methods.mind.entities import Candidate, EntityFilter, Setting, UncertainSentence
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
-from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
 from hoptree.text.names import fold
 from hoptree.text.parse import read_questions
@@ -34,10 +33,10 @@ class SubQueryMade(Decision):
     sentence: str
     kept: list[str]
     sought: list[str]
-    again: bool = False
+    again: bool = False  # as in stored traces
 
     def add_to(self, view: GenerationView) -> None:
-        view.ask(self.value, self.sought, again=self.again)
+        view.ask(self.value, self.sought)
 
     def log_line(self) -> str:
         return f"searched: {self.value}" if self.value else "nothing to search with"
@@ -73,14 +72,6 @@ class MemoryShown(Decision):
         view.conflicts = tuple(tuple(tuple(map(str, fact)) for fact in group) for group in self.conflicts)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Passages, and the names they were searched with."""
-
-    passages: tuple[Passage, ...]
-    names: tuple[Candidate, ...]
-
-
 class Lookup:
     """The searches and the memory of one question; `left` counts searches."""
 
@@ -99,13 +90,9 @@ class Lookup:
         self.read: list[Passage] = []
         self._step = 0
         self._text = ""
-        self._latest: tuple[Passage, ...] = ()
         self._learned: dict[str, set[str]] = {}
 
-    async def begin(self) -> None:
-        """Do what comes before the first draft."""
-
-    async def end(self, answer: Answer) -> Answer:
+    def end(self, answer: Answer) -> Answer:
         """Return the answer of the text with the passages that hold it."""
         return replace(answer, support=supporting_ids(answer.text, self.read)) if answer.known else answer
 
@@ -121,79 +108,53 @@ class Lookup:
             return known
         if self.left <= 0:
             return "spent"
-        chosen = await self._entities.choose(uncertain, self._latest)  # step 4
-        retrieved = await self._retrieve(uncertain, chosen, sought)  # step 5
-        if retrieved is None:
+        kept = await self._entities.choose(uncertain)  # step 4
+        passages = await self._search(uncertain, kept, sought)  # step 5
+        if passages is None:
             return None
-        about, kept = (
-            [candidate.name for candidate in candidates if candidate.kind == "entity"]
-            for candidates in (retrieved.names, chosen.kept)
-        )
-        await self._remember(retrieved.passages, about or kept)
-        self._latest = retrieved.passages
-        return Help(self._show(retrieved.passages))
-
-    async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
-        """Search with the kept names; None without a query."""
-        passages = await self._search(uncertain, chosen.kept, chosen.kept, sought)
-        return None if passages is None else Found(passages, chosen.kept)
+        await self._remember(passages, [candidate.name for candidate in kept if candidate.kind == "entity"])
+        return Help(self._show(passages))
 
     async def _search(
-        self,
-        uncertain: UncertainSentence,
-        kept: Sequence[Candidate],
-        used: Sequence[Candidate],
-        sought: Sequence[str],
-        *,
-        again: bool = False,
+        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
     ) -> tuple[Passage, ...] | None:
-        """Search with the names `used`, of those `kept`; None where that gives no query."""
-        query = sub_query([candidate.name for candidate in used], sought, limit=self._setting.words)
-        if query and self._setting.by_question:
-            query = await self._write_question(uncertain, used) or query
+        """Search with the kept names; None where that gives no query."""
         names = [candidate.name for candidate in kept]
-        self._ctx.emit(
-            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought), again=again)
-        )
-        return await self._search_corpus(query, self._setting.k) if query else None
+        query = sub_query(names, sought, limit=self._setting.words)
+        if query and self._setting.by_question:
+            query = await self._write_question(uncertain, names) or query
+        self._ctx.emit(SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought)))
+        if not query:
+            return None
+        self.left -= 1
+        return await self._ctx.search(query, k=self._setting.k)
 
-    async def _write_question(self, uncertain: UncertainSentence, used: Sequence[Candidate]) -> str:
+    async def _write_question(self, uncertain: UncertainSentence, names: Sequence[str]) -> str:
         """Ask for the next question to look up (3.4); "" where the reply asks nothing."""
         prompt = prompt_for(self._ctx.method, "sub_query").fill(
             question=self._question,
             text=uncertain.before or "(nothing yet)",
             sentence=uncertain.sentence,
-            names=", ".join(candidate.name for candidate in used),
+            names=", ".join(names),
         )
         reply = await self._ctx.generate("sub_query", prompt, max_tokens=_QUESTION_TOKENS)
         questions = read_questions(reply.text)
         note_reply(self._ctx, "sub_query", "" if questions else "no question")
         return questions[0] if questions else ""
 
-    async def _search_corpus(self, query: str, k: int) -> tuple[Passage, ...]:
-        self.left -= 1
-        return await self._ctx.search(query, k=k)
-
-    def _unread(self, passages: Sequence[Passage]) -> list[Passage]:
-        read = {passage.id for passage in self.read}
-        return [passage for passage in passages if passage.id not in read]
-
     async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
         """Read passages for facts, again only for new names."""
-        self.read += self._unread(passages)
+        read = {passage.id for passage in self.read}
+        self.read += [passage for passage in passages if passage.id not in read]
         if self._memory is None:
             return
         asked = {fold(name) for name in names}
         new = [passage for passage in passages if asked - self._learned.setdefault(passage.id, set())]
         for passage in new:
             self._learned[passage.id] |= asked
-        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quote=self._quote)
+        await learn(self._ctx, self._memory, self._question, names, new, step=self._step)
         conflicts = self._memory.conflicts()
         self._ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self._memory), conflicts=conflicts))
-
-    def _quote(self, stated: StatedFact, passage: Passage) -> str | None:
-        """Return the sentence that states a fact; None keeps the fact out of memory."""
-        return stated.sentence
 
     def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
         """Return what memory has of what the sentence says."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -13,7 +13,7 @@ from hoptree.engine.events import Event, typed_event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
+from hoptree.methods.steps.fact_extraction import ground_triples
 from hoptree.text.names import fold
 from hoptree.text.parse_triples import Triple, object_confidences, read_triples
 from hoptree.text.relation_words import settles_doubt
@@ -22,7 +22,6 @@ from hoptree.text.tokens import Span
 
 _LEARN_TOKENS = 256
 _MAX_FACTS = 8  # facts that are asked for, and taken, of one search
-Quote = Callable[[StatedFact, Passage], str | None]
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
 
@@ -132,13 +131,12 @@ async def learn(
     passages: Sequence[Passage],
     *,
     step: int,
-    quote: Quote,
 ) -> None:
     """Add to a memory what passages state about these names.
 
     Names that enter with a fact count for those behind it: that is how one hop leads to the next. A fact whose names do
     not stand in a passage does not enter, nor one that the model was unsure of: its confidence is the probability of
-    the least likely token of its object, 0.5 where that is not known. `quote` gives the sentence that states it.
+    the least likely token of its object, 0.5 where that is not known.
     """
     if not passages or not names:
         return
@@ -165,7 +163,7 @@ async def learn(
         first.setdefault(tuple(map(fold, triple)), (triple, confidence))
     near = [*names]
     for triple, confidence in list(first.values())[:_MAX_FACTS]:
-        held = _stated(triple, near, shown, confidence, step, quote)
+        held = _stated(triple, near, shown, confidence, step)
         outcome = "not stated" if held is None else memory.add(held)
         if held is not None and outcome != "unsure":
             near += (held.fact.subject, held.fact.object)
@@ -182,7 +180,7 @@ async def learn(
 
 
 def _stated(
-    triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int, quote: Quote
+    triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int
 ) -> Held | None:
     """Return the fact as the first passage states it, if about one of the names."""
     subject, _, value = triple
@@ -191,7 +189,6 @@ def _stated(
         return None
     for passage in shown:
         for stated in ground_triples([triple], passage.title, passage.text)[0]:
-            if (sentence := quote(stated, passage)) is not None:
-                fact = Fact(stated.subject, stated.relation, stated.object, confidence, passage.id)
-                return Held(fact, sentence, passage.title, step)
+            fact = Fact(stated.subject, stated.relation, stated.object, confidence, passage.id)
+            return Held(fact, stated.sentence, passage.title, step)
     return None

@@ -17,7 +17,7 @@ from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, dra
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.text.names import NameTagger
-from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold, Threshold
+from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
@@ -68,12 +68,11 @@ def _check(
         "attention=scaled": "beta is then the same for every sentence, as it was when alpha and beta were tuned",
         "sub_query=words": "words suit BM25 and cost no call; a question is what the paper's example searches with",
         "over=history": "a mean over more words is steadier than that of a short sentence",
-        "robust": "it goes beyond the paper where that is known to fail",
     },
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
-    shared_prompts=("read", "read_asked_first", *REASONING_PROMPTS),
+    shared_prompts=REASONING_PROMPTS,
 )
 async def mind(
     question: Question,
@@ -104,7 +103,6 @@ async def mind(
     draw: int = 0,
     titles: bool = False,
     tagger: str = "rules",
-    robust: bool = False,
 ) -> Answer:
     """Generate until a word is uncertain, search with filtered names, keep facts, and rewrite the sentence.
 
@@ -124,43 +122,25 @@ async def mind(
     Known limits: relations can be surer than every name, so that a search has no name. Names that the extractor invents
     are not held against the question. Memory knows relations by their words: several values of one relation (starring,
     child) read as sources that differ, other words for the same relation go unnoticed, and prepositions do not count.
-
-    `robust` goes beyond the paper. It searches with the question first, and returns the surest of three readings of
-    those passages and one of the whole text. No dynamic threshold is above 1.5; `attention` is always scaled, and the
-    `sub_query` always words. An uncertain name is not searched with, unless the question, the text before or the latest
-    passages have it. Names of the question and of the latest passages are never dropped, three names or fewer are not
-    filtered, and of two `filters` the one is used that distinguishes the names (confidence before cot). The query is
-    the names and words of the uncertain sentence, with the question's where these are an uncertain name or relations
-    alone. Dropped names are tried where it finds nothing new. A sentence must state a fact, and is replaced only by a
-    surer one. Where no sentence is in doubt, nothing is asked about names.
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
-    filter_class, lookup_class, highest = EntityFilter, Lookup, math.inf
-    if robust:
-        from hoptree.methods.robust.mind import RobustEntityFilter, RobustLookup
-
-        filter_class, lookup_class, highest = RobustEntityFilter, RobustLookup, MAX_THRESHOLD
-    scaled = robust or attention == "scaled"
+    scaled = attention == "scaled"
     by: Threshold = FixedThreshold(1.0 if theta is None else theta)
     if threshold == "dynamic":
-        by = DynamicThreshold(alpha, beta, over, highest, scaled)
+        by = DynamicThreshold(alpha, beta, over, scaled)
     tags = open_tagger(tagger)
     beyond = scaled or over == "history" or sub_query == "words"
     signal = uncertainty_signal(ctx, beyond=beyond)
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
-    by_question = sub_query == "question" and not robust
-    setting = Setting(
-        filters, gamma, delta, top_k, cut, scaled, k, words, rendered, titles or robust, retrievals, by_question
-    )
-    filtering = filter_class(ctx, question.text, NameTagger(tags), setting, signal)
+    by_question = sub_query == "question"
+    setting = Setting(filters, gamma, delta, top_k, cut, scaled, k, words, rendered, titles, retrievals, by_question)
+    filtering = EntityFilter(ctx, question.text, NameTagger(tags), setting, signal)
     await filtering.extract()  # step 1
     facts = FactMemory(admit) if memory else None
-    lookup = lookup_class(ctx, question.text, tags, filtering, facts, setting)
-    judge: Judge = Unsure(ctx, tags, by, surer=robust)
+    lookup = Lookup(ctx, question.text, tags, filtering, facts, setting)
+    judge: Judge = Unsure(ctx, tags, by)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
-    await lookup.begin()
     written = await write_with_help(ctx, generator, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
-    answer = await conclude(ctx, generator, written, context=lookup.context())  # step 7
-    return await lookup.end(answer)
+    return lookup.end(await conclude(ctx, generator, written, context=lookup.context()))  # step 7

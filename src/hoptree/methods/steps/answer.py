@@ -12,19 +12,11 @@ from typing import Any
 
 from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, Decision, Draft, ReplyParsed, decision
-from hoptree.engine.explain import UNSETTLED, shorten
+from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.models.model import Reply
-from hoptree.text.parse import (
-    clean_answer,
-    extract_conclusion,
-    find_refusal,
-    join_words,
-    question_key,
-    retrieval_trigger,
-)
+from hoptree.text.parse import clean_answer, find_refusal, join_words, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node
 
 
@@ -49,7 +41,6 @@ MAX_CITED_PASSAGES = 2
 MAX_FURTHER_PASSAGES = 3
 """Passages that the last reading sees beyond those the question itself finds."""
 _ANSWER_TOKENS = 64
-_REASONED_TOKENS = 128
 _SUMMARY_TOKENS = 256
 
 
@@ -77,9 +68,6 @@ class Answered(Decision):
 
     def node_record(self) -> dict[str, Any]:
         return {"reader_raw": self.raw, "continuation_hit": self.continuation_hit}
-
-    def draft(self) -> Draft | None:
-        return Draft(shorten(self.raw), why=UNSETTLED) if self.value and self.raw else None
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
@@ -159,40 +147,22 @@ async def synthesise(
     statements: Sequence[str],
     *,
     prompt: str = "read",
-    step: str = "final",
-    node: Node | None = None,
-    reasoned: bool = False,
-    logprobs: bool = False,
 ) -> Answer:
-    """Return the answer that follows from statements, by the reading prompt.
-
-    It answers the whole question, unless it is the `step` of one `node`. With `reasoned`, the prompt asks for a reason
-    before "Answer:".
-    """
+    """Return the answer that follows from statements, by the reading prompt."""
     filled = prompt_for(ctx.method, prompt).fill(documents="\n".join(statements), question=question)
-    confidence = least_probability if logprobs else None
-    return await _ask(ctx, step, filled, "synthesis", node=node, reasoned=reasoned, confidence=confidence)
+    return await _ask(ctx, "final", filled, "synthesis")
 
 
 async def combine_answers(
-    ctx: Context,
-    question: str,
-    pairs: Sequence[tuple[str, Answer]],
-    *,
-    passages: Sequence[Passage] = (),
-    node: Node | None = None,
-    logprobs: bool = False,
+    ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
 ) -> Answer:
-    """Return the answer from sub-questions with answers, and from passages if any."""
+    """Return the answer from sub-questions with answers."""
     lines = [
         f"{number}. {asked}\n{answer.text if answer.known else '[unknown]'}"
         for number, (asked, answer) in enumerate(pairs, 1)
     ]
-    documents = show_passages(ctx, passages, titles=True)
-    template = prompt_for(ctx.method, "combine_documents" if passages else "combine")
-    filled = template.fill(pairs="\n".join(lines), question=question, documents=documents)
-    confidence = least_probability if logprobs else None
-    return await _ask(ctx, "combine", filled, "synthesis", node=node, confidence=confidence)
+    filled = prompt_for(ctx.method, "combine").fill(pairs="\n".join(lines), question=question)
+    return await _ask(ctx, "combine", filled, "synthesis", node=node)
 
 
 async def _ask(
@@ -202,16 +172,14 @@ async def _ask(
     source: Source,
     *,
     node: Node | None = None,
-    reasoned: bool = False,
     confidence: Callable[[Reply], float | None] | None = None,
     passage: str = "",
 ) -> Answer:
-    max_tokens = _REASONED_TOKENS if reasoned else _ANSWER_TOKENS
     top = 1 if confidence else 0
-    reply = await ctx.generate(step, prompt, max_tokens=max_tokens, node=node, top_logprobs=top)
-    text, verdict = clean_answer(reply.text), extract_conclusion(reply.text) if reasoned else reply.text
-    note_answer(ctx, step, verdict, text)
-    refusal = find_refusal(verdict)
+    reply = await ctx.generate(step, prompt, max_tokens=_ANSWER_TOKENS, node=node, top_logprobs=top)
+    text = clean_answer(reply.text)
+    note_answer(ctx, step, reply.text, text)
+    refusal = find_refusal(reply.text)
     decision = Answered(value=not refusal, step=step, passage=passage, continuation_hit=refusal or None, raw=reply.text)
     ctx.emit(decision, node=node)
     sure = confidence(reply) if confidence else None

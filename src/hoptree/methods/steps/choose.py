@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Draft, decision
-from hoptree.engine.explain import UNSETTLED, shorten
-from hoptree.engine.prompts import show_passages
+from hoptree.engine.events import Decision, decision
+from hoptree.engine.explain import shorten
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES, answer_from, synthesise
+from hoptree.methods.steps.answer import answer_from
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import question_key
-from hoptree.text.question_tree import Node
 
 _MAX_QUOTE_CHARS = 60
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -35,10 +33,6 @@ class SurestChosen(Decision):
     named: list[str] = field(default_factory=list)
 
     @property
-    def taken(self) -> str:
-        return self.answers[self.value]
-
-    @property
     def rated(self) -> bool:
         """Return whether the model gave confidences."""
         return any(confidence is not None for confidence in self.confidence)
@@ -47,11 +41,11 @@ class SurestChosen(Decision):
     def unanimous(self) -> bool:
         return len({" ".join(answer.casefold().split()) for answer in self.answers if answer}) == 1
 
-    def weighed(self, answer: str) -> str:
+    def weighed(self) -> str:
         """List the answers with confidence, the chosen one first."""
         pairs = list(zip(self.answers, self.confidence, strict=True))
         text, confidence = pairs.pop(self.value)
-        taken = "" if text == answer and confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
+        taken = "" if confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
         others = [f"“{shorten(other, _MAX_QUOTE_CHARS)}”{_format_confidence(sure)}" for other, sure in pairs if other]
         return f"{taken}{_format_confidence(confidence)}".strip() + f" against {', '.join(others)}"
 
@@ -62,11 +56,7 @@ class SurestChosen(Decision):
         if self.unanimous:
             return f"all {readings} readings agree"
         of = f", that of {self.named[self.value]}" if self.named else ""
-        return f"{'surest' if self.rated else 'taken'} of {readings} readings{of}: {self.weighed(self.taken)}"
-
-    def draft(self) -> Draft | None:
-        source = ("fallback", "internal")[self.value] if self.when == "remembered" else ""
-        return Draft(shorten(self.taken), source, why="" if source else UNSETTLED)
+        return f"{'surest' if self.rated else 'taken'} of {readings} readings{of}: {self.weighed()}"
 
 
 @decision("majority")
@@ -91,9 +81,7 @@ class AgreementChecked(Decision):
     answer: str
 
 
-def surest(
-    ctx: Context, answers: Sequence[Answer], *, when: str, node: Node | None = None, named: Sequence[str] = ()
-) -> Answer:
+def surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: Sequence[str] = ()) -> Answer:
     """Return the answer with the highest confidence, or the most frequent one.
 
     Of equals the last is taken, so the answer that saw most should come last. The last is returned too where none of
@@ -110,7 +98,7 @@ def surest(
     best = max(known, key=lambda place: (weights[place], place))
     texts = [answer.text if answer.known else "" for answer in answers]
     confidence = [answer.confidence for answer in answers]
-    ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)), node=node)
+    ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)))
     return answers[best]
 
 
@@ -191,21 +179,3 @@ async def read_several_ways(ctx: Context, question: str, passages: Sequence[Pass
     best = surest(ctx, answers, when="own", named=READINGS)
     ctx.propose(guess_unless_supported(best, passages), order=_WHOLE_QUESTION_ORDER)
     return answers
-
-
-async def read_with_chains(
-    ctx: Context,
-    question: str,
-    chains: Sequence[str],
-    *,
-    cited: Iterable[str],
-    own: Iterable[Passage],
-    seen: Mapping[str, Passage],
-    k: int,
-    logprobs: bool,
-) -> tuple[Answer, list[Passage]]:
-    """Answer from the chains, `k` cited passages and the question's `own`."""
-    names = dict.fromkeys([*list(dict.fromkeys(cited))[:k], *(passage.id for passage in own)])
-    passages = [seen[name] for name in list(names)[: k + MAX_FURTHER_PASSAGES]]
-    documents = show_passages(ctx, passages, titles=True)
-    return await synthesise(ctx, question, [*chains, documents], logprobs=logprobs), passages

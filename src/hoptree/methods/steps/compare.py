@@ -21,7 +21,6 @@ from hoptree.text.question_tree import Node, Plan
 Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
 _MAX_PAGE_PASSAGES = 2
 _YES_NO_TOKENS = 8
-_WHOLE_QUESTION_ORDER = 1000
 _BRACKETS = lazy_re(r"\([^)]*\)")
 _ARTICLE = lazy_re(r"^the\s+")
 _WHY = {
@@ -56,23 +55,10 @@ class ClaimChecked(Decision):
     passages: list[str] = field(default_factory=list)
 
 
-def compares(question: str) -> bool:
-    """Return whether a question compares two things."""
-    return detect_comparison(question) is not None
-
-
 def chooses(question: str) -> bool:
     """Whether the answer is one of the things that the question sets side by side."""
     comparison = detect_comparison(question)
     return comparison is not None and comparison.kind in ("choice", "which")
-
-
-def compares_again(question: str, above: Iterable[str]) -> bool:
-    """Return whether a question compares the same things as one above it."""
-    comparison = detect_comparison(question)
-    if comparison is None:
-        return False
-    return any(other and _same_things(comparison.operands, other.operands) for other in map(detect_comparison, above))
 
 
 def compare_branches(
@@ -94,39 +80,14 @@ def compare_branches(
     return _decide(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
 
-def compare_pairs(
-    ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
-) -> Answer | None:
-    """Compare in code the answers of sub-questions that name one thing each."""
-    comparison = detect_comparison(question)
-    if comparison is None:
-        return None
-    answered = []
-    for asked, answer in pairs:
-        named = _named(asked, comparison.operands)
-        if len(named) == 1 and answer.known:
-            answered.append((named[0], asked, answer.text))
-    from hoptree.text.comparison_plans import select_facts
-
-    facts = select_facts(comparison, question, answered)
-    return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
-
-
-def _decide(
-    ctx: Context,
-    comparison: Comparison,
-    facts: Mapping[str, str],
-    answers: Iterable[Answer],
-    *,
-    node: Node | None = None,
-) -> Answer | None:
+def _decide(ctx: Context, comparison: Comparison, facts: Mapping[str, str], answers: Iterable[Answer]) -> Answer | None:
     """Decide by facts about the things compared, with the answers' support."""
     from hoptree.text.comparison import conclude
 
     conclusion = conclude(comparison, facts)
     why = conclusion.why if conclusion else ""
     decision = Compared(value=conclusion is not None, kind_of=comparison.kind, facts=dict(facts), why=why)
-    ctx.emit(decision, node=node)
+    ctx.emit(decision)
     if conclusion is None:
         return None
     support = dict.fromkeys(name for answer in answers for name in answer.support)
@@ -145,11 +106,6 @@ def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Nod
     return branch[-1] if branch else None
 
 
-def _same_things(things: Sequence[str], others: Sequence[str]) -> bool:
-    pairs = {(a, b) for a in things for b in others if _named(a, (b,)) or _named(b, (a,))}
-    return {a for a, _ in pairs} == set(things) and {b for _, b in pairs} == set(others)
-
-
 def _named(text: str, operands: Sequence[str]) -> list[str]:
     """Return the operands that a text names, the longest first."""
     unmatched, named = f" {question_key(text)} ", []
@@ -160,11 +116,11 @@ def _named(text: str, operands: Sequence[str]) -> list[str]:
     return named
 
 
-async def both_hold(ctx: Context, question: str, search: Search, *, propose: bool = True) -> Answer | None:
+async def both_hold(ctx: Context, question: str, search: Search) -> Answer | None:
     """Answer "Are A and B both …?" by looking at each alone; else None.
 
     A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
-    it counts as no. With `propose`, a no of one is proposed in case the budget ends before the other is looked at.
+    it counts as no.
     """
     comparison = detect_comparison(question)
     if comparison is None or comparison.kind != "both":
@@ -173,13 +129,13 @@ async def both_hold(ctx: Context, question: str, search: Search, *, propose: boo
     nodes = [Node(number, f"Is it true of {name}: {claim}?") for number, name in enumerate(names, 1)]
     record_plan(ctx, Plan(tuple(nodes)))
     answers = await together(
-        _check_claim(ctx, name, claim, node, search, propose) for name, node in zip(names, nodes, strict=True)
+        _check_claim(ctx, name, claim, node, search) for name, node in zip(names, nodes, strict=True)
     )
     facts = {name: answer.text or "unknown" for name, answer in zip(names, answers, strict=True)}
     return _decide(ctx, comparison, facts, answers)
 
 
-async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: Search, propose: bool) -> Answer:
+async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: Search) -> Answer:
     ctx.begin_node(node, node.question)
     pages = _own_page(name, await search(name, node))
     answer = Answer("", status="unknown", source="external")
@@ -193,9 +149,6 @@ async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: 
         ctx.emit(ClaimChecked(value=holds, raw=raw, passages=ids), node=node)
         if holds is not None:
             answer = Answer("Yes" if holds else "No", raw, "answered", "external", tuple(ids))
-    if propose and answer.text == "No":
-        no = Answer("no", answer.raw, source="synthesis", support=answer.support)
-        ctx.propose(no, order=_WHOLE_QUESTION_ORDER)
     ctx.end_node(node, answer, why=_WHY[answer.text] if pages else "no page of its own was found")
     return answer
 

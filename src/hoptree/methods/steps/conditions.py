@@ -12,7 +12,7 @@ from hoptree.text.parse import question_key
 from hoptree.text.quantities import date_spans
 
 Span = tuple[int, int]
-ASKING_WORD = lazy_re(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
+_ASKING_WORD = lazy_re(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
 _FIRST_WORD = lazy_re(r"\W*(\w+)")
 _NEVER_A_NAME = lazy_re(
     r"which|who|what|whom|whose|when|where|why|how|list|name|in|at|for|on|of|by|with|from|to|the|an?|it|is|are|was|were"
@@ -95,7 +95,7 @@ def may_list(question: str, *, names: int = 2) -> bool:
     of" asks for something else than the things that fulfil them.
     """
     plain = _mask_names(question if names > 1 else _WHO_ARE.sub("which ", question))
-    if not ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
+    if not _ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
         return False
     if _CHOOSES.search(_PREAMBLE.sub("", plain)):
         return False

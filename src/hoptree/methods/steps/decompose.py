@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -214,11 +214,10 @@ def drop_asked(
     asked: Collection[str],
     *,
     most: int | None,
-    again: Callable[[str], bool] = lambda question: False,
     node: Node | None = None,
 ) -> tuple[str, ...]:
     """Return at most `most` sub-questions that were not `asked` before."""
-    new = [question for question in questions if question_key(question) not in asked and not again(question)]
+    new = [question for question in questions if question_key(question) not in asked]
     kept = new[:most]
     beyond = new[len(kept) :]
     loops = [question for question in questions if question not in new]

@@ -29,8 +29,7 @@ from hoptree.methods.steps.relations import RelationRanking
 from hoptree.methods.steps.verify import Verdict
 from hoptree.text.question_tree import Node
 
-SEARCHED = 5
-"""Passages of a search in the whole corpus."""
+_SEARCHED = 5  # passages of a search in the whole corpus
 _YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
 """A hypothesis behind its question that names nothing to look up."""
 
@@ -157,13 +156,13 @@ class Sources:
             return ()
         titled = {entity.page for entity in titles}
         others = [entity for entity in entities if (entity.page or entity.label) not in titled]
-        most = max(self._kept.entities * self._kept.passages, SEARCHED)
+        most = max(self._kept.entities * self._kept.passages, _SEARCHED)
         named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
         if not self._whole_corpus or (named and (own or len(others) < len(entities))):
             return _distinct(named, own)[:most]
         if not wanted():  # the part found so far must not be remembered as all of it
             return None
-        searched = await self._ctx.search(query, k=SEARCHED, node=node)
+        searched = await self._ctx.search(query, k=_SEARCHED, node=node)
         return _distinct(named, searched)[:most] if named else _distinct(own[: most - len(searched)], searched)
 
     async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:

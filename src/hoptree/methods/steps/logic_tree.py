@@ -41,15 +41,11 @@ _NOT_NODES = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sub-question, its hypothesis ("" if none), and the claims below it.
-
-    `dropped` is the hypothesis of before the question was corrected: what hangs below may still name it.
-    """
+    """A sub-question, its hypothesis ("" if none), and the claims below it."""
 
     question: str
     hypothesis: str
     children: tuple[Claim, ...] = ()
-    dropped: str = ""
 
     def all(self) -> Iterator[Claim]:
         """Yield the claim and all below it, each before those it rests on."""
@@ -299,27 +295,24 @@ def names_it(text: str, hypothesis: str, right: str = "") -> bool:
     return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
 
 
-def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
+def carried(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
     """Return the corrected children of a refuted claim; None if that takes a new tree.
 
-    It does where nothing below names the wrong answer: then the relation or the shape may be wrong. With `guesses`
-    hypotheses stay, as a model that writes the tree anew would likely have them; without, a question that changed has
-    none, for the old guess answers another one.
+    It does where nothing below names the wrong answer: then the relation or the shape may be wrong. Hypotheses stay, as
+    a model that writes the tree anew would likely have them.
     """
     if not any(names_it(claim.question, refuted.hypothesis, right) for claim in refuted.all() if claim is not refuted):
         return None
-    below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
+    below = tuple(_carried(child, refuted.hypothesis, right) for child in refuted.children)
     return None if None in below else tuple(claim for claim in below if claim is not None)
 
 
-def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | None:
+def _carried(claim: Claim, wrong: str, right: str) -> Claim | None:
     question = substituted(claim.question, wrong, right)
-    below = [_carried(child, wrong, right, guesses) for child in claim.children]
+    below = [_carried(child, wrong, right) for child in claim.children]
     if question is None or None in below:
         return None
     changed = replace(claim, question=question, children=tuple(child for child in below if child))
-    if question != claim.question and not guesses:
-        return replace(changed, hypothesis="", dropped=claim.hypothesis or claim.dropped)
     return replace(changed, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
 
 

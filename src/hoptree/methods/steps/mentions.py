@@ -297,7 +297,7 @@ async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None
     return mentions
 
 
-def read_mentions(reply: str, *, most: int = _MAX_MENTIONS) -> tuple[str, ...]:
+def read_mentions(reply: str) -> tuple[str, ...]:
     """Read the names in a reply: of a JSON list, or of lines and commas."""
     value = read_json(reply).value
     if isinstance(value, dict):
@@ -311,7 +311,7 @@ def read_mentions(reply: str, *, most: int = _MAX_MENTIONS) -> tuple[str, ...]:
         usable = question_key(name) and len(name) <= _MAX_NAME_CHARS
         if usable and not looks_unanswered(name) and not _NONE.fullmatch(name):
             names.setdefault(question_key(name), name)
-    return tuple(names.values())[:most]
+    return tuple(names.values())[:_MAX_MENTIONS]
 
 
 def _listed(reply: str) -> Iterable[str]:

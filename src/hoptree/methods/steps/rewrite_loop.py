@@ -75,8 +75,8 @@ class Judge(Protocol):
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict: ...
 
-    def accepts(self, sentence: Draft) -> bool:
-        """Whether a rewritten sentence replaces the one that was found in doubt last."""
+    def record_rewritten(self, sentence: Draft) -> None:
+        """Record what replaces the sentence that was found in doubt last."""
 
 
 class Helper(Protocol):
@@ -129,8 +129,8 @@ async def write_with_help(ctx: Context, generator: Generator, judge: Judge, help
         elif result:
             written = written.followed_by(draft.until(doubt.start))
             rewritten = replace((await write("rewrite", result.context)).first_sentence(), ended=False)
-            kept = written.followed_by(rewritten)
-            written = kept if judge.accepts(rewritten) else before.followed_by(draft.until(doubt.end))
+            judge.record_rewritten(rewritten)
+            written = written.followed_by(rewritten)
         else:
             written = written.followed_by(draft.until(doubt.end))
         if reason := _why_stop(written, before, limits):

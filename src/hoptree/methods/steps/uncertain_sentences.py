@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -81,24 +81,11 @@ class SamplesJudged(SentenceJudged):
         view.write(sentence, rewritten=self.rewritten)
 
 
-@decision("accepted")
-class RewriteAccepted(Decision):
-    """Whether a rewritten sentence is surer than the one it replaces."""
-
-    value: bool
-    highest: float | None = None
-    before: float | None = None
-
-    def add_to(self, view: GenerationView) -> None:
-        view.part.surer = self.value
-
-
 class Unsure:
     """Doubts the first sentence with a word above a threshold (DRAGIN, MIND).
 
-    With `surer`, a rewritten sentence must be surer than the one it is to replace. `weigh` measures anew how much
-    attention the tokens of a draft get. An endpoint that gives tokens without alternatives tells no entropy: it loses
-    the capability, and the method is started again.
+    `weigh` measures anew how much attention the tokens of a draft get. An endpoint that gives tokens without
+    alternatives tells no entropy: it loses the capability, and the method is started again.
     """
 
     def __init__(
@@ -107,10 +94,9 @@ class Unsure:
         tagger: Tagger,
         threshold: Threshold,
         *,
-        surer: bool = False,
         weigh: Callable[[Context, Draft], Awaitable[Draft]] | None = None,
     ) -> None:
-        self._ctx, self._tagger, self._threshold, self._surer, self._weigh = ctx, tagger, threshold, surer, weigh
+        self._ctx, self._tagger, self._threshold, self._weigh = ctx, tagger, threshold, weigh
         self._before: list[ScoredWord] = []
         self._doubted: JudgedSentence | None = None
         self._entropy_given = False
@@ -129,17 +115,11 @@ class Unsure:
             self._keep(sentence.words)
         return Verdict(len(draft.text))
 
-    def accepts(self, sentence: Draft) -> bool:
-        judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, FixedThreshold(float("inf")))
-        highest, doubted = _highest_score(judged), self._doubted
-        accepted = not (self._surer and doubted) or (highest is not None and highest < doubted.highest)
+    def record_rewritten(self, sentence: Draft) -> None:
+        judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, FixedThreshold(math.inf))
         for part in judged:
             self._record(sentence, part, rewritten=True)
-        if self._surer and doubted:
-            before = _rounded(doubted.highest)
-            self._ctx.emit(RewriteAccepted(value=accepted, highest=_rounded(highest), before=before))
-        self._keep([word for part in judged for word in part.words] if accepted or not doubted else doubted.words)
-        return accepted
+        self._keep([word for part in judged for word in part.words])
 
     def _check_entropy(self, draft: Draft) -> None:
         model = self._ctx.model_for("answer")
@@ -172,13 +152,6 @@ class Unsure:
                 rewritten=rewritten,
             )
         )
-
-
-def _highest_score(sentences: Sequence[JudgedSentence]) -> float | None:
-    """Return the highest score of content words, or of all if none has content."""
-    words = [word for sentence in sentences for word in sentence.words if not word.announces]
-    weighed = [word for word in words if word.content] or [replace(word, content=True) for word in words]
-    return max((word.score for word in weighed), default=None)
 
 
 class Disagreeing:
@@ -222,9 +195,8 @@ class Disagreeing:
         )
         return Verdict(end, Doubt(start, end, hits) if doubted else None)
 
-    def accepts(self, sentence: Draft) -> bool:
+    def record_rewritten(self, sentence: Draft) -> None:
         self._ctx.emit(SamplesJudged(value=False, text=sentence.text, rewritten=True))
-        return True
 
     def _rare_words(self, text: str, end: int, samples: list[str]) -> tuple[tuple[int, int], ...]:
         spans = [span for span in word_spans(text) if span[1] <= end]

@@ -31,19 +31,13 @@ _NOTHING_CITED = Cited()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: label, reason, correction, citations.
-
-    `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
-    calls it unknown, where the reply says otherwise.
-    """
+    """What evidence says of a hypothesis: label, reason, correction, citations."""
 
     label: Label = "unknown"
     reason: str = ""
     correction: str = ""
-    stated: str = ""
     references: tuple[str, ...] = ()
     cited: Cited = _NOTHING_CITED
-    doubt: str = ""
 
 
 @decision("verdict")
@@ -95,12 +89,11 @@ def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
     if label == "supported" and not enough and any(map(_says_nothing, (str(raw_reason), *references))):
         label = "unknown"
     reason = text_of(raw_reason)
-    stated = answer_of(_single(first.get("correctanswer", [])), question)
+    correction = answer_of(_single(first.get("correctanswer", [])), question)
     return Verdict(
         label,
         reason="" if reason.casefold() in _NO_REASON else reason,
-        correction=stated if label == "refuted" else "",
-        stated=stated if enough else "",
+        correction=correction if label == "refuted" else "",
         references=references,
     )
 
@@ -153,9 +146,7 @@ async def validate(
     verdict = Verdict()
     if box:
         prompt = "validate" if with_reason else "validate_only"
-        verdict = await judge(
-            ctx, "validate", fill_evidence(ctx, prompt, question, hypothesis, box), question, hypothesis, box, node
-        )
+        verdict = await _judge(ctx, prompt, question, hypothesis, box, node)
     validated = HypothesisValidated(
         value=verdict.label, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
@@ -167,7 +158,7 @@ async def find_conflict(
     ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
 ) -> Verdict:
     """GetConflictReason: ask for reason and correction."""
-    prompt = fill_evidence(ctx, "reason", question, hypothesis, box)
+    prompt = _fill_evidence(ctx, "reason", question, hypothesis, box)
     reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text
     value = read_json(reply).value
     values = _values_by_name(value) if isinstance(value, Mapping) else {}
@@ -176,19 +167,20 @@ async def find_conflict(
     return replace(verdict, reason=reason, correction=answer_of(_single(values.get("correctanswer", [])), question))
 
 
-def fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, **more: str) -> Filled:
+def _fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox) -> Filled:
     texts, facts = box.shown(ctx)
     return prompt_for(ctx.method, prompt).fill(
-        shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts, **more
+        shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
     )
 
 
-async def judge(
-    ctx: Context, step: str, prompt: Filled, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
+async def _judge(
+    ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
 ) -> Verdict:
     """Ask for a verdict; references to what is not in the evidence are dropped."""
-    reading = read_json((await ctx.generate(step, prompt, role="verify", max_tokens=_MAX_TOKENS, node=node)).text)
-    note_reply(ctx, step, reading.error, reading.repairs)
+    filled = _fill_evidence(ctx, prompt, question, hypothesis, box)
+    reading = read_json((await ctx.generate("validate", filled, role="verify", max_tokens=_MAX_TOKENS, node=node)).text)
+    note_reply(ctx, "validate", reading.error, reading.repairs)
     verdict = read_verdict(reading, question)
     if verdict.label == "supported" and not answer_of(hypothesis, question):
         verdict = replace(verdict, label="unknown")

@@ -34,10 +34,10 @@ _BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
 _EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it replaces
 
 
-async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
+async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTree:
     """BuildLogicTree: a tree with hypotheses and a draft (Algorithm 1).
 
-    Without any node, the question itself is the tree. Without `guess`, nodes that came without a hypothesis stay so.
+    Without any node, the question itself is the tree.
     """
     tree = await (_build_recursively(ctx, question) if recursive else _build_at_once(ctx, question))
     if not tree.children:
@@ -45,7 +45,7 @@ async def build_tree(ctx: Context, question: str, *, recursive: bool, guess: boo
         issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
         tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
     missing = [claim.question for top in tree.children for claim in top.all() if not claim.hypothesis]
-    if missing and guess:
+    if missing:
         asked = list(dict.fromkeys(missing))
         answers = await together(direct_answer(ctx, question) for question in asked)
         known = {question: answer.text for question, answer in zip(asked, answers, strict=True) if answer.known}

@@ -16,7 +16,6 @@ from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
-from hoptree.methods.steps.logic_tree import LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
 from hoptree.methods.steps.verify import find_conflict, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
@@ -59,10 +58,9 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     beyond={
         "accumulate": "a clue may find less than the question did; the authors' code keeps both",
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
-        "robust": "it goes beyond the paper where that is known to fail",
     },
     uses=_uses,
-    shared_prompts=("direct", "entities", "mentions", "read", "read_asked_first", "relations"),
+    shared_prompts=("direct", "entities", "mentions", "relations"),
 )
 async def treeqa(
     question: Question,
@@ -81,7 +79,6 @@ async def treeqa(
     whole_corpus: bool = False,
     correct: bool = True,
     recursive: bool = False,
-    robust: bool = False,
 ) -> Answer:
     """Guess the answers of a tree of sub-questions, validate each by graph and text, and rebuild what is refuted.
 
@@ -95,15 +92,6 @@ async def treeqa(
     `whole_corpus` searches all passages where a query names no page, and `accumulate` keeps the evidence of all
     attempts. The model says which `relations` matter, or an `encoder` does (dense). With `correct` off the answer is
     the draft that comes with the tree, the paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
-
-    `robust` goes beyond the paper. Questions with several conditions are answered by intersecting candidates. Texts and
-    facts are judged in a call each, and in a third where they differ, as one validation. Evidence is also searched for
-    without the hypothesis, and what it mentions is followed before a clue is asked for. A correction counts only where
-    evidence has it beside a name of its question. A refuted name is replaced below and in siblings before anything is
-    rebuilt, and unverified nodes above are brought in line. Comparisons are made in code. The answer is the surest of
-    three readings of passages, and of one of the tree where evidence bears it out and the others differ. An answer that
-    no passage holds, or that rests on unverified nodes, is marked as a guess. It always searches the whole corpus and
-    keeps all evidence; `reason` and `query` have no effect, and `relations` none on what is followed.
     """
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
@@ -112,22 +100,19 @@ async def treeqa(
     if linker:
         parse_linker(linker)
     reader = shared_mention_model(linker) if linker and correct else None
-    searches = whole_corpus or robust
-    sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking, whole_corpus=searches)
+    sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking, whole_corpus=whole_corpus)
     if correct:
         sources.require()
-    elif robust:
-        ctx.warn("no_effect", "With correct=off the answer is the draft: robust=on changes nothing.")
-    if robust and correct:
-        from hoptree.methods.robust.treeqa import robust_treeqa
-
-        return await robust_treeqa(ctx, question.text, sources, max_attempts, traversal, evidence, recursive=recursive)
     tree = await build_tree(ctx, question.text, recursive=recursive)
-    root, draft = plant_tree(ctx, question.text, tree)
+    root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
+    issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
+    ctx.emit(Planned(nodes=[branch.as_plan_node() for branch in flatten([root])], issues=issues))
+    draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
-    propose_draft(ctx, draft)
+    note = "the answer is the draft, which nothing was held against"  # if the budget ends before a conclusion
+    ctx.propose(replace(draft, source="fallback"), order=0, note=note)
     process = ProcessNode(
         ctx,
         question.text,
@@ -143,25 +128,7 @@ async def treeqa(
     answer = strip_certainty(await synthesise(ctx, question.text, lines, prompt="final"))
     cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
     answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
-    return end_tree(ctx, root, walk, tree, _with_guess_marked(ctx, walk, answer))
-
-
-def plant_tree(ctx: Context, question: str, tree: LogicTree) -> tuple[Branch, Answer]:
-    """Record the tree under the question; return its root and the draft of the answer."""
-    root = Branch(Node(0, question, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-    issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
-    ctx.emit(Planned(nodes=[branch.as_plan_node() for branch in flatten([root])], issues=issues))
-    return root, Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
-
-
-def propose_draft(ctx: Context, draft: Answer) -> None:
-    """Propose the draft in case the budget ends before anything is concluded."""
-    ctx.propose(
-        replace(draft, source="fallback"), order=0, note="the answer is the draft, which nothing was held against"
-    )
-
-
-def end_tree(ctx: Context, root: Branch, walk: Walk, tree: LogicTree, answer: Answer) -> Answer:
+    answer = _with_guess_marked(ctx, walk, answer)
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer

@@ -37,11 +37,10 @@ class Branch:
     node: Node
     hypothesis: str
     children: list[Branch] = field(default_factory=list)
-    dropped: str = ""
 
     @property
     def claim(self) -> Claim:
-        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children), self.dropped)
+        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children))
 
     @property
     def key(self) -> Key:
@@ -107,17 +106,12 @@ class Outcome:
     def source(self) -> Source:
         return "external" if self.checked else "internal"
 
-    @property
-    def doubt(self) -> str:
-        """Why the node is neither supported nor refuted."""
-        return "nothing found says so"
-
     def why(self, before: str) -> str:
         """Say why the node has its answer; `before` is the one it had."""
         if not self.attempts:
             return "not validated: too many validations"
         if self.label == "unknown":
-            return f"{self.doubt}, {len(self.attempts)} attempt{'s' if len(self.attempts) > 1 else ''}"
+            return f"nothing found says so, {len(self.attempts)} attempt{'s' if len(self.attempts) > 1 else ''}"
         return self.verdict.reason if self.label == "refuted" else ""
 
     def within(self, validations: int) -> Outcome:
@@ -264,7 +258,7 @@ def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
     """Turn claims into branches under a node, numbered in pre-order."""
     branches = []
     for claim in claims:
-        branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis, [], claim.dropped)
+        branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis)
         branch.children = hang(claim.children, branch.node, first=first + 1)
         branches.append(branch)
         first += claim.size
@@ -283,18 +277,13 @@ def flatten(branches: Iterable[Branch]) -> list[Branch]:
 
 _SUPPORTED, _CORRECTED, _REFUTED = "supported by evidence", "corrected by evidence", "refuted by evidence"
 _UNVERIFIED = "not verified"
-FOLLOWS = "as it follows from what was corrected below"
-MOOT = "it is asked about what turned out wrong"
-_MARKS = "|".join((_SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED, FOLLOWS, MOOT))
+_MARKS = "|".join((_SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED))
 _MARK = re.compile(rf"\s*[(\[](?:{_MARKS})(?:[:;].*)?[)\]]?\W*\Z", re.IGNORECASE)
 """How sure an answer is, as it stands behind it in the golden tree."""
 
 
 class GoldenTree:
     """Renders what was asked, the answer, how sure that is, and what it rests on."""
-
-    correction_by = "evidence says"
-    """What introduces a correction that was not borne out."""
 
     def __init__(self, ctx: Context, outcomes: Mapping[int, Outcome]) -> None:
         self._ctx, self._outcomes = ctx, outcomes
@@ -303,29 +292,27 @@ class GoldenTree:
         for branch in branches:
             outcome = self._outcomes[branch.node.id]
             yield f"{indent}- {branch.node.question}"
-            yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({self.certainty(branch, outcome)})"
-            cited = self.cited(branch, outcome)
+            yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_certainty(branch, outcome)})"
+            cites = outcome.rebuilt is None or outcome.rebuilt.borne_out
+            cited = outcome.verdict.cited if cites else Cited()
             box = EvidenceBox(cited.passages, cited.facts)
             for present, shown in zip((box.passages, box.facts), box.shown(self._ctx), strict=True):
                 yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
             yield from self.lines(branch.children, indent + "  ")
 
-    def cited(self, branch: Branch, outcome: Outcome) -> Cited:
-        """Return what a node cites, if that supports it."""
-        return outcome.verdict.cited if outcome.rebuilt is None or outcome.rebuilt.borne_out else Cited()
 
-    def certainty(self, branch: Branch, outcome: Outcome) -> str:
-        correction = outcome.verdict.correction or outcome.verdict.reason
-        if outcome.rebuilt and outcome.label == "refuted":
-            if outcome.rebuilt.borne_out:
-                return _CORRECTED
-            differs = correction and not agree(correction, branch.hypothesis)
-            return f"{_UNVERIFIED}; {self.correction_by}: {correction}" if differs else _UNVERIFIED
-        if outcome.stays:
-            return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
-        if outcome.label == "refuted":
-            return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
-        return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED
+def _certainty(branch: Branch, outcome: Outcome) -> str:
+    correction = outcome.verdict.correction or outcome.verdict.reason
+    if outcome.rebuilt and outcome.label == "refuted":
+        if outcome.rebuilt.borne_out:
+            return _CORRECTED
+        differs = correction and not agree(correction, branch.hypothesis)
+        return f"{_UNVERIFIED}; evidence says: {correction}" if differs else _UNVERIFIED
+    if outcome.stays:
+        return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
+    if outcome.label == "refuted":
+        return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
+    return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED
 
 
 def strip_certainty(answer: Answer) -> Answer:

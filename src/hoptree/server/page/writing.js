@@ -133,7 +133,7 @@ export function compared(said) {
   return `${told} ${said.triggered ? (below ? "<" : ">") : below ? "≥" : "≤"} θ ${two(said.theta)}`;
 }
 
-const replaced = (part) => Boolean(part.again) && part.surer;
+const replaced = (part) => Boolean(part.again);
 
 /** What became of a sentence, where that needs saying. */
 function outcome(part) {
@@ -148,7 +148,6 @@ function whyLost(part) {
 }
 
 function whyKept(part) {
-  if (part.again) return "what was written again is no surer";
   const last = part.queries.at(-1);
   if (!last?.query) return "there is nothing to search with";
   return last.repeated ? "this was searched for before" : "nothing new was found";
@@ -158,8 +157,8 @@ function sentence(part) {
   const isStruck = replaced(part) || part.kept === false;
   const item = make("li", { class: part.said.triggered ? "doubted" : "" }, shaded(part.said, isStruck));
   if (part.again) {
-    const again = shaded(part.again, !part.surer || part.kept === false);
-    item.append(make("div", { class: "again" }, make("span", { class: "arrow", text: part.surer ? "⇒" : "tried" }), again));
+    const again = shaded(part.again, part.kept === false);
+    item.append(make("div", { class: "again" }, make("span", { class: "arrow", text: "⇒" }), again));
   }
   if (part.said.triggered) item.append(make("details", {}, make("summary", { text: summary(part) }), table(rows(part))));
   else if (compared(part.said)) item.append(make("div", { class: "note", text: compared(part.said) }));
@@ -182,7 +181,7 @@ function rows(part) {
   const found = [["In doubt", text([compared(part.said), told].filter(Boolean).join(": ") + more)]];
   if (part.said.samples.length) found.push(["Samples", make("ul", {}, part.said.samples.map((one) => make("li", { text: one })))]);
   if (part.skipped) found.push(["Memory", "It has that already, so nothing was searched for.", fact(part.skipped)]);
-  if (part.names.length || part.in_doubt.length) found.push(["Names", names(part)]);
+  if (part.names.length) found.push(["Names", names(part)]);
   for (const query of part.queries) found.push(asked(query, "Asked"));
   if (part.left_out.length) found.push(["Left out", text(`its least probable words: ${part.left_out.join(", ")}`)]);
   if (part.tried.length) found.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
@@ -198,12 +197,11 @@ function names(part) {
     const name = make(one.dropped_by ? "del" : "strong", { text: one.name, title: one.kind });
     list.append(make("li", {}, name, one.dropped_by ? `${sure} dropped by ${one.dropped_by}` : `${sure} kept`));
   }
-  for (const name of part.in_doubt) list.append(make("li", {}, text(name), " in doubt: sought, not searched with"));
   return list;
 }
 
 function asked(query, label) {
-  const why = query.again ? " (with names that were dropped before)" : query.repeated ? " (asked before)" : "";
+  const why = query.repeated ? " (asked before)" : "";
   const line = make("div", {}, query.query ? make("q", { text: query.query }) : "nothing: there is no word to search with", why);
   if (!known(query.search)) return [label, line];
   const found = query.passages.map(([id, title]) => title || id).join(", ");

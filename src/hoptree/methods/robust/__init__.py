@@ -1,1 +1,0 @@
-"""The four papers' methods beyond their papers (`robust=on`): one module each, loaded when asked for."""
