@@ -19,6 +19,12 @@ def test_the_answer_takes_the_passages_spelling() -> None:
     assert (answer.text, answer.support, answer.known) == ("Łódź", ("has",), True)
 
 
+def test_an_answer_that_a_passage_has_to_the_letter_stays_as_it_is() -> None:
+    heading = Passage("a", "asn1 delete structure", "How to delete it.")
+    text = Passage("b", "Functions", "Call asn1_delete_structure to delete it.")
+    assert grounded(Answer("asn1_delete_structure"), "which function?", [heading, text]).text == "asn1_delete_structure"
+
+
 def test_white_space_of_a_passage_is_one_blank_in_an_answer() -> None:
     page = Passage("page", "Page", "Wojciech" + " " * 1000 + "\n Has died.")
     assert grounded(Answer("wojciech has"), "Who died?", [page]).text == "Wojciech Has"

@@ -226,6 +226,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
     consulted = _consulted(finals, tree, passages)
+    if tree and not final.answer:  # nothing of what was read supports an answer, and all of it is shown
+        consulted += tuple(passage for passage in passages.values() if passage not in consulted)
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer

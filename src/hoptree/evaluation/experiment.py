@@ -322,6 +322,9 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         parents = ((name, name.rpartition("#")[0]) for name in passages)
         return tuple(dict.fromkeys(parent if parent in gold else name for name, parent in parents))
 
+    cited = [passage.id for passage in result.consulted]
+    if result.tree and not result.answer:
+        cited = [name for top in result.tree for node in top.walk() for name in node.evidence]
     row = replace(
         _blank_row(example),
         answer=result.answer,
@@ -332,7 +335,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
         usage=result.usage.as_dict(),
         retrieved=tuple(map(named, searches)),
-        cited=named(passage.id for passage in result.consulted),
+        cited=named(cited),
         sources=_sources(events),
         trace=events[0].run,
     )

@@ -56,7 +56,8 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
             continue
         if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, passage, held):
             support.append(passage.id)
-            spelling = spelling or spelled
+            as_given = answer.text in f"{passage.title}. {passage.text}"
+            spelling = answer.text if as_given else spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
     return replace(answer, text=spelling, support=tuple(support))
