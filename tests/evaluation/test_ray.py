@@ -33,6 +33,19 @@ FILMS = 11
 NODE = {"num_cpus": 2, "include_log_monitor": False}
 
 
+PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False); ray.get(ray.put(1))"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starts() -> None:
+    """Skip where the machine lets Ray start no process or share no memory, as sandboxes do."""
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    try:
+        subprocess.run([sys.executable, "-c", PROBE], env=environment, check=True, capture_output=True, timeout=240)
+    except subprocess.SubprocessError:
+        pytest.skip("Ray starts no cluster on this machine")
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     """A cluster of two nodes, each with processes of its own."""
