@@ -97,7 +97,12 @@ LISTED_SKIPS = {
         *("could not import 'torch'", "could not import 'transformers'"),
         *("could not import 'peft'", "could not import 'gguf'", "could not import 'safetensors.numpy'"),
         *("could not import 'accelerate'", "could not import 'sentence_transformers'"),
-        *("could not import 'langchain_core", "could not import 'llama_index", "could not import 'dspy'"),
+        *(
+            "could not import 'hoptree.integrations.",
+            "could not import 'langchain_core",
+            "could not import 'llama_index",
+            "could not import 'dspy'",
+        ),
         "could not import 'openinference.semconv.trace'",
     ),
 }

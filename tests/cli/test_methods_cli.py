@@ -179,7 +179,7 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
 def test_one_as_json(home: Path) -> None:
     told = json.loads(said(home, "show", "taikc", "--json"))
     assert list(told["steps"])[:2] == ["decompose", "confident"] and told["steps"]["decompose"] > 0
-    assert "taikc/conclude.txt" in told["prompts"]
+    assert "shared/decompose.txt" in told["prompts"]
     assert {"name": "k", "type": "int", "default": 5} in told["options"]
     assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
     assert told["about"].startswith(told["summary"])

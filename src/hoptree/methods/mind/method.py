@@ -110,9 +110,10 @@ async def mind(
     threshold (Equation 3) is `alpha` times the mean entropy of content words plus `beta` times the mean attention,
     `over` the sentence or all text so far; it rises with the sentence, so that one which is unsure everywhere is not
     looked up. The `fixed` threshold is `theta`, by default 1.0. `attention=scaled` has a mean of 1 over a sentence.
-    Candidates are the names of the question and of the reasoning. The filter `confidence` (Equation 4) keeps the
-    `top_k` surest of names and relations by `gamma` / (1 + H) + `delta` a (5 in the authors' code), or all above `cut`.
-    The filter `cot` asks the model which names the next step needs. The `sub_query` is a question that the model
+    Candidates are the names of the question and of the reasoning; of the `filters` they go through, `confidence`
+    (Equation 4) keeps the `top_k` surest of names and relations by `gamma` / (1 + H) + `delta` a (5 in the authors'
+    code), or all above `cut`.
+    `cot` asks the model which names the next step needs. The `sub_query` is a question that the model
     writes about the kept names; with words, and where it writes none, it is the names with up to `words` words of the
     sentence. `memory` holds facts that passages state about kept names with a confidence of `admit` or more; the
     `rendered` surest are shown, and known facts are not searched for again. Without entropy or attention, which
