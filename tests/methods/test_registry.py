@@ -333,7 +333,7 @@ def test_a_baseline_fits_on_a_page() -> None:
     assert not {name: count for name, count in lines.items() if count > TWO_FORMS.get(name, 150)}
 
 
-PAPER_LINES = {"treeqa": 785, "mind": 783}
+PAPER_LINES = {"treeqa": 785, "mind": 784}
 """Papers whose published form is still longer than 700 lines: what it has now."""
 
 
