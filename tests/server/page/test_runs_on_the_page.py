@@ -101,6 +101,17 @@ def test_from_the_list_to_a_tree(runs: Path, watched: Watched) -> None:
     assert page.locator(".detail h3").inner_text() == WRITTEN
 
 
+def test_a_narrow_screen_keeps_the_words_of_the_table_whole(runs: Path, watched: Watched) -> None:
+    watched.page.set_viewport_size({"width": 375, "height": 800})
+    page = watched.open("#/runs")
+    page.wait_for_selector("table")
+    head = page.locator("thead tr").bounding_box()
+    assert head and head["height"] < 60, "under three lines"
+    box = page.locator("tbody tr >> nth=0").bounding_box()
+    assert box and box["height"] < 120
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375, "the table scrolls, not the page"
+
+
 def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     page = watched.open("#/runs")
     page.wait_for_selector("table")

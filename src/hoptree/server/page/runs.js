@@ -65,7 +65,7 @@ export class RunsPage {
     };
     const rows = runs.map((run) => (run.error
       ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", "", "", "", ""]
-      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", day(run.at), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
+      : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", make("span", { class: "date", text: day(run.at) }), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
     return [make("h1", { text: t("Runs") }),
       make("p", { class: "note", text: t("Choose two to hold them against each other, question by question.") }),
       table(t("Evaluation runs"), ["", t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
