@@ -116,7 +116,7 @@ def test_table_5_says_what_each_way_through_the_tree_costs(prepared: dict[str, P
     stages = section(report, "AdvHotpotQA: costs by stage")
     for way in ("serial", "level", "speculative"):
         assert re.search(rf"\| TreeQA, {way}: rebuild \| `\w+` \| 1\.0 ", stages)
-    assert "Critical path, s" in section(report, "AdvHotpotQA: 1 questions")
+    assert "Longest chain, s" in section(report, "AdvHotpotQA: 1 questions")
 
 
 def test_table_6_holds_the_gold_against_the_answers(prepared: dict[str, Path], tmp_path: Path) -> None:

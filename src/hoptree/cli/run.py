@@ -58,8 +58,8 @@ def _report(summary: dict[str, Any]) -> None:
             echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}{fewer}")
     if finished:
         echo(
-            f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
-            f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
+            f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} tokens read, "
+            f"{usage['completion_tokens']['mean']:,.0f} written, {usage['retrievals']['mean']:.1f} searches, "
             f"{usage['seconds']['mean']:.2f} s"
         )
     if left := summary.get("answer_filter"):

@@ -435,7 +435,8 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
         inexact.setdefault(str(several[0].about.get("fidelity")), {})[name] = None
     for fidelity, names in inexact.items():
         if fidelity != "exact":
-            yield f"Fidelity {fidelity}: {'; '.join(names)}."
+            how = "Prompted where its paper trained a model" if fidelity == "prompted" else "Not exactly as published"
+            yield f"{how}: {'; '.join(names)}."
     for name, reason in part.not_run.items():
         yield f"{name} is not run: {reason}."
     if part.says:

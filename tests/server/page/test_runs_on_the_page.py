@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         told += ["--no-cache", "--out", str(folder / "runs" / name)]
         with ThreadPoolExecutor(1) as thread:
             done = thread.submit(CliRunner().invoke, app, ["run", *told]).result()
-        assert done.exit_code == 0, done.output
+        assert done.exit_code == 0 and re.search(r" calls, [\d,]+ tokens read, [\d,]+ written, ", done.output), (
+            done.output
+        )
     return folder / "runs"
 
 
@@ -145,6 +148,10 @@ def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
     widths = "[...document.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280 and max(page.evaluate(widths)) <= 0
     assert page.locator("th:text-is('Judge')").count() == 0
+    text = page.evaluate("document.body.textContent").lower()
+    assert "critical path" not in text and "fidelity" not in text and "longest chain, s" in text
+    assert page.locator("th:text-is('As published')").count() == 1
+    assert page.locator("th:text-is('Graph')").count() == 0, "no run had one"
     first = page.locator("section").first
     plot, table = first.locator("figure").first.bounding_box(), first.locator("table").first.bounding_box()
     assert plot and table and plot["y"] < table["y"]

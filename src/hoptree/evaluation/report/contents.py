@@ -39,6 +39,7 @@ from hoptree.evaluation.report.run_tables import (
 from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.statistics import compare_runs, mean_of
 
+_AS_PUBLISHED = {"exact": "yes", "approx": "not exactly", "prompted": "prompted, where the paper trained a model"}
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
 _FIRST = ("self-knowledge", "passages", "sub-questions")
 _LAST = (_NO_MODULE, _NO_RECORD)
@@ -253,8 +254,9 @@ def mean_number(cells: Sequence[Number | None]) -> Number | None:
 def runs_table(groups: Sequence[DataGroup]) -> Table:
     """Return what each run depends on: what must be the same to reproduce its figures."""
     cells = [(run, _run_cells(run, group.name)) for group in groups for run in group.runs]
-    rows = tuple(run.row(by_column.values()) for run, by_column in cells)
-    return Table("Runs, and what they rest on", tuple(cells[0][1]), rows)
+    columns = [name for name in cells[0][1] if any(by_column[name] != "none" for _, by_column in cells)]
+    rows = tuple(run.row([by_column[name] for name in columns]) for run, by_column in cells)
+    return Table("Runs, and what they rest on", tuple(columns), rows)
 
 
 def _run_cells(run: Run, data: str) -> dict[str, str]:
@@ -267,7 +269,7 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
         "Model": str(experiment.get("model", "")),
         "Retriever": retriever if rests_on.get("corpus") else "none",
         "Graph": str(rests_on.get("graph") or "none"),
-        "Fidelity": str(run.about.get("fidelity", "")),
+        "As published": _AS_PUBLISHED.get(str(run.about.get("fidelity", "")), ""),
         "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
         "Data digest": str(rests_on.get("data", ""))[:12],
         "Version": str(rests_on.get("version", "")),

@@ -26,7 +26,7 @@ from hoptree.evaluation.report.tables import Number, Table
 from hoptree.evaluation.statistics import mean_of
 
 _PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
-_TOKENS, _SECONDS = "tokens a question", "seconds a question, on its critical path"
+_TOKENS, _SECONDS = "tokens a question", "seconds a question, on its longest chain of calls"
 _ABOUT_SECONDS = (
     "the calls that decided when it was done; waiting for a slot is left out, and a cached reply counts for what it "
     "once took"

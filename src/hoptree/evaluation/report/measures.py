@@ -230,7 +230,7 @@ COSTS = {
     "tokens": Cost("Tokens", 0, lambda usage: usage["prompt_tokens"] + usage["completion_tokens"]),
     "searches": Cost("Searches", 1, lambda usage: usage["retrievals"]),
     "seconds": Cost("Seconds", 2, lambda usage: usage["seconds"]),
-    "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
+    "critical": Cost("Longest chain, s", 2, lambda usage: usage["critical_path_seconds"]),
     "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
 
