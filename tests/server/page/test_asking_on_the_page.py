@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,32 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     assert source.locator("h2").inner_text() == "Ousmane Sembène" and "1923" in source.locator("mark").inner_text()
     source.get_by_role("button", name="Close").click()
     page.wait_for_selector(".detail .passage")
+    numbers = sorted(set(re.findall(r"\[\d+\]", page.locator(".sentence").inner_text())))
+    assert numbers and page.locator(".detail article.passage .cited-as").all_inner_texts() == numbers
     assert page.locator(".confidence").inner_text().startswith("Partly supported: only 3 of its 4 steps")
+
+
+SHOWN = """async (result) => {
+  const { AnswerView } = await import('/page/answer.js');
+  const view = new AnswerView({ question: result.question });
+  document.getElementById('main').replaceChildren(view.element);
+  view.show(result);
+}"""
+
+
+def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watched) -> None:
+    page = watched.open()
+    passages = [{"id": name, "title": name.upper(), "text": f"{name} is a town."} for name in ("a", "b", "c", "d")]
+    result = {
+        "question": "Where?", "answer": "b", "sentence": "It is b [2] [3]: “b is a town.” [1]", "method": "hop",
+        "tree": [{"id": 1, "question": "Where?", "answer": "b", "source": "external", "evidence": ["b"]}],
+        "evidence": passages[:2], "cited": passages[2:], "usage": {"llm_calls": 1, "retrievals": 1},
+    }  # fmt: skip
+    page.evaluate(SHOWN, result)
+    page.wait_for_selector(".detail .passage")
+    heads = page.locator(".detail article.passage h4").all_inner_texts()
+    assert [head.split()[:2] for head in heads] == [["[1]", "A"], ["[2]", "B"], ["[3]", "C"]]
+    assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
 
 
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched) -> None:

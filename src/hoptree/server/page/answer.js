@@ -382,7 +382,7 @@ export class AnswerView extends EventTarget {
   #grounds(node) {
     const { evidence, read } = node.id === 0 && this.result ? this.#support : { evidence: node.evidence ?? [], read: [] };
     const drawn = (ids, used) => passages(ids.map((id) => [this.#passages.get(id) ?? { id }, used(id)]), this.corpus);
-    const grounds = drawn(evidence, (id) => this.#used(node, id));
+    const grounds = drawn(evidence, (id) => ({ ...this.#used(node, id), number: this.#numbers.get(id) }));
     if (node.facts?.length) grounds.unshift(facts(node.facts));
     if (!grounds.length) grounds.push(make("p", { class: "note", text: this.#noGrounds(node) }));
     if (read.length) grounds.push(make("details", { class: "read" }, make("summary", { text: t("Read, but no evidence: {passages}", { passages: count(read.length, "passage") }) }), drawn(read, () => ({}))));
@@ -391,10 +391,21 @@ export class AnswerView extends EventTarget {
 
   /** The ids of what the answer rests on, and of what was only read: a guess and a failed question rest on nothing. */
   get #support() {
-    const { evidence = [], consulted, tree = [] } = this.result;
+    const { evidence = [], cited = [], consulted, tree = [] } = this.result;
     const unsupported = this.#failed || (tree.length > 0 && tree.every((node) => node.source === "fallback"));
     const ids = (list) => list.map((passage) => passage.id);
-    return { evidence: unsupported ? [] : ids(evidence), read: ids(consulted ?? (unsupported ? evidence : [])) };
+    const numbers = this.#numbers;
+    const rests = unsupported ? [] : [...ids(evidence), ...ids(cited).filter((id) => numbers.has(id))];
+    return { evidence: rests, read: ids(consulted ?? (unsupported ? evidence : [])).filter((id) => !rests.includes(id)) };
+  }
+
+  /** The numbers by which the sentence of the answer cites passages, by their ids. */
+  get #numbers() {
+    const { answer, sentence, evidence = [], cited = [] } = this.result ?? {};
+    const all = [...evidence, ...cited];
+    const numbers = new Map();
+    for (const [, n] of answer && sentence ? sentence.matchAll(/\[(\d+)\]/g) : []) if (all[n - 1]) numbers.set(all[n - 1].id, Number(n));
+    return numbers;
   }
 
   /** What to look for in a passage: the answer of a node that cites it, else that of the question; sentences that were cited. */

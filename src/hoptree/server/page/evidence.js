@@ -47,21 +47,23 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
   return best;
 }
 
-/** Passages, each with what was used of it; those without such a sentence are folded behind those that have one. */
+/** Passages, each with what was used of it: cited ones by number, then those with such a sentence, the others folded. */
 export function passages(pairs, corpus = "") {
   const read = pairs.map(([one, used]) => {
     const parts = sentences(one.text ?? "");
     return { one, used, parts, place: usedSentence(parts, used) };
   });
   const some = read.some(({ place }) => place >= 0);
-  return [...read.filter(({ place }) => place >= 0), ...read.filter(({ place }) => place < 0)]
-    .map((each) => passage(each, some && each.place < 0, corpus));
+  const numbered = read.filter(({ used }) => used.number).sort((a, b) => a.used.number - b.used.number);
+  const others = read.filter(({ used }) => !used.number);
+  return [...numbered, ...others.filter(({ place }) => place >= 0), ...others.filter(({ place }) => place < 0)]
+    .map((each) => passage(each, !each.used.number && (some || numbered.length > 0) && each.place < 0, corpus));
 }
 
 function passage({ one, used, parts, place }, folded, corpus) {
-  const name = [make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
+  const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
   const source = corpus ? button(t("In its source"), () => openSource(corpus, one), { class: "quiet to-source" }) : null;
-  const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[0]))
+  const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[1]))
     : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
   if (one.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
