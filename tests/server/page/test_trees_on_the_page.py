@@ -227,3 +227,38 @@ def test_facts_and_links_around_an_answer_are_drawn(watched: Watched) -> None:
     boxes = "[...document.querySelectorAll('svg.graph, svg.graph .node')].map((one) => one.getBoundingClientRect())"
     whole, *nodes = page.evaluate(f"{boxes}.map(({{ left, right }}) => [left, right])")
     assert len(nodes) >= 4 and all(whole[0] - 1 <= left and right <= whole[1] + 1 for left, right in nodes)
+
+
+OVERLAPS = """() => {
+  const texts = [...document.querySelectorAll('svg.graph text')].map((one) => [one.textContent, one.getBBox()]);
+  const beside = (a, b) => a.x + a.width <= b.x || b.x + b.width <= a.x;
+  const apart = (a, b) => beside(a, b) || a.y + a.height <= b.y || b.y + b.height <= a.y;
+  const under = (at) => texts.slice(at + 1).filter(([, box]) => !apart(texts[at][1], box));
+  return texts.flatMap(([text], at) => under(at).map(([other]) => [text, other]));
+}"""
+
+
+def test_no_text_of_the_graph_is_written_over_another_and_it_fits(watched: Watched) -> None:
+    people = ("Otto Quill", "Inga Quill", "Asta Maria Lindqvist-Holm")
+    asked = (
+        "Who is the head of the Saltmere station?",
+        "Who was the wife of Otto Quill?",
+        "Where was Inga Quill born?",
+    )
+    answers = ("Otto Quill", "Inga Quill", "Bergen")
+    result = {
+        "answer": "Inga Quill",
+        "tree": [
+            node(at, question=question, resolved=question, answer=answer, evidence=["p0", "p1", "p2"][: 4 - at])
+            for at, (question, answer) in enumerate(zip(asked, answers, strict=True), 1)
+        ],
+        "evidence": [
+            {"id": f"p{at}", "title": f"People of the survey › {name}", "text": f"{name} knew Inga Quill."}
+            for at, name in enumerate(people)
+        ],
+    }
+    page = watched.open()
+    assert len(page.evaluate(GRAPH, result)["lines"]) >= 5
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate("document.querySelector('svg.graph').getBoundingClientRect().width") <= 690
+    assert "… › Otto Quill" in page.locator("svg.graph .passage text").all_text_contents()

@@ -6,8 +6,9 @@ import { t } from "./texts.js";
 import { folded } from "./words.js";
 
 const MOST = 28;
-const [ACROSS, DOWN] = [240, 62];
-const LABEL = 190;
+const [WIDTH, DOWN] = [680, 66];
+const [NARROWEST, WIDEST, GAP] = [130, 240, 12];
+const [ABOVE, LINE, LINES] = [11, 13, 2];
 
 /** What a result says of names: {nodes: [{label, kind}], edges: [{from, to, label, kind}]}, at most so many nodes. */
 export function graphOf(result) {
@@ -59,7 +60,7 @@ function learnt(writing) {
   return [...(writing?.facts ?? []), ...read].map((one) => one.fact);
 }
 
-/** Places for all nodes: each group that hangs together below the other, in columns by the steps from its middle. */
+/** Places for all nodes: each group that hangs together below the other; x is the column, by the steps from its middle. */
 function laidOut(nodes, edges) {
   const near = new Map([...nodes.keys()].map((key) => [key, []]));
   for (const { from, to } of edges) {
@@ -76,11 +77,17 @@ function laidOut(nodes, edges) {
     while (columns.at(-1).length) columns.push(columns.at(-1).flatMap((key) => near.get(key)).filter((key) => !seen.has(key) && seen.add(key)));
     const tallest = Math.max(...columns.map((column) => column.length));
     for (const [at, column] of columns.entries()) {
-      for (const [row, key] of column.entries()) points.set(key, { x: at * ACROSS, y: top + ((row + 0.5) * tallest * DOWN) / column.length });
+      for (const [row, key] of column.entries()) points.set(key, { x: at, y: top + ((row + 0.5) * tallest * DOWN) / column.length });
     }
     top += tallest * DOWN;
   }
   return points;
+}
+
+/** A name cut to a width; of a passage's title, the part behind its page is kept. */
+function named(label, room) {
+  const last = label.split(" › ").at(-1);
+  return fitted(last !== label && fitted(label, room) !== label ? `… › ${last}` : label, room);
 }
 
 /** The drawing; null where there is nothing to draw a line between. */
@@ -88,19 +95,34 @@ export function graphView(result) {
   const { nodes, edges } = graphOf(result);
   if (!edges.length) return null;
   const points = laidOut(nodes, edges);
-  const [across, down] = ["x", "y"].map((axis) => [...points.values()].map((point) => point[axis]));
-  const [left, top] = [Math.min(...across) - LABEL / 2, Math.min(...down) - 20];
-  const [width, height] = [Math.max(...across) + LABEL / 2 - left, Math.max(...down) + 30 - top];
-  const image = shape("svg", { viewBox: `${left} ${top} ${width} ${height}`, width, height, class: "graph", role: "img", "aria-label": t("Names, facts and links around the answer") });
+  const columns = Math.max(...[...points.values()].map(({ x }) => x)) + 1;
+  const column = Math.max(NARROWEST, Math.min(WIDEST, WIDTH / columns));
+  const room = column - GAP;
+  for (const point of points.values()) point.x = (point.x + 0.5) * column;
+  const down = [...points.values()].map(({ y }) => y);
+  const top = Math.min(...down) - 2 * ABOVE - LINE;
+  const [width, height] = [columns * column, Math.max(...down) + 30 - top];
+  const image = shape("svg", { viewBox: `0 ${top} ${width} ${height}`, width, height, class: "graph", role: "img", "aria-label": t("Names, facts and links around the answer") });
+  const written = new Map();
+  const labels = [];
   for (const { from, to, label, kind } of edges) {
-    const [one, other] = [points.get(from), points.get(to)];
-    image.append(shape("line", { x1: one.x, y1: one.y, x2: other.x, y2: other.y, class: `edge ${kind}` }));
-    if (label) image.append(shape("text", { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 - 3, class: "relation" }, fitted(label, LABEL, 5.6)));
+    // What a line says stands above the outer of its nodes, whose name stands below it, so that neither is written over.
+    const [inner, outer] = [points.get(from), points.get(to)].sort((one, other) => one.x - other.x || one.y - other.y);
+    const line = shape("line", { x1: inner.x, y1: inner.y, x2: outer.x, y2: outer.y, class: `edge ${kind}` });
+    image.append(line);
+    if (!label) continue;
+    line.append(shape("title", {}, label));
+    const lines = written.get(outer) ?? new Set();
+    written.set(outer, lines);
+    if (lines.has(label) || lines.size >= LINES) continue;
+    labels.push(shape("text", { x: outer.x, y: outer.y - ABOVE - lines.size * LINE, class: "relation" }, fitted(label, room, 5.6)));
+    lines.add(label);
   }
+  image.append(...labels);
   for (const [key, { x, y }] of points) {
     const { label, kind } = nodes.get(key);
     const group = shape("g", { class: `node ${kind}` });
-    group.append(shape("title", {}, label), shape("circle", { cx: x, cy: y, r: kind === "answer" ? 8 : 5 }), shape("text", { x, y: y + 19 }, fitted(label, LABEL)));
+    group.append(shape("title", {}, label), shape("circle", { cx: x, cy: y, r: kind === "answer" ? 8 : 5 }), shape("text", { x, y: y + 19 }, named(label, room)));
     image.append(group);
   }
   const key = [["answer", t("the answer")], ["passage", t("a passage")], ["name", t("a name or value")]].filter(([kind]) => [...nodes.values()].some((node) => node.kind === kind));
