@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
+from hoptree.engine.registry import load_method
 from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis_tables, hypothesis_tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import (
@@ -269,13 +270,20 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
         "Model": str(experiment.get("model", "")),
         "Retriever": retriever if rests_on.get("corpus") else "none",
         "Graph": str(rests_on.get("graph") or "none"),
-        "As published": _AS_PUBLISHED.get(str(run.about.get("fidelity", "")), ""),
+        "As published": _as_published(run),
         "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
         "Data digest": str(rests_on.get("data", ""))[:12],
         "Version": str(rests_on.get("version", "")),
         "Changed under way": _changes(run),
         "Folder": str(run.folder),
     }
+
+
+def _as_published(run: Run) -> str:
+    method = load_method(run.method)
+    if method and not method.paper:
+        return "of no paper"
+    return _AS_PUBLISHED.get(str(run.about.get("fidelity", "")), "")
 
 
 def _changes(run: Run) -> str:
