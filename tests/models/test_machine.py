@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hoptree.models import local as hardware
 from hoptree.models import machine
 from hoptree.models.catalogue import CATALOGUE
@@ -61,6 +63,16 @@ def test_memory_and_disk(tmp_path: Path) -> None:
     assert machine.check_memory(10**8).ok is False
     assert machine.check_memory(10**11).ok is True
     assert machine.check_disk(tmp_path / "not" / "yet").ok in (True, False)
+
+
+@pytest.mark.parametrize(("names", "told"), [(["phi"], "1 model (phi)"), (["a", "b"], "2 models (a, b)")])
+def test_the_models_of_an_endpoint_are_counted(names: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def listed(base: str, *, timeout: float) -> list[str]:
+        return names
+
+    monkeypatch.setattr("hoptree.models.openai.list_models", listed)
+    check = machine.check_endpoint({"OPENAI_BASE_URL": "http://localhost:8000/v1"}, connect=True)
+    assert check.finding.endswith(f"it answers, with {told}")
 
 
 def test_the_endpoint_check_never_shows_a_secret() -> None:

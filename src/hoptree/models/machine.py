@@ -223,7 +223,8 @@ def _connected(set_up: Check, base: str) -> Check:
     except HoptreeError as error:
         return Check("Endpoint", False, f"{set_up.finding}: {error.cause}", error.remedy)
     shown = f"{', '.join(models[:_MAX_MODELS_SHOWN])}{', …' if len(models) > _MAX_MODELS_SHOWN else ''}"
-    return replace(set_up, finding=f"{set_up.finding}; it answers, with {len(models)} models ({shown or 'none'})")
+    counted = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    return replace(set_up, finding=f"{set_up.finding}; it answers, with {counted} ({shown or 'none'})")
 
 
 def _default_size() -> int:

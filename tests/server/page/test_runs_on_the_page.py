@@ -115,6 +115,13 @@ def test_a_narrow_screen_keeps_the_words_of_the_table_whole(runs: Path, watched:
     assert page.evaluate("document.documentElement.scrollWidth") <= 375, "the table scrolls, not the page"
 
 
+def test_a_run_that_is_not_there_is_told_in_words_for_people(runs: Path, watched: Watched) -> None:
+    page = watched.open("#/runs/nosuch")
+    page.wait_for_selector(".problem")
+    told = page.locator(".problem").inner_text()
+    assert "There is no run 'nosuch'." in told and "Runs lists those there are" in told and "/v1/" not in told
+
+
 def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     page = watched.open("#/runs")
     page.wait_for_selector("table")
@@ -151,6 +158,7 @@ def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
     text = page.evaluate("document.body.textContent").lower()
     assert "critical path" not in text and "fidelity" not in text and "longest chain, s" in text
     assert page.locator("th:text-is('As published')").count() == 1
+    assert page.locator("#runs td:text-is('of no paper'), #runs td:text-is('yes')").count() == 2
     assert page.locator("th:text-is('Graph')").count() == 0, "no run had one"
     first = page.locator("section").first
     plot, table = first.locator("figure").first.bounding_box(), first.locator("table").first.bounding_box()

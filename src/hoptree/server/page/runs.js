@@ -38,6 +38,7 @@ export class RunsPage {
       this.body.replaceChildren(...parts.filter(Boolean));
     } catch (problem) {
       if (!problem.message) throw problem;
+      if (problem.status === 404) problem.remedy = t("Runs lists those there are; it may have been moved or removed.");
       if (turn === this.#turn) this.body.replaceChildren(crumbs(), make("h1", { text: t("Runs") }), problemBox(problem, button(t("Try again"), () => this.show(query, path))));
     }
   }

@@ -128,6 +128,7 @@ export const ROWS = [
   ["Retriever", "Suche", "检索器"],
   ["Run", "Lauf", "运行"],
   ["Runs", "Läufe", "运行"],
+  ["Runs lists those there are; it may have been moved or removed.", "Unter „Läufe“ steht, was es gibt; vielleicht wurde er verschoben oder entfernt.", "“运行”中列出现有的内容；它可能已被移动或删除。"],
   ["Save the answer as JSON", "Die Antwort als JSON sichern", "将答案保存为 JSON"],
   ["Save the answer as Markdown", "Die Antwort als Markdown sichern", "将答案保存为 Markdown"],
   ["Save the tree as a drawing", "Den Baum als Zeichnung sichern", "将树保存为图形"],
