@@ -1,4 +1,4 @@
-"""reStructuredText, notebooks, e-mail, tables and source code as documents."""
+"""reStructuredText, man pages, notebooks, e-mail, tables and source code as documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems
-from hoptree.corpus.markup import rst_document
+from hoptree.corpus.markup import roff_document, rst_document
 from hoptree.corpus.read import read_passages
 
 
@@ -78,6 +78,102 @@ def test_any_text_is_restructured_text(text: str) -> None:
 def test_long_texts_are_read_in_time(piece: str) -> None:
     with patience(5):
         rst_document(piece * (100_000 // len(piece)), "a.rst")
+
+
+MAN = r''''\" t
+.\" Generator: DocBook
+.TH "APT\-X" "8" "2020" "APT"
+.ie \n(.g .ds Aq \(aq
+.de URL
+\fI\\$2\fP
+.  .
+.if \n[.g] \{\
+.  ad l
+.\}
+.SH "NAME"
+apt\-x \- R\(:uckgriff \(co \(bu \(em \(en \(hy \(dqa\(dq \[u00DF]
+.SH BESCHREIBUNG
+.sp
+In APT 2\&.0 ist \fBapt\fR(8) f\(:ur \f(BIalle\fP da,
+.BR apt (8),
+.I "two words"
+.B c:\ed
+it\*(Aqs \s-1SMALL\s0\h'-04'\" comment
+.SS Optionen
+.TP
+\fB\-q\fR
+Be quiet.
+.ie n .IP """x""" 4
+.el .IP "\f(CWx\fR" 4
+Do it.
+.PP
+.nf
+  one
+  two
+.fi
+.TS
+tab(:);
+l l.
+a:b
+.TE
+'''
+MDOC = r""".Dd May 1, 2020
+.Dt DU 1
+.Os
+.Sh NAME
+.Nm du
+.Nd disk usage
+.Sh DESCRIPTION
+.Nm
+shows, with
+.Fl a Ns Ar n ,
+more; see
+.Xr ls 1 .
+.Bl -tag -width x
+.It Fl h Ar x
+Help.
+.El
+"""
+
+
+@pytest.mark.parametrize("name", ["a.8.gz", "a.8", "a"])
+def test_a_man_page_is_its_headings_and_words(tmp_path: Path, name: str) -> None:
+    content = gzip.compress(MAN.encode()) if name.endswith(".gz") else MAN
+    assert [(title, text) for _, title, text in read(tmp_path / name, content)] == [
+        ("APT-X(8) › NAME", 'apt-x - Rückgriff © • — – - "a" ß'),
+        ("APT-X(8) › BESCHREIBUNG", "In APT 2.0 ist apt(8) für alle da, apt(8), two words c:\\d it's SMALL"),
+        ("APT-X(8) › BESCHREIBUNG › Optionen", '-q\nBe quiet.\n\n"x"\nDo it.\n\n  one\n  two\n\na:b'),
+    ]
+
+
+def test_a_man_page_of_mdoc_macros_is_its_words(tmp_path: Path) -> None:
+    assert [(title, text) for _, title, text in read(tmp_path / "du.1", MDOC)] == [
+        ("DU(1) › NAME", "du - disk usage"),
+        ("DU(1) › DESCRIPTION", "du shows, with -an, more; see ls(1).\n\n-h x\nHelp."),
+    ]
+
+
+def test_a_text_that_begins_with_a_dot_is_no_man_page(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.txt", ".hidden files\nare \\fB not read.")[0][2] == ".hidden files\nare \\fB not read."
+
+
+@given(
+    st.lists(st.sampled_from([".SH ", ".B", "\n", '"', "\\", "\\(", "\\[u", ".It Fl ", ".de", "..", "a", " "])).map(
+        "".join
+    )
+    | st.text()
+)
+def test_any_text_is_a_man_page(text: str) -> None:
+    document = roff_document(text, "a.1")
+    for passage in chunk(document, Chunking()):
+        assert passage.text == document.text[passage.start : passage.end]
+
+
+@pytest.mark.parametrize("piece", ["\\", '"', "\\[", "\\(", ".B ", "\n.", '\n.B "', "\\h'", "\n.It Fl", "\n.nf\na"])
+def test_long_man_pages_are_read_in_time(piece: str) -> None:
+    with patience(5):
+        roff_document(piece * (100_000 // len(piece)), "a.1")
+        roff_document(".B " + piece * (100_000 // len(piece)), "a.1")
 
 
 def test_a_notebook_is_its_cells_and_their_outputs(tmp_path: Path) -> None:

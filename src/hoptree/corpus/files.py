@@ -40,8 +40,9 @@ _BEIR_CORPUS, _BEIR_QUESTIONS = (
     tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries")
 )
 KNOWN_KINDS = (
-    "Read are text, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), CSV, TSV, "
-    "EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, each also packed (.gz)."
+    "Read are text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), "
+    "CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
+    "each also packed (.gz)."
 )
 _TEXT_NAME = re.compile(
     r"(?:readme|changelog|changes|news|copying|copyright|licen[cs]e|authors|todo|install|faq)\b", re.I
@@ -377,8 +378,12 @@ def read_text_file(stream: io.BufferedReader, name: str, problems: Problems) -> 
     """Read a file as one document that is named after it."""
     text = read_text(stream, name, problems)
     if text is not None:
-        base = PurePosixPath(name).name
-        yield Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
+        yield text_document(text, name)
+
+
+def text_document(text: str, name: str) -> Document:
+    base = PurePosixPath(name).name
+    return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
 
 
 def stem(name: str) -> str:

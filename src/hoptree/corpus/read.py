@@ -49,7 +49,7 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markup import read_markdown, read_notebook, read_rst
+from hoptree.corpus.markup import read_markdown, read_notebook, read_plain, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
 from hoptree.text.tokens import is_unspaced, language_of
@@ -203,6 +203,7 @@ Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
 
 _DOCUMENTS: dict[str, Reader] = {
     **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
+    ".txt": read_plain,
     ".md": read_markdown,
     ".markdown": read_markdown,
     ".html": read_html,
