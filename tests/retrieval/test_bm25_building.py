@@ -144,6 +144,13 @@ def test_what_is_no_index_says_how_to_make_one(tmp_path: Path) -> None:
         BM25(Index(tmp_path / "none"))
 
 
+def test_a_file_that_could_not_be_indexed_is_not_recommended_for_an_index(tmp_path: Path) -> None:
+    (tmp_path / "kite.png").write_bytes(b"\x89PNG")
+    with pytest.raises(CorpusError, match="files of this kind are not read") as caught:
+        BM25(Index(tmp_path / "kite.png"))
+    assert caught.value.remedy.startswith("Read are text") and "hoptree index" not in caught.value.remedy
+
+
 @pytest.mark.parametrize("text", ["", "garbage", "[]", "{}", "3", '{"format": 1}', "[" * 5000])
 def test_a_damaged_manifest_is_a_corpus_error(tmp_path: Path, text: str) -> None:
     index_passages(PASSAGES, tmp_path / "index")

@@ -100,6 +100,10 @@ def _no_index(folder: Path) -> CorpusError:
     if folder.is_dir() and any(folder.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text")):
         rebuild = f"Build it again: hoptree index … --out {folder}"
         return CorpusError(f"The index {folder} has lost its file {MANIFEST}.", rebuild)
+    if folder.is_file() and not holds_documents(folder):
+        from hoptree.corpus.files import KNOWN_KINDS
+
+        return CorpusError(f"{folder} is no index, and files of this kind are not read.", KNOWN_KINDS)
     if folder.exists():
         return CorpusError(f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx")
     return CorpusError(f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}")
