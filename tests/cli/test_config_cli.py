@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -81,6 +82,31 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(home: Path, text: str, words
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert all(word in done.stderr for word in ("hoptree.toml", *words))
     assert hoptree(home, "--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("HOPTREE_MODLE=x", ("unknown setting 'HOPTREE_MODLE'", "Did you mean HOPTREE_MODEL?")),
+        ("export HOPTREE_ZZZZZZZ=x", ("unknown setting 'HOPTREE_ZZZZZZZ'", "There are: HOPTREE_BUDGET,")),
+        ("HOPTREE_MODEL ollama/a", ("the line 'HOPTREE_MODEL ollama/a' without =", "NAME=VALUE")),
+    ],
+)
+def test_a_wrong_line_of_env_is_refused(home: Path, line: str, words: tuple[str, ...]) -> None:
+    (home / ".env").write_text(f"{line}\n", encoding="utf-8")
+    done = hoptree(home, "config")
+    assert done.returncode == 2 and done.stdout == "" and all(word in done.stderr for word in (".env", *words))
+
+
+def test_what_env_holds_for_other_programs_and_every_documented_variable_is_taken(home: Path) -> None:
+    (home / ".env").write_text("MODLE=x\nsource other\n# HOPTREE_X\nOPENAI_ORG=x\nHOPTREE_OTEL=\n", encoding="utf-8")
+    assert hoptree(home, "config").returncode == 0
+    sources = Path(__file__).parents[2] / "src"
+    named = {
+        name for path in sources.rglob("*.py") for name in re.findall(r"HOPTREE_[A-Z_]*[A-Z]", path.read_text("utf-8"))
+    }
+    (home / ".env").write_text("".join(f"{name}=\n" for name in named), encoding="utf-8")
+    assert hoptree(home, "config").returncode == 0, named
 
 
 @pytest.mark.parametrize(

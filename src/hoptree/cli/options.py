@@ -169,6 +169,14 @@ VARIABLES = {
     "prices": "HOPTREE_PRICES",
 }
 """The settings of a configuration file, and the environment variable that says the same."""
+_OTHER_VARIABLES = tuple(
+    f"HOPTREE_{name}"
+    for name in (
+        *("CACHE", "CONTACT", "DEBUG", "MCP_KEY", "MODELS", "MODEL_SOURCE", "OTEL", "RERANK_KEY"),
+        *("TRUST_REMOTE_CODE", "VOLUME"),
+    )
+)
+"""Variables that .env may set too, and hoptree.toml not."""
 KEY = "OPENAI_API_KEY"
 _OPTIONS_TABLE = "options"
 
@@ -227,10 +235,15 @@ def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Read the lines NAME=VALUE of a .env file that are meant for Hoptree."""
     values = {}
     for line in _read_text(path).splitlines():
-        name, sign, value = line.strip().removeprefix("export ").partition("=")
-        if sign and name.strip().startswith(("HOPTREE_", "OPENAI_")):
-            text = value.strip()
-            values[name.strip()] = text[1:-1] if text[:1] in "'\"" and text[:1] == text[-1:] else text
+        name, sign, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
+        if name.startswith("HOPTREE_") and not sign:
+            raise ConfigError(f"{path} has the line '{name}' without =.", "Write NAME=VALUE, or remove it.")
+        if name.startswith("HOPTREE_") and name not in (known := (*VARIABLES.values(), *_OTHER_VARIABLES)):
+            close = closest(name, known)
+            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(known))}."
+            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
+        if name.startswith(("HOPTREE_", "OPENAI_")) and sign:
+            values[name] = value[1:-1] if value[:1] in "'\"" and value[:1] == value[-1:] else value
     return values, {}
 
 
