@@ -213,7 +213,7 @@ def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
         files |= {"junk.txt": b"\0\1\2\3", "bad.docx": b"x", "half.txt.gz": b"\x1f\x8b nothing", "kite.png": b"\x89PNG"}
         job = _post(server, "/v1/corpora", files, name="mine")
         assert job["state"] == "done"
-        assert job["message"].startswith("3 passages (3 added)")
+        assert job["message"] == "3 passages (3 added)", "the files below are counted once"
         told = {one["file"]: one for one in job["passed_over"]}
         assert set(told) == set(files) - {"a.txt"}, "none of them is a reason to refuse the rest"
         assert told["kite.png"]["cause"] == "kite.png is no document of a known kind."
@@ -228,6 +228,23 @@ def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
         assert job["state"] == "failed" and job["error"]["remedy"].startswith("Upload it as text")
         one = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="other")
         assert (one["message"], one["passed_over"]) == ("1 passage (1 added)", [])
+
+
+def test_an_upload_of_which_nothing_can_be_read_names_every_kind_of_problem(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        files = {"a.docx": b"x", "b.docx": b"y", "empty.txt": b"", "kite.png": b"\x89PNG", "owl.png": b"\x89PNG"}
+        first = _post(server, "/v1/corpora", files, name="mine")
+        assert _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")["state"] == "done"
+        for job in (first, _post(server, "/v1/corpora/mine/documents", files)):
+            error = job["error"]
+            assert job["state"] == "failed" and error["message"].startswith(
+                "Nothing of what was uploaded can be read: "
+            )
+            assert all(
+                name in error["message"] for name in ("a.docx", "empty.txt is empty.", "kite.png is no document")
+            )
+            assert "b.docx" not in error["message"] and "owl.png" not in error["message"]
+            assert "Leave it out" in error["remedy"] and "Read are text" in error["remedy"]
 
 
 def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(

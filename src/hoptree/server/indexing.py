@@ -138,20 +138,23 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
             job.unit = "bytes" if stage in _STAGES_OF_FILES else "passages"
             job.message = f"{stage}: {_passages(passages)}"
         if error := message.get("error"):
-            raise _failure(error, corpus)
+            raise _failure(error, corpus, job.left_out)
         if done := message.get("done"):
             passed_over = [*map(_redact_file, done["files"]), *map(_left_out, job.left_out)]
             job.passed_over = passed_over[:_MAX_PASSED_OVER]
             if done["rebuilt"]:
                 _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, log_line(done["rebuilt"]))
-            return _summary(done)
+            return _summary(done, counted=not passed_over)
     _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, exit_text(await process.wait()))
     cause = "Indexing ended without a word: the files may take too much memory."
     raise Refusal(500, "IndexingDied", cause, "Upload less at once.")
 
 
-def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
-    """Translate an error of the worker; what only an administrator can change goes to the log."""
+def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[str]) -> Refusal:
+    """Translate an error of the worker; what only an administrator can change goes to the log.
+
+    Where files are to blame, the first of unknown kind, which the worker was not given, is named as well.
+    """
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
         cause = cause.replace(str(folder), corpus.name)
@@ -161,7 +164,11 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
     if kind == IndexUnavailable.__name__:
         _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, log_line(error["cause"]))
         return Refusal(503, kind, redact(cause), _RETRY_REMEDY)
-    return Refusal(400, kind, redact(cause), redact(error["remedy"]))
+    unknown = [_left_out(name) for name in left_out if not is_packer_artifact(name)][:1]
+    causes = (redact(cause), *(file["cause"] for file in unknown))
+    return Refusal(
+        400, kind, " ".join(causes), " ".join((redact(error["remedy"]), *(file["remedy"] for file in unknown)))
+    )
 
 
 _STAGES_OF_FILES = frozenset({"reading", "copying", "checking files"})
@@ -180,9 +187,10 @@ def _redact_file(file: PassedOver) -> PassedOver:
     return PassedOver(file=name, cause=redact(file["cause"], known=[name]), remedy=redact(file["remedy"], known=[name]))
 
 
-def _summary(done: dict[str, Any]) -> str:
+def _summary(done: dict[str, Any], *, counted: bool) -> str:
+    """Say what was done; problems are `counted` by kind only where no file is named that has one."""
     counts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
-    passed_over = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] else ""
+    passed_over = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] and counted else ""
     what = "the index was made anew" if done["rebuilt"] else ", ".join(counts) or "nothing changed"
     return f"{_passages(done['passages'])} ({what}){passed_over}"
 

@@ -51,6 +51,7 @@ _REMEDIES = {
 }
 """What to do about a file, by a word of the sentence that says what is wrong with it."""
 _DEFAULT_REMEDY = "Mend it, then upload it again."
+_NOTHING_READABLE = "Nothing of what was uploaded can be read"
 _OLD_VERSION_STAYS = "The version that was there before stays."
 _PASSAGE_COUNTS = """
 select files.name, sum(held.count) from files join (
@@ -77,7 +78,8 @@ def main() -> None:
         elif type(error) is not CorpusError or isinstance(error.__cause__, OSError | sqlite3.Error):
             _send_error(IndexUnavailable(error.cause, error.remedy))
         else:
-            _send_error(CorpusError(error.cause, _remedy(error.cause, error.remedy)))
+            has_remedies = error.cause.startswith(_NOTHING_READABLE)
+            _send_error(error if has_remedies else CorpusError(error.cause, _remedy(error.cause, error.remedy)))
     except HoptreeError as error:
         _send_error(error)
     except Exception as error:
@@ -105,23 +107,33 @@ def _index(order: Mapping[str, Any]) -> None:
     added = [str(name) for name in order["added"]]
     unread = _find_unread(documents, replaced, added, _reading(index))
     if unread and len(unread) == len(added):
-        raise _nothing_readable(_passed_over([], {}, added, unread)[0])
+        raise _nothing_readable(_passed_over([], {}, added, unread))
     # From here on something of the upload can be read: whatever happens, it is not refused as unreadable.
     for name in unread:
         (replaced / name).replace(documents / name)  # the old version, in one step: this can be repeated
     stays = {name: f"{why} {_OLD_VERSION_STAYS}" for name, why in unread.items()}
-    outcome, rebuilt = _update_or_rebuild(documents, index, _ProgressSender())
+    try:
+        outcome, rebuilt = _update_or_rebuild(documents, index, _ProgressSender())
+    except CorpusError as error:
+        if type(error) is CorpusError and error.__cause__ is None and not (index / MANIFEST).exists():
+            whys = {name: _why_unreadable(documents / name, name, _reading(index)) for name in added}
+            if whys and all(whys.values()):
+                raise _nothing_readable(_passed_over([], {}, added, whys)) from None
+        raise
     counts = _count_passages(documents, index)
     files = _passed_over(outcome.examples, counts, added, stays)
     if added and not any(counts.get(name) for name in added if name not in stays):
-        raise _nothing_readable(files[0])
+        raise _nothing_readable(files)
     atomic_write(Path(order["counts"]), [json.dumps(counts)])
     changes = {name: getattr(outcome, name) for name in ("added", "unchanged", "replaced", "removed", "passed_over")}
     _send(done={"passages": outcome.manifest.passages, **changes, "files": files, "rebuilt": rebuilt})
 
 
-def _nothing_readable(first: Mapping[str, str]) -> CorpusError:
-    return CorpusError(f"Nothing of what was uploaded can be read: {first['cause']}", first["remedy"])
+def _nothing_readable(files: Sequence[Mapping[str, str]]) -> CorpusError:
+    """Name every kind of problem, by the first file that has it."""
+    kinds = {file["remedy"]: file["cause"] for file in reversed(files)}
+    causes = " ".join(reversed(kinds.values()))
+    return CorpusError(f"{_NOTHING_READABLE}: {causes}", " ".join(reversed(kinds)))
 
 
 def _update_or_rebuild(documents: Path, index: Path, on_progress: Listener) -> tuple[Outcome, str]:
