@@ -48,6 +48,14 @@ def counts(data: dict[str, object]) -> tuple[object, ...]:
     return tuple(data[name] for name in ("added", "unchanged", "replaced", "removed", "passages"))
 
 
+@pytest.mark.parametrize("command", ["info", "check"])
+def test_an_index_is_named_with_or_without_out(home: Path, command: str) -> None:
+    named = said(hoptree(home, "index", command, "idx", "--json"))
+    assert named == said(hoptree(home, "index", command, "--out", "idx", "--json"))
+    refused(hoptree(home, "index", command), "No index was named.")
+    refused(hoptree(home, "index", command, "idx", "--out", "other"), "Two indexes were named: idx and other.")
+
+
 def test_an_index_through_its_life(home: Path) -> None:
     first = said(hoptree(home, "index", "info", "--out", "idx", "--json"))
     write_rows(home / "more.jsonl", rows(2, 50))

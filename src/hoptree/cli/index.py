@@ -71,12 +71,25 @@ hoptree index add more/ --out docs.idx             further documents; only what 
 hoptree index update --out docs.idx                what changed in its sources since
 hoptree index remove ID --out docs.idx             passages, documents or whole sources
 hoptree index facts docs.facts --out docs.idx      what hoptree graph extract found, for --retriever hippo
-hoptree index info --out docs.idx                  what it holds
-hoptree index check --out docs.idx                 whether all of it is sound; else what is damaged
+hoptree index info docs.idx                        what it holds
+hoptree index check docs.idx                       whether all of it is sound; else what is damaged
 """,
 )
 
 Out = Annotated[Path, Option("--out", help="The folder of the index.")]
+
+
+Named = Annotated[Path | None, Argument(metavar="[INDEX]", help="The folder of the index.", show_default=False)]
+OrOut = Annotated[Path | None, Option("--out", help="The same, as the other commands name it.", show_default=False)]
+
+
+def _one_index(named: Path | None, out: Path | None) -> Path:
+    """Return the index that was named, in either way."""
+    if named and out and named != out:
+        raise InputError(f"Two indexes were named: {named} and {out}.", "Name one.")
+    if folder := named or out:
+        return folder
+    raise InputError("No index was named.", "Name one: hoptree index info docs.idx")
 
 
 def _source(name: str) -> Path:
@@ -280,12 +293,13 @@ def facts(
 
 @app.command()
 @stoppable("The index is as it was.")
-def info(out: Out, as_json: AsJson = False) -> None:
+def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made, after checking that it can be read.
 
     Every part is opened, files of up to 32 MiB together are compared with their checksums, and of others the size is.
     An index that is damaged ends it with exit code 2; hoptree index check looks at all of it.
     """
+    out = _one_index(index_folder, out)
     index = Index(out)
     manifest = index.manifest
     checking.check_parts(index)
@@ -331,8 +345,9 @@ def _counts(counts: Counter[str]) -> str:
 
 @app.command()
 @stoppable("The index is as it was.")
-def check(out: Out, as_json: AsJson = False) -> None:
+def check(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False) -> None:
     """Read every file and passage of an index; say which is damaged, and how to mend it (exit code 2)."""
+    out = _one_index(index_folder, out)
     index = Index(out)
     with shown_indexing(as_json) as progress:
         checked = checking.check_all(index, on_progress=progress)
