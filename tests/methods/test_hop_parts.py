@@ -109,6 +109,17 @@ def test_a_second_plan_where_nothing_is_known(asked: Ask) -> None:
     assert run.of("decision", kind="no_plan") and run.result.answer == "Boston", "an empty plan asks for nothing"
 
 
+def test_parts_without_an_answer_are_shown_with_other_quotes_inside_than_in_prompts(asked: Ask) -> None:
+    second = {"question": "Where was #query1 born?", "children": {"query3": "When was #query2 founded?"}}
+    chain = {"query1": {"question": "Who led it?", "children": {"query2": second}}}
+    script = [replan({}), plan(chain), *reads(In_which=("Boston", HALF), Who_led="unknown")]
+    run = asked(script, **EVERY)
+    shown = {event["id"]: event["resolved"] for event in run.of("node") if event.get("resolved")}
+    assert shown[3] == """When was the answer to "Where was the answer to 'Who led it?' born?" founded?"""
+    (told,) = [text for step, text in run.model.requests if step == "hop/decompose" and "Not found:" in text]
+    assert 'When was the answer to "Where was the answer to "Who led it?" born?" founded?' in told, "as trained"
+
+
 def test_a_second_plan_of_one_other_question_is_carried_out(asked: Ask) -> None:
     script = failing(replan({"query1": "In which town was Damien Chazelle born?"}), *reads(In_which_town="Providence"))
     run = asked(script, **EVERY)

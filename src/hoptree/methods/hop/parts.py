@@ -184,6 +184,12 @@ class Solved:
     def as_reference(self) -> str:
         return self.answer.text if self.answer.known else f'the answer to "{self.asked}"'
 
+    @property
+    def as_shown(self) -> str:
+        """Return the reference for people, to whom quotes within like quotes are hard to read; no prompt has it."""
+        quoted = self.asked.replace('"', "'")
+        return self.answer.text if self.answer.known else f'the answer to "{quoted}"'
+
 
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
@@ -224,7 +230,7 @@ class Parts:
         """Answer a node; what rests on an unsupported answer is unsupported, too."""
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
-        self._ctx.begin_node(node, asked)
+        self._ctx.begin_node(node, resolve(node.question, {ref: done[ref].as_shown for ref in node.refs}))
         answerable = all(part.answer.known for part in references)
         read = self._read_list if node.id in self._lists else self._read
         solved = (answerable and await read(asked, node, references)) or self._guess(asked, node)
