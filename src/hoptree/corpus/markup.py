@@ -265,7 +265,7 @@ def read_plain(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
 
 
 def roff_document(text: str, name: str) -> Document:
-    """Make a document of a man page (man or mdoc macros): headings and words without requests."""
+    """Make a document of a man page, in macros of man or mdoc."""
     head = _ROFF_TITLE.search(text)
     names = [_plain_roff(word) for word in _arguments(head[1])[:2]] if head else []
     page = _ManPage(TextBuilder(f"{names[0]}({names[1]})" if len(names) > 1 else "".join(names)))
