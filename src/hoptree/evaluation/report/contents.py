@@ -280,10 +280,10 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
 
 
 def _as_published(run: Run) -> str:
-    method = load_method(run.method)
-    if method and not method.paper:
+    method, fidelity = load_method(run.method), str(run.about.get("fidelity", ""))
+    if method and not method.paper and fidelity != "prompted":
         return "of no paper"
-    return _AS_PUBLISHED.get(str(run.about.get("fidelity", "")), "")
+    return _AS_PUBLISHED.get(fidelity, "")
 
 
 def _changes(run: Run) -> str:
