@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -104,23 +105,33 @@ class Trouble:
         sys.addaudithook(on_event)
 
 
-class Job:
-    """A command, the folder it begins with, and what it leaves there."""
+class Job(ABC):
+    """Work that is troubled, the folder it begins with, and what it leaves there."""
 
+    @abstractmethod
     def make(self, folder: Path) -> None:
-        """Make what the command begins with."""
+        """Make what the work begins with."""
 
-    def arguments(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def attempt(self, folder: Path, trouble: Trouble) -> Ended:
+        """Do the work once, in a process of its own; with `two`, twice at the same time."""
 
+    @abstractmethod
     def read(self, folder: Path) -> Parts:
-        raise NotImplementedError
+        """Read what the work left."""
 
-    def close(self) -> None:
-        """Give back what the job holds."""
+    def close(self) -> None:  # noqa: B027, most jobs hold nothing
+        """Release what the job holds."""
+
+
+class CommandJob(Job):
+    """A job that is one command."""
+
+    @abstractmethod
+    def arguments(self) -> list[str]:
+        """Return the command line after `hoptree`."""
 
     def attempt(self, folder: Path, trouble: Trouble) -> Ended:
-        """Give the command once, in a process of its own; with `two`, twice at the same time."""
         started = [Command(self.arguments(), _environment(folder), folder, replace(trouble, folder=folder))]
         if trouble.kind == "two":
             started.append(Command(self.arguments(), _environment(folder), folder, Trouble()))
@@ -136,7 +147,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**kept, **own, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1", "PYTHONPATH": source}
 
 
-class Run(Job):
+class Run(CommandJob):
     """A run over an endpoint; a call is repeated where the reply to an earlier one was already used."""
 
     def __init__(self, workers: int = 0) -> None:
@@ -188,7 +199,7 @@ class Run(Job):
         return [*((f"row {row.id}", row) for row in timeless), *((name, 0) for name in (*ids, *calls))]
 
 
-class IndexChange(Job):
+class IndexChange(CommandJob):
     """A change of an index of two files."""
 
     def __init__(self, what: str) -> None:
@@ -232,7 +243,7 @@ class IndexChange(Job):
         return [("digest", manifest.digest), ("folders", len(kept)), ("links", links), *texts, *hits]
 
 
-class GraphLoad(Job):
+class GraphLoad(CommandJob):
     """More triples for a graph."""
 
     def make(self, folder: Path) -> None:
@@ -298,20 +309,21 @@ class Upload(Job):
         done = int(accepted.read_text()) if accepted.exists() else 0
         more = {"files": ("more.jsonl", json.dumps(rows(1, 50)[0]).encode())}
         first = [("files", ("ada.txt", b"Ada keeps bees.")), ("files", ("bob.txt", b"Bob keeps ants."))]
-        changes: list[Callable[[], httpx.Response]] = [
-            lambda: client.post("/v1/corpora", data={"name": "mine"}, files=first),
-            lambda: client.post("/v1/corpora/mine/documents", files=more),
-            lambda: client.delete("/v1/corpora/mine/documents/bob.txt"),
+        changes: list[tuple[Callable[[], httpx.Response], str]] = [
+            (lambda: client.post("/v1/corpora", data={"name": "mine"}, files=first), "NameTaken"),
+            (lambda: client.post("/v1/corpora/mine/documents", files=more), ""),
+            (lambda: client.delete("/v1/corpora/mine/documents/bob.txt"), "NotFound"),
         ]
         while any(corpus.get("job") for corpus in client.get("/v1/corpora").json()["corpora"]):
             time.sleep(0.05)  # what was accepted before is taken up first
-        for number, change in enumerate(changes[done:], done + 1):
-            reply = change()
-            known = reply.status_code in (404, 409)  # made before its acceptance arrived
-            if not known and reply.status_code != 202:
+        for number, (change, refused_when_made) in enumerate(changes[done:], done + 1):
+            while (reply := change()).status_code == 409 and "Retry-After" in reply.headers:  # another is under way
+                time.sleep(0.05)
+            made = reply.status_code != 202 and reply.json()["error"]["class"] == refused_when_made
+            if not made and reply.status_code != 202:
                 return False
             accepted.write_text(str(number))
-            if not known and not self._is_done(client, reply.json()["job"]):
+            if not made and not self._is_done(client, reply.json()["job"]):
                 accepted.write_text(str(number - 1))
                 return False
         return True

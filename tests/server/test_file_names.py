@@ -59,7 +59,9 @@ def test_a_name_that_cannot_be_is_told_with_its_rule(name: str, shown: str, rule
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645.txt",
         "%2e%2e.txt",
         "Käse #1.txt",
-        pytest.param('Who? "Me": a|b <1>*.txt', marks=pytest.mark.skipif(os.name == "nt", reason="no names there")),
+        pytest.param(
+            'Who? "Me": a|b <1>*.txt', marks=pytest.mark.skipif(os.name == "nt", reason="Windows takes no such names")
+        ),
     ],
 )
 def test_names_that_people_write_are_taken(name: str) -> None:

@@ -409,7 +409,7 @@ def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bo
 def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     for sentence in outcome.report:
         warn(sentence)
-    if outcome.passed_over and outcome.report:  # else it was told before
+    if outcome.passed_over and outcome.report:  # without a report the progress has named them
         warn(f"passed over: {outcome.passed_over}")
     manifest = outcome.manifest
     if as_json:

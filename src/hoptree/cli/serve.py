@@ -218,7 +218,7 @@ def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
     if given is not None:
         return (None, "It was started with --corpora none.") if str(given) == "none" else (given, "")
     if not is_loopback(host):
-        return None, "It can be reached from other machines: whoever runs it allows them with --corpora DIR."
+        return None, "Other machines can reach this server; --corpora DIR allows uploads."
     folder = data_dir() / "corpora"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

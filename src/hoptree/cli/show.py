@@ -40,7 +40,7 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <main id="main"></main>
 <noscript>{picture}</noscript>
-<div id="said" class="unseen" role="status" aria-live="polite"></div>
+<div id="announcement" class="unseen" role="status" aria-live="polite"></div>
 <script type="application/json" id="data">{data}</script>
 <script type="module">{script}</script>
 </body>

@@ -196,7 +196,7 @@ def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, s
 
 
 _AUTO = Chunking()
-_ROWS_TO_TELL, _CHARS_TO_TELL = 3, 1_000  # of a file of rows, from which its language is told
+_SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file of rows, to detect its language
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
@@ -283,8 +283,8 @@ def _in_language(item: Item, language: str) -> Item:
 
 def _in_their_language(items: Iterator[Item]) -> Iterator[Item]:
     """Give all rows of a file the language that the first ones have together."""
-    first = list(islice(items, _ROWS_TO_TELL))
-    language = language_of("\n".join(item.text[:_CHARS_TO_TELL] for item in first))
+    first = list(islice(items, _SAMPLE_ROWS))
+    language = language_of("\n".join(item.text[:_SAMPLE_CHARS] for item in first))
     yield from (_in_language(item, language) for item in first)
     yield from items if language == "english" else (_in_language(item, language) for item in items)
 

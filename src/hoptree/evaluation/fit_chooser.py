@@ -24,7 +24,7 @@ PENALTY = 1.0
 """What a weight of 1 costs, in units of one question's log-loss."""
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
 """Calls that an effort may take on average, as a share of those of every move."""
-_RIGHT = 0.5  # F1 from which an answer counts as right where only right and wrong are told apart
+_RIGHT = 0.5  # least F1 of a right answer, where only right and wrong count
 _ROUNDS = 100
 _SETTLED = 1e-10
 _MIN_PENALTY = 1e-6  # without any, features that always occur together have no single best weights

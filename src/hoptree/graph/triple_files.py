@@ -129,7 +129,7 @@ def _tsv_row(line: bytes, columns: tuple[str, ...]) -> dict[str, str]:
 def read_turtle(stream: IO[bytes], name: str, broken: BrokenPlaces, *, scope: str = "") -> Iterator[Triple]:
     """Yield the triples of Turtle; a syntax error refuses the file.
 
-    Where a broken statement ends cannot be told, so that passing over it might drop sound ones behind it.
+    The end of a broken statement is unknown: skipping it might drop sound ones after it.
     """
     try:
         yield from _named_triples(ox.parse(stream, format=ox.RdfFormat.TURTLE), scope or name)

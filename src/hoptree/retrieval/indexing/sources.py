@@ -179,7 +179,7 @@ class Outcome:
     passed_over: str
     examples: tuple[str, ...]
     report: tuple[str, ...]
-    """The examples as a person is told them: one line for all files of an unknown kind, and nothing twice."""
+    """The examples for people: one line for all files of an unknown kind, nothing twice."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

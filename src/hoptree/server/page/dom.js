@@ -45,7 +45,7 @@ export function choice(pairs, chosen, properties = {}) {
 
 /** Tells a screen reader, without moving the focus. */
 export function announce(text) {
-  document.getElementById("said").textContent = text;
+  document.getElementById("announcement").textContent = text;
 }
 
 /** A number of things, in the reader's language: the texts have "{n} call" and "{n} calls". */
