@@ -80,6 +80,14 @@ def test_of_equal_answers_the_first_one_stands_first() -> None:
     assert why(alone) == "no other answer was found"
 
 
+def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
+    pool = make_pool()
+    pool.add(Answer("Providence"), "read", FOUND)
+    pool.add(Answer("Providence"), "split", FOUND, supported=1.0)
+    said = "several moves came to it; a sentence that was read states it; its parts were answered from what was read"
+    assert why(pool) == said
+
+
 def test_no_reason_is_given_that_speaks_against_an_answer() -> None:
     pool = make_pool(weights=Weights(Logistic({"quoted": -3.0}, 0.0)))
     pool.add(Answer("Providence"), "read", FOUND)

@@ -53,6 +53,8 @@ _WORDS = {
     "parted": "it was put together from parts of the question",
 }
 """What a high value of a feature says for an answer."""
+_FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "sentence", "supported"), 0.5
+"""Features that speak for an answer also where there is no other, from this value on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,8 @@ class Pool:
         """Say why the first answer was chosen over the others."""
         first, *others = standings
         if not others:
-            return "no other answer was found"
+            facts = [_WORDS[name] for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
+            return "; ".join(facts[:_MAX_REASONS]) or "no other answer was found"
         second = others[0]
         # What may not be given stands behind all that may, however likely it is.
         excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
