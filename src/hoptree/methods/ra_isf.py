@@ -99,8 +99,7 @@ async def ra_isf(
 
 _Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
 """The exit of Algorithm 1 that answered a question."""
-_Pairs = Sequence[tuple[str, Answer]]
-"""Sub-questions and their answers."""
+_Pairs = Sequence[tuple[str, Answer]]  # sub-questions and their answers
 _UNKNOWN = Answer("", status="unknown")
 _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
 

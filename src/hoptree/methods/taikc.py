@@ -11,19 +11,12 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, PlanRepaired, decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import in_order, together
-from hoptree.methods.steps.answer import (
-    answer_from,
-    confident_answer,
-    direct_answer,
-    summarise_chain,
-    synthesise,
-)
+from hoptree.methods.steps.answer import answer_from, confident_answer, direct_answer, summarise_chain, synthesise
 from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 
-Attempt = Callable[[str, Node], Awaitable[Answer]]
-"""One way to answer a node's completed question."""
+Attempt = Callable[[str, Node], Awaitable[Answer]]  # one way to answer a node's completed question
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +49,7 @@ class _Unanswered(Exception):
     dynamic=True,
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
-    beyond={
-        "strict=off": "a model that says it does not know, without the identifier, is not sure either",
-    },
+    beyond={"strict=off": "a model that says it does not know, without the identifier, is not sure either"},
     roles=("decompose", "know", "answer", "summarise"),
     shared_prompts=("bank.jsonl", "confident", "decompose", "direct", "read", "summarise"),
 )
@@ -121,12 +112,7 @@ async def taikc(
 
 
 async def fill_tree(
-    ctx: Context,
-    question: str,
-    plan: Plan,
-    attempts: Sequence[Attempt],
-    *,
-    parallel: bool,
+    ctx: Context, question: str, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool
 ) -> dict[int, Solved]:
     """Answer every node by the first attempt that succeeds.
 

@@ -68,8 +68,7 @@ _FILLING = lazy_re(
 _WORD = (
     rf"(?!(?:{_FUNCTION}|{_ROLE_NOUN}|whose|with|of|in|at|on|by|from|to|for|as|his|her|its|their|"
     r"second|third|other|same|different)(?![\w-]))(?:(?:(?:wo)?men|children)['’]s|[\w-]+(?!['’\w-]))"
-)
-"""A word of what things are called: "women's magazine", but not "actor's wife"."""
+)  # a word of what things are called: "women's magazine", but not "actor's wife"
 _CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{_ROLE_NOUN})(?!['’\w-])))"
 _FOLLOWED = rf"(?=\s*[,:{_GAP}{_EVENT}\"“'‘]|\s+(?:is|was|are|were|has|have|had|will|whose|with)\b)"
 _THINGS = tuple(
@@ -257,8 +256,7 @@ _ORIGIN_VERBS = {
     **dict.fromkeys(_RELEASED, "released"),
     **dict.fromkeys(_PUBLISHED, "published"),
     **dict.fromkeys(_FOUNDED, "founded"),
-}
-"""The event from which the age of a thing is counted."""
+}  # the event from which the age of a thing is counted
 _MEASURED = lazy_re(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
 _SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi": "heavy", "wid": "wide"}
 _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"

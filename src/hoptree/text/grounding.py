@@ -293,8 +293,7 @@ def _is_misspelt(word: str, right: str) -> bool:
     return len(long) == len(short) + 1 and any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
-_STEM_CHARS = 5
-"""Words that begin alike count as one: director, directed; nationality, national."""
+_STEM_CHARS = 5  # words that begin alike count as one: director, directed; nationality, national
 _FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",

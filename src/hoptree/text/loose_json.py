@@ -111,8 +111,7 @@ class _Writer:
         return _CLOSERS[opener]
 
 
-MAX_REPLY_CHARS = 100_000
-"""Characters of a reply that are read."""
+MAX_REPLY_CHARS = 100_000  # characters of a reply that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,5 +306,4 @@ _REPAIRS: dict[str, Callable[[str], str]] = {
     "completed": _complete,
     "regrouped": _regrouped,
     "requoted": lambda text: _complete(_requote(text)),
-}
-"""In the order in which they are tried; all but the first read typographic quotation marks as plain ones."""
+}  # in the order in which they are tried; all but the first read typographic quotation marks as plain ones

@@ -43,10 +43,8 @@ _ORDINARY = word_set(
     "year years date born built came composed created died directed featuring filmed following formed founded "
     "given held including known led located made named produced published raised recorded released set shot "
     "starred starring sung taken using won written"
-)
-"""Nouns, participles and numbers that sentences about people and their works begin with."""
-_PARTICIPLE = lazy_re(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
-"""Alfred, Mildred, Ahmed and Mohammed are none."""
+)  # nouns, participles and numbers that sentences about people and their works begin with
+_PARTICIPLE = lazy_re(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")  # Alfred, Mildred, Ahmed and Mohammed are none
 _BESIDE = lazy_re(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
 _PART = lazy_re(r"\w+")
 _LOOKAHEAD_CHARS = 60
@@ -93,8 +91,7 @@ class NameTagger:
 
 LANGUAGES = ("en", "mul", "")
 """Languages of names that are kept and shown, in this order: "mul" is Wikidata's tag for all, "" is no tag."""
-MAX_NAME_CHARS = 300
-"""Characters of a name that can be looked up."""
+MAX_NAME_CHARS = 300  # characters of a name that can be looked up
 
 
 def fold(name: str) -> str:
@@ -146,15 +143,13 @@ _TITLE = lazy_re(
     r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
     r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
     re.IGNORECASE,
-)
-"""Abbreviations that always have something behind them."""
+)  # abbreviations that always have something behind them
 _SHORTENED = lazy_re(
     r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
     r"|dept|univ|assn|st|ave|blvd"
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
-)
-"""Abbreviations that may end a sentence: they do if no name begins with the next word."""
+)  # abbreviations that may end a sentence: they do if no name begins with the next word
 _TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
 """A name of several words, which may go on after an exclamation mark."""
 _BEFORE_A_NUMBER = lazy_re(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)

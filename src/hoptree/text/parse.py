@@ -25,8 +25,7 @@ _NEXT_IN_LIST = lazy_re(r"\n[ \t]{0,9}2[.)]\s")
 _QUOTES = "\"'“”‘’«»`*"
 _BOLD = lazy_re(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _MAX_LIST_ITEMS = 8
-MAX_ANSWER_CHARS = 1_000
-"""Characters of an answer that are kept."""
+MAX_ANSWER_CHARS = 1_000  # characters of an answer that are kept
 
 
 def extract_conclusion(text: str) -> str:
@@ -262,8 +261,7 @@ _NO = lazy_re(
 )
 UNSURE = lazy_re(
     r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
-)
-"""What an answer says that is neither yes nor no."""
+)  # what an answer says that is neither yes nor no
 
 
 def read_yes_no(text: str) -> bool | None:

@@ -115,8 +115,7 @@ _LOW = (
     r"\brelevance\b[^.:;,\[\n]{0,40}?\b(?:is|was|seems|appears|remains)\s+(?:to\s+be\s+)?"
     r"(?:(?:very|quite|rather|too|only)\s+)?(?:low|limited|minimal|little|slight|weak|poor|negligible|none|nil|zero"
     r"|doubtful|not\s+(?:very\s+)?(?:high|clear|given))\b"
-)
-"""A sentence about the degree: "The relevance of this passage is rather low"."""
+)  # a sentence about the degree: "The relevance of this passage is rather low"
 _IRRELEVANT = lazy_re(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
@@ -349,8 +348,7 @@ def _to_unit(scores: Mapping[int, float]) -> dict[int, float]:
 
 
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
-PARAGRAPH = "<paragraph>"
-"""Where a model begins to write a document of its own."""
+PARAGRAPH = "<paragraph>"  # where a model begins to write a document of its own
 _UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # what utilities from 1 to 5 count
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")

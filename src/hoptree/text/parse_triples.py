@@ -13,10 +13,8 @@ from hoptree.text.loose_json import read_json
 from hoptree.text.tokens import token_spans
 from hoptree.text.uncertainty import token_probability
 
-MAX_TRIPLES = 200
-"""Triples of a reply that are read: a model that repeats itself never ends."""
-MAX_NAME_CHARS = 200
-"""Characters of a name, as a graph takes them."""
+MAX_TRIPLES = 200  # triples of a reply that are read: a model that repeats itself never ends
+MAX_NAME_CHARS = 200  # characters of a name, as a graph takes them
 _MAX_RELATION_CHARS = 100
 _MAX_REPLY_CHARS = 100_000
 _MAX_LINES = 1_000
@@ -72,8 +70,7 @@ class _Collector:
     def __init__(self) -> None:
         self.triples: list[Triple] = []
         self.malformed = 0
-        self.ends_well = False
-        """Whether the last item was a triple."""
+        self.ends_well = False  # whether the last item was a triple
 
     def add(self, parts: Sequence[Any]) -> None:
         triple = _clean(parts)

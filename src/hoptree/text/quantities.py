@@ -296,12 +296,9 @@ def _date(parts: dict[str, str]) -> Date | None:
 class Countries:
     """The table of countries, all names in lower case."""
 
-    by_name: dict[str, str]
-    """From a name, other name or demonym to the name of the country."""
-    regions: frozenset[str]
-    """Names that stand for no single country."""
-    successors: frozenset[frozenset[str]]
-    """Pairs that may be the same country, such as the Soviet Union and Russia."""
+    by_name: dict[str, str]  # from a name, other name or demonym to the name of the country
+    regions: frozenset[str]  # names that stand for no single country
+    successors: frozenset[frozenset[str]]  # pairs that may be the same country, such as the Soviet Union and Russia
 
 
 @cache

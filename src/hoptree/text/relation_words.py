@@ -21,8 +21,7 @@ _KIND_WORDS = word_set(
     "date place year month day city town village country state time "
     "film films movie movies documentary series show episode song songs album single track music book novel poem play "
     "actor actress singer musician band group writer novelist poet painter artist politician player footballer company"
-)
-"""Words for a kind of thing; they name a relation only where no other word does."""
+)  # words for a kind of thing; they name a relation only where no other word does
 _SYNONYMS = {
     "birth": "born birth birthplace birthday birthdate",
     "death": "died dies die death deathplace",
@@ -49,8 +48,7 @@ _RELATIONS = frozenset(_SYNONYMS) | {
         "stars starred capital language religion cause origin headquarters occupation distributor label narrator "
         "translator killer"
     )
-}
-"""Words beside which, as beside kin, another relation is meant: "the king of Jean was born" is no birth of Jean."""
+}  # words beside which, as beside kin, another relation is meant: "the king of Jean was born" is no birth of Jean
 _KIN = lazy_re(
     r"((?:great|grand|step|half)*(?:father|mother|parent|brother|sister|sibling|son|daughter|child)"
     r"|uncle|aunt|nephew|niece|cousin|twin)(?:ren)?s?(inlaw)?"
@@ -59,8 +57,7 @@ _KIN_PREFIX = lazy_re(r"\b(great|grand|step|half)-(?=\w)", re.IGNORECASE)
 _IN_LAW = lazy_re(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
 _MUTUAL = word_set("spouse sibling cousin twin partner friend")
 _OF = lazy_re(r"\s+of\s+")
-_POSSESSIVE = lazy_re(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
-"""Between an owner and what is owned: "'s eldest "."""
+_POSSESSIVE = lazy_re(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")  # between an owner and what is owned: "'s eldest "
 _DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
 """Between "of" and a name: "the horror film "."""
 

@@ -194,12 +194,7 @@ class JudgedSentence:
 
 
 def judge_sentences(
-    text: str,
-    tokens: Sequence[Token],
-    tagger: Tagger,
-    threshold: Threshold,
-    *,
-    before: Sequence[ScoredWord] = (),
+    text: str, tokens: Sequence[Token], tagger: Tagger, threshold: Threshold, *, before: Sequence[ScoredWord] = ()
 ) -> tuple[JudgedSentence, ...]:
     """Judge the sentences of a draft up to and including the first that triggers.
 
@@ -239,8 +234,7 @@ def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.
     return next(((start, end) for start, end in spans if bisect_left(low, start) < bisect_left(low, end)), None)
 
 
-NEUTRAL_CONFIDENCE = 0.5
-"""Default confidence for a name that the model did not write itself."""
+NEUTRAL_CONFIDENCE = 0.5  # default confidence for a name that the model did not write itself
 
 
 def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
@@ -275,13 +269,7 @@ def max_confidence(
 
 
 def entity_confidence(
-    entity: str,
-    text: str,
-    tokens: Sequence[Token],
-    *,
-    gamma: float = 1.0,
-    delta: float = 0.2,
-    scaled: bool = False,
+    entity: str, text: str, tokens: Sequence[Token], *, gamma: float = 1.0, delta: float = 0.2, scaled: bool = False
 ) -> float | None:
     """Return the confidence of a name at its first mention, or None.
 

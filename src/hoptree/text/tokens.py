@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
 
-Span = tuple[int, int]
-"""First character, and the one after the last."""
+Span = tuple[int, int]  # first character, and the one after the last
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of scripts without spaces between words, for a pattern: Thai to Khmer, kana, Chinese characters."""
 
@@ -22,8 +21,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
     return at > 0 and others[at - 1][1] > span[0]
 
 
-_REPLACEMENT = "\ufffd"
-"""What a tokenizer writes for an incomplete character."""
+_REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
 _PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
 """Characters that identify a position, and how far ahead it is searched for."""
 

@@ -63,8 +63,7 @@ _LY_CONTENT = word_set(
     "family early daily weekly monthly yearly friendly lovely lonely likely unlikely elderly holy ugly silly deadly "
     "costly orderly scholarly worldly cowardly reply supply apply imply comply multiply rely fly ally rally "
     "bully belly jelly lily folly assembly anomaly monopoly butterfly homily melancholy panoply july italy"
-)
-"""Words in -ly that are nouns, verbs or adjectives; the others are adverbs."""
+)  # words in -ly that are nouns, verbs or adjectives; the others are adverbs
 
 
 _ENDS = frozenset('.!?:\n"“”')

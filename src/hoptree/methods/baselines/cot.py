@@ -9,13 +9,7 @@ from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.continuation import REASONING_PROMPTS
 
 
-@method(
-    "cot",
-    title="Chain of thought",
-    paper="CoT",
-    signals=("prefix",),
-    shared_prompts=REASONING_PROMPTS,
-)
+@method("cot", title="Chain of thought", paper="CoT", signals=("prefix",), shared_prompts=REASONING_PROMPTS)
 async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0, max_tokens: int = 256) -> Answer:
     """Reason step by step from memory, and answer at the end.
 

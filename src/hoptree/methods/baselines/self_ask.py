@@ -45,13 +45,7 @@ LABELS = re.compile(
     shared_prompts=("direct", "follow_up", "read"),
 )
 async def self_ask(
-    question: Question,
-    ctx: Context,
-    *,
-    search: bool = True,
-    k: int = 5,
-    max_follow_ups: int = 5,
-    titles: bool = False,
+    question: Question, ctx: Context, *, search: bool = True, k: int = 5, max_follow_ups: int = 5, titles: bool = False
 ) -> Answer:
     """Ask follow-up questions one at a time, answer each from what it finds, and then the question itself.
 

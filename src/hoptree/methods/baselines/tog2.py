@@ -31,8 +31,7 @@ from hoptree.methods.steps.graph_exploration import (
 from hoptree.methods.steps.mentions import own_page
 from hoptree.retrieval.bm25 import best_sentences
 
-Pages = Mapping[str, Sequence[Passage]]
-"""Passages of the pages of entities, by their ids."""
+Pages = Mapping[str, Sequence[Passage]]  # passages of the pages of entities, by their ids
 _TOPICS = 2  # entities of a question to start from, as in the released code
 _SAMPLED_ENDS = 5  # of an edge with many
 _MAX_PAGES = 20

@@ -19,17 +19,12 @@ Way = Literal["read", "split", "replan", "guess", "own"]
 Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
 COMPARED: tuple[Operator, ...] = ("compare", "both")
 COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")
-LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)
-"""Operators on everything that fulfils a condition, or several."""
-OPERATED = (*COMPARED, *COMBINED_LISTS)
-"""Operators that code carries out better than a reader."""
-_NEUTRAL = 0.5
-"""The confidence of a model that gives no log-probabilities."""
-_MAX_COUNT = 2
-"""Moves, or other answers, beyond which more of them say no more."""
+LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)  # operators on everything that fulfils a condition, or several
+OPERATED = (*COMPARED, *COMBINED_LISTS)  # operators that code carries out better than a reader
+_NEUTRAL = 0.5  # the confidence of a model that gives no log-probabilities
+_MAX_COUNT = 2  # moves, or other answers, beyond which more of them say no more
 _MAX_REASONS = 3
-_MIN_REASON = 0.05
-"""What weighs less is no reason."""
+_MIN_REASON = 0.05  # what weighs less is no reason
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _PARTED = ("split", "replan")
 _OF_ANOTHER = frozenset(
@@ -38,8 +33,7 @@ _OF_ANOTHER = frozenset(
         "new old north south east west northern southern eastern western upper lower and or no not county council "
         "junior senior jr sr ii iii",
     )
-)
-"""Words that make another thing of a name, or several: New London, Kent County, Dumas Jr."""
+)  # words that make another thing of a name, or several: New London, Kent County, Dumas Jr
 _WORDS = {
     "agreement": "several moves came to it",
     "confidence": "the model was sure of its words",
@@ -51,10 +45,9 @@ _WORDS = {
     "computed": "code concluded it from what was found",
     "supported": "its parts were answered from what was read",
     "parted": "it was put together from parts of the question",
-}
-"""What a high value of a feature says for an answer."""
+}  # what a high value of a feature says for an answer
+# Features that speak for an answer also where there is no other, from this value on.
 _FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "sentence", "supported"), 0.5
-"""Features that speak for an answer also where there is no other, from this value on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +97,7 @@ class Pool:
     def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
         """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
         self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
-        self.lists = False
-        """Whether the question asks for a list."""
+        self.lists = False  # whether the question asks for a list
         self.signals = dict(signals)
         self.candidates: list[Candidate] = []
 

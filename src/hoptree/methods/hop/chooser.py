@@ -27,8 +27,7 @@ _MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
 _MIN_STATED_SHARE = 0.5
 _LINK = lazy_re(
     r"\b(?:of|who|whom|whose|that|which|where|by|from|in which|behind)\b|['’]s\b|\b[a-z]+ed\s+(?:in|by|to|at)\b"
-)
-"""Words that lead from one thing to another."""
+)  # words that lead from one thing to another
 
 
 def question_signals(question: str) -> dict[str, float]:
@@ -51,10 +50,7 @@ def reading_signals(question: str, passages: Sequence[Passage]) -> dict[str, flo
     asked = stems(question)
     held = [stems(f"{passage.title} {passage.text}") for passage in passages]
     together = frozenset().union(*held)
-    return {
-        "page_best": max((_share(asked, page) for page in held), default=0.0),
-        "pages": _share(asked, together),
-    }
+    return {"page_best": max((_share(asked, page) for page in held), default=0.0), "pages": _share(asked, together)}
 
 
 def answer_signals(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> dict[str, float]:
@@ -108,8 +104,7 @@ Features = Mapping[str, float]
 FORMAT = 2
 MIN_SENTENCE_SHARE = 0.35
 """Below this share of the question's words, a split mended the answers of a 1.5B model on six of seven data sets."""
-_MAX_LOGIT = 30.0
-"""Beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds."""
+_MAX_LOGIT = 30.0  # beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,7 @@ from hoptree.models.model import LearnsCapabilities
 from hoptree.text.question_tree import Node, Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
-_USUAL_SHARE = 0.86
-"""The share of the mean tokens of a move that half of them keep within."""
+_USUAL_SHARE = 0.86  # the share of the mean tokens of a move that half of them keep within
 
 
 @typed_event
@@ -363,13 +362,7 @@ class _Run:
         under, _ = self._missing[0]
         prompt = "trained_replan" if self._plans_trained("trained_replan") else "replan"
         plan = await decompose_tree(
-            self._ctx,
-            self._question,
-            demonstrations=(),
-            prompt=prompt,
-            shown=shown,
-            may_be_simple=True,
-            under=under,
+            self._ctx, self._question, demonstrations=(), prompt=prompt, shown=shown, may_be_simple=True, under=under
         )
         await self._carry_out(plan, "replan", before=list(self._known))
 

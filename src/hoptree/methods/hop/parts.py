@@ -30,19 +30,15 @@ from hoptree.text.question_tree import Node, Plan, resolve
 
 FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"
 """Prompts: that leaves no choice but an answer, as small models overuse NOT FOUND; and those of a trained model."""
-_REFERENCE_PAGES = 2
-"""References of a part whose answers' own pages are read."""
-_SHARED_PASSAGES = 1
-"""Passages that the main question found, which name what a part is about."""
-_PLACEHOLDER = "{}"
-"""Stands in a planned question for the answer to the one before it."""
+_REFERENCE_PAGES = 2  # references of a part whose answers' own pages are read
+_SHARED_PASSAGES = 1  # passages that the main question found, which name what a part is about
+_PLACEHOLDER = "{}"  # stands in a planned question for the answer to the one before it
 _PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
 _ASKS_WHICH = rf"(?:^|[.:;]\s)\W*(?:{_PREPOSITION}\s+)?(?:which|who|whom|what|list|name)\b"
 _NO_NOUN = rf"(?:is|was|were|are|did|does|do|has|had|have|who|whose|which|where|that|{_PREPOSITION})\b|[\w-]+['’]s\b"
 _NOUN_WORD = rf"(?!{_NO_NOUN})[\w'’.&-]+"
 _PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\Wsui]s|people|men|women|children)"
-_PLURAL_WORD = lazy_re(_PLURAL_NOUN)
-"""Looked for first: the pattern of questions takes long to compile."""
+_PLURAL_WORD = lazy_re(_PLURAL_NOUN)  # looked for first: the pattern of questions takes long to compile
 _PLURAL_VERB = (
     r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
     r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
@@ -85,8 +81,7 @@ _JOINTS: tuple[tuple[Joint, re.Pattern[str]], ...] = (
     ("intersect", lazy_re(rf"(?P<one>{_PLACED}){_AND_ALSO}\s+(?P<two>{_THING})")),
     ("union", lazy_re(rf"\beither\s+(?P<one>{_THING})\s+or\s+(?P<two>{_THING})")),
     ("difference", lazy_re(rf"(?P<one>{_PLACED}|{_BARE}),?\s+but\s+not\s+(?P<two>{_THING})")),
-)
-"""What joins two things that the same is asked of; names are numbers here, so that no word of theirs is read."""
+)  # what joins two things that the same is asked of; names are numbers here, so that no word of theirs is read
 _NUMBER = lazy_re(r"@(\d+)@")
 _BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
 """What may stand behind the second of two things: words that are said of both."""
@@ -109,21 +104,18 @@ def split_by_words(question: str) -> Joined:
     return Joined()
 
 
-_MAX_CHARS = 2000
-"""Of a question; what comes behind says nothing more about its form."""
+_MAX_CHARS = 2000  # of a question; what comes behind says nothing more about its form
 _HOW_MANY = lazy_re(
     r"^\W*(?:how many(?!\s+(?:more|fewer|less|(?:\w+\s+)?(?:years|months|weeks|days|hours|minutes|decades))\b)|"
     r"what (?:is|was) the number of)\b",
     re.IGNORECASE,
-)
-"""Things that can be listed: a difference or a length of time is told or computed."""
+)  # things that can be listed: a difference or a length of time is told or computed
 _FULFILS_BOTH = lazy_re(
     rf"\bboth\b|\bin common\b|\bsome of the same\b|{_ASKS_WHICH}(?:\s+of\s+(?:the|these|those)\b|.*?"
     r"(?-i:\balso\b(?!\s+(?:known|called))|\bas well\b|"
     r"\band\s+(?:later|again|still|one|in|had|has|have|was|were|is|are|[a-z]+ed|won|sang|wrote|made|led)\b))",
     re.IGNORECASE | re.DOTALL,
-)
-"""Signs that one thing fulfils two conditions: "both", "in common", "and also", "and later", "and studied"."""
+)  # signs that one thing fulfils two conditions: "both", "in common", "and also", "and later", "and studied"
 
 
 def operator_of(question: str) -> Operator:

@@ -34,13 +34,10 @@ from hoptree.text.question_tree import Node
 WhereTrained = Literal["auto", "on", "off"]
 """Whether something is done: auto where the model was trained on hop's short prompts."""
 _MAX_TOKENS = 128
-_WHOLE_PASSAGES = 2
-"""The first passages, of which no sentence is left out."""
-_CUT_MARGIN = 0.7
-"""How far below the best one of its passage a sentence may score and stay."""
+_WHOLE_PASSAGES = 2  # the first passages, of which no sentence is left out
+_CUT_MARGIN = 0.7  # how far below the best one of its passage a sentence may score and stay
 _MAX_PIECE_WORDS = 60
-_BEGINNING_WORDS = 250
-"""Words at the beginning of a long passage that are kept whatever the question."""
+_BEGINNING_WORDS = 250  # words at the beginning of a long passage that are kept whatever the question
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
 _SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
 
@@ -188,11 +185,9 @@ def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
     return None if least is None else math.exp(least)
 
 
-Items = tuple[Answer, ...]
-"""Names, each with the passages that state it."""
+Items = tuple[Answer, ...]  # names, each with the passages that state it
 _LIST_TOKENS, _MAX_ITEMS = 256, 40
-_MAX_BATCHES = 3
-"""Readings of one question: each is of as many passages as one prompt holds."""
+_MAX_BATCHES = 3  # readings of one question: each is of as many passages as one prompt holds
 _MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2
 """Names whose pages are read for a question, names of other lists, and passages for each of these."""
 _MAX_COMMON_NOUN_WORDS = 3

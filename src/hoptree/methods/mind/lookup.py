@@ -1,25 +1,41 @@
-"""Settle an uncertain sentence: from memory, or by a search with kept names."""
+"""Settle an uncertain sentence: from memory, or by a search with the names that filters keep."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hoptree.core.values import Answer, Passage
+from hoptree.core.values import Answer, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind.entities import Candidate, EntityFilter, Setting, UncertainSentence
+from hoptree.methods.mind.entities import (
+    MAX_TEXT_NAMES,
+    Candidate,
+    EntitiesFiltered,
+    Filter,
+    dropped_by_confidence,
+    dropped_by_reasoning,
+    extract_candidates,
+)
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.continuation import Draft, show_context
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
-from hoptree.text.names import fold
+from hoptree.models.model import Signal
+from hoptree.text.names import NameTagger, capitalised_names, fold
 from hoptree.text.parse import read_questions
 from hoptree.text.relation_words import relation_key
-from hoptree.text.retrieval_triggers import sought_words, sub_query
+from hoptree.text.retrieval_triggers import (
+    NEUTRAL_CONFIDENCE,
+    entity_confidence,
+    find_mentions,
+    sought_words,
+    sub_query,
+)
+from hoptree.text.tokens import Span
 from hoptree.text.word_classes import Tagger
 
 _QUESTION_TOKENS = 64
@@ -72,25 +88,41 @@ class MemoryShown(Decision):
         view.conflicts = tuple(tuple(tuple(map(str, fact)) for fact in group) for group in self.conflicts)
 
 
+@dataclass(slots=True, kw_only=True)
 class Lookup:
-    """The searches and the memory of one question; `left` counts searches."""
+    """The names, searches and memory of one question; `left` counts searches.
 
-    def __init__(
-        self,
-        ctx: Context,
-        question: str,
-        tagger: Tagger,
-        entities: EntityFilter,
-        memory: FactMemory | None,
-        setting: Setting,
-    ) -> None:
-        self._ctx, self._question, self._tagger, self._entities = ctx, question, tagger, entities
-        self._memory, self._setting = memory, setting
-        self.left = setting.retrievals
-        self.read: list[Passage] = []
-        self._step = 0
-        self._text = ""
-        self._learned: dict[str, set[str]] = {}
+    `scores_question` says that the confidence of the question's names is to be read off the question. `scaled`
+    attention has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
+    """
+
+    ctx: Context
+    question: str
+    tagger: Tagger
+    memory: FactMemory | None
+    filters: Filter
+    gamma: float
+    delta: float
+    top_k: int
+    cut: float | None
+    scaled: bool
+    scores_question: bool
+    by_question: bool
+    words: int
+    k: int
+    rendered: int
+    titles: bool
+    left: int
+    read: list[Passage] = field(default_factory=list)
+    _extracted: tuple[Candidate, ...] = ()
+    _question_tokens: tuple[Token, ...] = ()
+    _step: int = 0
+    _text: str = ""
+    _learned: dict[str, set[str]] = field(default_factory=dict)
+
+    async def extract(self) -> None:
+        """Find the names of the question (step 1)."""
+        self._extracted = await extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
 
     def end(self, answer: Answer) -> Answer:
         """Return the answer of the text with the passages that hold it."""
@@ -101,82 +133,118 @@ class Lookup:
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
         self._step += 1
-        uncertain = UncertainSentence.of(doubt, draft, written)
-        sought = sought_words(uncertain.sentence, uncertain.hits, self._tagger)
-        self._text = uncertain.before
-        if known := self._from_memory(uncertain, sought):
+        self._text = written.followed_by(draft.until(doubt.start)).text
+        sentence = draft.text[doubt.start : doubt.end]
+        hits = tuple((start - doubt.start, end - doubt.start) for start, end in doubt.hits)
+        sought = sought_words(sentence, hits, self.tagger)
+        if known := self._from_memory(sentence, sought, hits):
             return known
         if self.left <= 0:
             return "spent"
-        kept = await self._entities.choose(uncertain)  # step 4
-        passages = await self._search(uncertain, kept, sought)  # step 5
+        kept = await self._choose(sentence, written.followed_by(draft.until(doubt.end)))  # step 4
+        passages = await self._search(sentence, [candidate.name for candidate in kept], sought)  # step 5
         if passages is None:
             return None
         await self._remember(passages, [candidate.name for candidate in kept if candidate.kind == "entity"])
         return Help(self._show(passages))
 
-    async def _search(
-        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
-    ) -> tuple[Passage, ...] | None:
+    async def _choose(self, sentence: str, text: Draft) -> tuple[Candidate, ...]:
+        """Return the names worth searching for; record what each filter dropped."""
+        candidates = self._score(text)
+        if self.scores_question and (self.cut is not None or len(candidates) > self.top_k):
+            # Some names may be dropped now: score how sure the model would have been of the question's.
+            self.scores_question, self._question_tokens = False, await self._read_question()
+            candidates = self._score(text)
+        dropped: dict[Candidate, str] = {}
+        if "cot" in self.filters:
+            unused = await dropped_by_reasoning(self.ctx, self.question, self._text, sentence, candidates)
+            dropped |= dict.fromkeys(unused, "cot")
+        if "confidence" in self.filters:
+            left = [candidate for candidate in candidates if candidate not in dropped]
+            dropped |= dict.fromkeys(dropped_by_confidence(left, top_k=self.top_k, least=self.cut), "confidence")
+        kept = tuple(candidate for candidate in candidates if candidate not in dropped)
+        rows = [[c.name, c.kind, c.origin, round(c.confidence, 4), dropped.get(c)] for c in candidates]
+        self.ctx.emit(EntitiesFiltered(value=[c.name for c in kept], filters=self.filters, candidates=rows))
+        return kept
+
+    def _score(self, text: Draft) -> tuple[Candidate, ...]:
+        """Return all names of the question and of a text, with their confidence."""
+        named = {fold(candidate.name): candidate for candidate in self._extracted}
+        for name in capitalised_names(text.text, NameTagger(self.tagger))[:MAX_TEXT_NAMES]:
+            if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
+                named.setdefault(fold(name), Candidate(name, origin="reasoning"))
+        return tuple(replace(item, confidence=self._confidence(item.name, text)) for item in named.values())
+
+    def _confidence(self, name: str, text: Draft) -> float:
+        """Return Equation 4 where the name was generated, else in the question."""
+        weights = {"gamma": self.gamma, "delta": self.delta}
+        for written, tokens in ((text.text, text.tokens), (self.question, self._question_tokens)):
+            confidence = entity_confidence(name, written, tokens, **weights, scaled=self.scaled)
+            if confidence is not None:
+                return confidence
+        return NEUTRAL_CONFIDENCE
+
+    async def _read_question(self) -> tuple[Token, ...]:
+        capabilities = self.ctx.model_for("answer").capabilities
+        if "prefix" not in capabilities:
+            return ()
+        prompt = prompt_for(self.ctx.method, "restate").fill()
+        signals: set[Signal] = {"entropy", "attention"} if "attention" in capabilities else {"entropy"}
+        reply = await self.ctx.generate(
+            "restate", prompt, max_tokens=0, prefix=self.question, signals=frozenset(signals)
+        )
+        return reply.choices[0].tokens
+
+    async def _search(self, sentence: str, names: list[str], sought: Sequence[str]) -> tuple[Passage, ...] | None:
         """Search with the kept names; None where that gives no query."""
-        names = [candidate.name for candidate in kept]
-        query = sub_query(names, sought, limit=self._setting.words)
-        if query and self._setting.by_question:
-            query = await self._write_question(uncertain, names) or query
-        self._ctx.emit(SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(sought)))
+        query = sub_query(names, sought, limit=self.words)
+        if query and self.by_question:
+            query = await self._write_question(sentence, names) or query
+        self.ctx.emit(SubQueryMade(value=query, sentence=sentence, kept=names, sought=list(sought)))
         if not query:
             return None
         self.left -= 1
-        return await self._ctx.search(query, k=self._setting.k)
+        return await self.ctx.search(query, k=self.k)
 
-    async def _write_question(self, uncertain: UncertainSentence, names: Sequence[str]) -> str:
+    async def _write_question(self, sentence: str, names: Sequence[str]) -> str:
         """Ask for the next question to look up (3.4); "" where the reply asks nothing."""
-        prompt = prompt_for(self._ctx.method, "sub_query").fill(
-            question=self._question,
-            text=uncertain.before or "(nothing yet)",
-            sentence=uncertain.sentence,
-            names=", ".join(names),
+        prompt = prompt_for(self.ctx.method, "sub_query").fill(
+            question=self.question, text=self._text or "(nothing yet)", sentence=sentence, names=", ".join(names)
         )
-        reply = await self._ctx.generate("sub_query", prompt, max_tokens=_QUESTION_TOKENS)
+        reply = await self.ctx.generate("sub_query", prompt, max_tokens=_QUESTION_TOKENS)
         questions = read_questions(reply.text)
-        note_reply(self._ctx, "sub_query", "" if questions else "no question")
+        note_reply(self.ctx, "sub_query", "" if questions else "no question")
         return questions[0] if questions else ""
 
     async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
         """Read passages for facts, again only for new names."""
         read = {passage.id for passage in self.read}
         self.read += [passage for passage in passages if passage.id not in read]
-        if self._memory is None:
+        if self.memory is None:
             return
         asked = {fold(name) for name in names}
         new = [passage for passage in passages if asked - self._learned.setdefault(passage.id, set())]
         for passage in new:
             self._learned[passage.id] |= asked
-        await learn(self._ctx, self._memory, self._question, names, new, step=self._step)
-        conflicts = self._memory.conflicts()
-        self._ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self._memory), conflicts=conflicts))
+        await learn(self.ctx, self.memory, self.question, names, new, step=self._step)
+        conflicts = self.memory.conflicts()
+        self.ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self.memory), conflicts=conflicts))
 
-    def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
+    def _from_memory(self, sentence: str, sought: Sequence[str], hits: Sequence[Span]) -> Help | None:
         """Return what memory has of what the sentence says."""
         relation = relation_key(" ".join(sought))
-        held = self._memory.answers(uncertain.sentence, relation, hits=uncertain.hits) if self._memory else None
+        held = self.memory.answers(sentence, relation, hits=hits) if self.memory else None
         if held is None:
             return None
-        self._ctx.emit(
-            AnsweredByMemory(
-                sentence=uncertain.sentence,
-                fact=[*held.triple],
-                confidence=round(held.fact.confidence, 4),
-                passage=held.fact.passage_id,
-            )
-        )
-        source = [passage for passage in self.read if passage.id == held.fact.passage_id]
-        return Help(self._show(source, first=held))
+        fact, confidence = [*held.triple], round(held.fact.confidence, 4)
+        passage_id = held.fact.passage_id
+        self.ctx.emit(AnsweredByMemory(sentence=sentence, fact=fact, confidence=confidence, passage=passage_id))
+        return Help(self._show([passage for passage in self.read if passage.id == passage_id], first=held))
 
     def _show(self, passages: Sequence[Passage], *, first: Held | None = None) -> str:
-        return show_context(self._ctx, passages, titles=self._setting.titles, facts=self._facts(first))
+        return show_context(self.ctx, passages, titles=self.titles, facts=self._facts(first))
 
     def _facts(self, first: Held | None = None) -> str:
-        if self._memory is None:
+        if self.memory is None:
             return ""
-        return self._memory.render(self._setting.rendered, first=first, about=f"{self._question} {self._text}")
+        return self.memory.render(self.rendered, first=first, about=f"{self.question} {self._text}")

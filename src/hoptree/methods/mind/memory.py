@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.context import Context
@@ -61,7 +61,7 @@ class FactMemory:
 
     def __init__(self, least: float = 0.5) -> None:
         self._least = least
-        self._held: dict[tuple[str, str, str], Held] = {}
+        self._held: dict[tuple[str, ...], Held] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -71,8 +71,7 @@ class FactMemory:
         fact = held.fact
         if not fact.confidence >= self._least:
             return "unsure"
-        subject, relation, value = map(fold, held.triple)
-        key = (subject, relation, value)
+        key = tuple(map(fold, held.triple))
         before = self._held.get(key)
         if before is not None and before.fact.confidence >= fact.confidence:
             return "known"
@@ -81,7 +80,6 @@ class FactMemory:
 
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
         """Return the surest fact about a subject of the sentence and this relation."""
-
         settling = (held for held in self._held.values() if settles_doubt(held.triple, sentence, sought, hits))
         return max(settling, key=lambda held: held.fact.confidence, default=None)
 
@@ -124,13 +122,7 @@ def _line(group: Sequence[Held]) -> str:
 
 
 async def learn(
-    ctx: Context,
-    memory: FactMemory,
-    question: str,
-    names: Sequence[str],
-    passages: Sequence[Passage],
-    *,
-    step: int,
+    ctx: Context, memory: FactMemory, question: str, names: Sequence[str], passages: Sequence[Passage], *, step: int
 ) -> None:
     """Add to a memory what passages state about these names.
 
@@ -140,7 +132,6 @@ async def learn(
     """
     if not passages or not names:
         return
-
     parts = [Passage(passage.id, "", text) for passage in passages for text in (passage.title, passage.text)]
     clean = [text.strip() for text in show_texts(ctx, parts, titles=False)]
     shown = [
@@ -163,20 +154,15 @@ async def learn(
         first.setdefault(tuple(map(fold, triple)), (triple, confidence))
     near = [*names]
     for triple, confidence in list(first.values())[:_MAX_FACTS]:
+        read: dict[str, Any] = {"step": step, "confidence": round(confidence, 4)}
         held = _stated(triple, near, shown, confidence, step)
-        outcome = "not stated" if held is None else memory.add(held)
-        if held is not None and outcome != "unsure":
-            near += (held.fact.subject, held.fact.object)
-        ctx.emit(
-            FactRead(
-                op=outcome,
-                step=step,
-                fact=[*(held.triple if held else triple)],
-                confidence=round(confidence, 4),
-                passage=held.fact.passage_id if held else None,
-                sentence=held.sentence if held else "",
-            )
-        )
+        if held is None:
+            ctx.emit(FactRead(op="not stated", fact=[*triple], **read))
+            continue
+        outcome, fact = memory.add(held), held.fact
+        if outcome != "unsure":
+            near += (fact.subject, fact.object)
+        ctx.emit(FactRead(op=outcome, fact=[*held.triple], passage=fact.passage_id, sentence=held.sentence, **read))
 
 
 def _stated(

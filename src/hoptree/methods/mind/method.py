@@ -9,14 +9,13 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.mind.entities import EntityFilter, Filter, Setting
+from hoptree.methods.mind.entities import Filter
 from hoptree.methods.mind.lookup import Lookup
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, draw_examples, uncertainty_signal
 from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
-from hoptree.text.names import NameTagger
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger
 
@@ -24,27 +23,17 @@ _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
 _OVER: Literal["sentence"] = "sentence"
 
 
-def _check(
-    *,
-    threshold: str,
-    theta: float | None,
-    alpha: float,
-    beta: float,
-    over: str,
-    top_k: int,
-    cut: float | None,
-    **_: object,
-) -> None:
+def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None, **options: object) -> None:
     """Refuse what another option leaves without effect."""
     fixed = threshold == "fixed"
     if theta is not None and not fixed:
         raise ConfigError(
             f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
         )
-    for name, value, default in (("alpha", alpha, _ALPHA), ("beta", beta, _BETA), ("over", over, _OVER)):
-        if fixed and value != default:
+    for name, default in (("alpha", _ALPHA), ("beta", _BETA), ("over", _OVER)):
+        if fixed and options[name] != default:
             raise ConfigError(
-                f"{name}={value} belongs to the dynamic threshold, and threshold is fixed.",
+                f"{name}={options[name]} belongs to the dynamic threshold, and threshold is fixed.",
                 "Leave it out, or set threshold=dynamic.",
             )
     if cut is not None and top_k != _TOP_K:
@@ -131,15 +120,15 @@ async def mind(
     if threshold == "dynamic":
         by = DynamicThreshold(alpha, beta, over, scaled)
     tags = open_tagger(tagger)
-    beyond = scaled or over == "history" or sub_query == "words"
-    signal = uncertainty_signal(ctx, beyond=beyond)
+    signal = uncertainty_signal(ctx, beyond=scaled or over == "history" or sub_query == "words")
     generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
-    by_question = sub_query == "question"
-    setting = Setting(filters, gamma, delta, top_k, cut, scaled, k, words, rendered, titles, retrievals, by_question)
-    filtering = EntityFilter(ctx, question.text, NameTagger(tags), setting, signal)
-    await filtering.extract()  # step 1
-    facts = FactMemory(admit) if memory else None
-    lookup = Lookup(ctx, question.text, tags, filtering, facts, setting)
+    lookup = Lookup(
+        ctx=ctx, question=question.text, tagger=tags, memory=FactMemory(admit) if memory else None,
+        filters=filters, gamma=gamma, delta=delta, top_k=top_k, cut=cut, scaled=scaled,
+        scores_question="confidence" in filters and signal == "entropy", by_question=sub_query == "question",
+        words=words, k=k, rendered=rendered, titles=titles, left=retrievals,
+    )  # fmt: skip
+    await lookup.extract()  # step 1
     judge: Judge = Unsure(ctx, tags, by)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)

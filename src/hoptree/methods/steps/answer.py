@@ -36,10 +36,8 @@ def note_written(ctx: Context, step: str, new: str, text: str) -> None:
     note_reply(ctx, step, "" if new or text else "no sentence", [] if new or not text else ["ended"])
 
 
-MAX_CITED_PASSAGES = 2
-"""Passages that an answer to a part brings to the last reading."""
-MAX_FURTHER_PASSAGES = 3
-"""Passages that the last reading sees beyond those the question itself finds."""
+MAX_CITED_PASSAGES = 2  # passages that an answer to a part brings to the last reading
+MAX_FURTHER_PASSAGES = 3  # passages that the last reading sees beyond those the question itself finds
 _ANSWER_TOKENS = 64
 _SUMMARY_TOKENS = 256
 
@@ -141,13 +139,7 @@ async def answer_each(
     return await together(read(rank, passage) for rank, passage in enumerate(passages))
 
 
-async def synthesise(
-    ctx: Context,
-    question: str,
-    statements: Sequence[str],
-    *,
-    prompt: str = "read",
-) -> Answer:
+async def synthesise(ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read") -> Answer:
     """Return the answer that follows from statements, by the reading prompt."""
     filled = prompt_for(ctx.method, prompt).fill(documents="\n".join(statements), question=question)
     return await _ask(ctx, "final", filled, "synthesis")

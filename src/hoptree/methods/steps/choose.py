@@ -156,8 +156,7 @@ def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> t
     return answer, passed
 
 
-READINGS = ("the two best passages", "the three best passages", "all passages found")
-"""What each of the readings is of."""
+READINGS = ("the two best passages", "the three best passages", "all passages found")  # what each of the readings is of
 _WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part of the question
 
 

@@ -18,8 +18,7 @@ _NEVER_A_NAME = lazy_re(
     r"which|who|what|whom|whose|when|where|why|how|list|name|in|at|for|on|of|by|with|from|to|the|an?|it|is|are|was|were"
     r"|did|do|does|has|have|had|among|along|besides|after|before|between|during|into|this|that|these|those|there",
     re.IGNORECASE,
-)
-"""Words that a question or a condition begins with, and no name does."""
+)  # words that a question or a condition begins with, and no name does
 _LIST_JOINT = lazy_re(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
 _BEFORE_RANK = lazy_re(r",\s+(?:the\s+)?(?P<ordinal>\d{1,3}(?:st|nd|rd|th)\s+)?", re.IGNORECASE)
 _NOBLE = (
@@ -37,8 +36,7 @@ _NOT_A_LISTING = lazy_re(
 _BESIDES = lazy_re(
     r"\b(?:besides|apart from|aside from|excluding|except(?:ing)?)\s|\b(?:what|which|who|whom)\s+(?:other|else)\b",
     re.IGNORECASE,
-)
-"""What is asked for beside what is named; a sentence may begin with these, so that they are taken for names."""
+)  # what is asked for beside what is named; a sentence may begin with these, so that they are taken for names
 _WHO_ARE = lazy_re(r"^\W*who\s+(?:are|were)\s+the\s+", re.IGNORECASE)
 # "his first … film" says which film; a preamble, as in "… in the same year. Who was in both?",
 # chooses nothing.

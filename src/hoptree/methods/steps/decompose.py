@@ -27,8 +27,7 @@ from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, 
 if TYPE_CHECKING:
     from hoptree.text.parse_dialogue import DialogueTurn
 
-MAX_SUB_QUESTIONS = 4
-"""Sub-questions of one question where a method or a training set caps them."""
+MAX_SUB_QUESTIONS = 4  # sub-questions of one question where a method or a training set caps them
 _TREE_TOKENS = 512
 _LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
@@ -209,12 +208,7 @@ async def split_question(
 
 
 def drop_asked(
-    ctx: Context,
-    questions: Collection[str],
-    asked: Collection[str],
-    *,
-    most: int | None,
-    node: Node | None = None,
+    ctx: Context, questions: Collection[str], asked: Collection[str], *, most: int | None, node: Node | None = None
 ) -> tuple[str, ...]:
     """Return at most `most` sub-questions that were not `asked` before."""
     new = [question for question in questions if question_key(question) not in asked]

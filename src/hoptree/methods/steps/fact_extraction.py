@@ -133,8 +133,7 @@ def _as_written(line: _Line, name: str) -> str:
     return line.text[start:end].strip()
 
 
-MAX_TOKENS = 512
-"""About thirty facts; a small model that has begun to repeat itself goes on to the end."""
+MAX_TOKENS = 512  # about thirty facts; a small model that has begun to repeat itself goes on to the end
 _PROMPT_SET, _STEP = "graph", "facts"
 
 LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]

@@ -34,8 +34,7 @@ _YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
 """A hypothesis behind its question that names nothing to look up."""
 
 
-Wanted = Callable[[], bool]
-"""Whether work that was begun is still of use."""
+Wanted = Callable[[], bool]  # whether work that was begun is still of use
 
 
 @dataclass(frozen=True, slots=True)

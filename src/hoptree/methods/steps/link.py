@@ -19,8 +19,7 @@ from hoptree.text.parse import question_key
 from hoptree.text.parse_labels import read_numbers
 from hoptree.text.question_tree import Node
 
-MAX_CANDIDATES = 15
-"""Entities that one prompt shows."""
+MAX_CANDIDATES = 15  # entities that one prompt shows
 _CHOICE_TOKENS = 32
 _MAX_NAMES = 12  # of one query that are looked up
 _MAX_ALIASES = 3

@@ -111,8 +111,7 @@ async def ask_yes_no(ctx: Context, prompt: Filled, judged: type[YesNoJudged], *,
     return yes
 
 
-Label = Literal["better", "worse", "tie"]
-"""What documents made of the answer to a question."""
+Label = Literal["better", "worse", "tie"]  # what documents made of the answer to a question
 _HOW = "Make the file from two runs over train questions: hoptree align skr RUN_WITHOUT RUN_WITH --out FILE"
 
 

@@ -23,10 +23,8 @@ from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node
 
 Traversal = Literal["serial", "level", "speculative"]
-Path = tuple[int, ...]
-"""The ids of the nodes above a node."""
-Key = tuple[int, Claim]
-"""What the outcome of a node depends on: a cap may have left less below it than it began with."""
+Path = tuple[int, ...]  # the ids of the nodes above a node
+Key = tuple[int, Claim]  # what the outcome of a node depends on: a cap may have left less below it than it began with
 _CHILD_IDS = 100  # ids that a rebuilt node has for what hangs below it: more than there are nodes
 
 
