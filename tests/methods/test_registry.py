@@ -333,16 +333,12 @@ def test_a_baseline_fits_on_a_page() -> None:
     assert not {name: count for name, count in lines.items() if count > TWO_FORMS.get(name, 150)}
 
 
-PAPER_LINES = {"treeqa": 785, "mind": 784}
-"""Papers whose published form is still longer than 700 lines: what it has now."""
-
-
 @pytest.mark.parametrize("name", ["taikc", "ra_isf", "treeqa", "mind"])
 def test_the_published_form_of_a_paper_is_short(name: str) -> None:
     folder = Path(methods.__file__).parent
     files = [*folder.glob(f"{name}*.py"), *(folder / name).glob("[!_]*.py")]
     lines = [len(path.read_text("utf-8").splitlines()) for path in files if path.stem != "speculative"]
-    assert len(lines) <= 4 and sum(lines) <= PAPER_LINES.get(name, 700), lines
+    assert len(lines) <= 4 and sum(lines) <= 700, lines
 
 
 def test_what_always_differs_from_the_paper_is_approx_whatever_is_given() -> None:

@@ -12,7 +12,7 @@ from tests.methods.treeqa_asked import (
 )
 
 from hoptree.core.values import Answer
-from hoptree.methods.treeqa.walk import strip_certainty
+from hoptree.methods.treeqa.method import strip_certainty
 
 MARKS = [
     "not verified",

@@ -6,11 +6,11 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
@@ -27,6 +27,7 @@ from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, 
 if TYPE_CHECKING:
     from hoptree.text.parse_dialogue import DialogueTurn
 
+T = TypeVar("T")
 MAX_SUB_QUESTIONS = 4  # sub-questions of one question where a method or a training set caps them
 _TREE_TOKENS = 512
 _LIST_TOKENS = 256
@@ -160,21 +161,17 @@ async def decompose_tree(
     shots = [({"question": shot.question, **(shown or {})}, shot.plan) for shot in demonstrations]
     filled = prompt_for(ctx.method, prompt).fill(shots=shots, question=question, **(shown or {}))
 
-    async def ask(prompt: Filled) -> tuple[str, Plan, str]:
-        """Return the reply, its plan, and what to tell the model about it."""
-        reply = await ctx.generate("decompose", prompt, role="decompose", max_tokens=_TREE_TOKENS, node=under)
-        reading = read_json(reply.text)
-        note_reply(ctx, "decompose", reading.error, reading.repairs)
-        if may_be_simple and reading.ok and reading.value in ({}, []):
-            return reply.text, single_node(question), ""
-        plan = make_plan(reading.value, question, mend_leaks=mend_leaks)
-        return reply.text, plan, _complaint(plan) if reading.ok else f"it is not valid JSON ({reading.error})"
+    def read(value: object) -> tuple[Plan, str]:
+        """Return the plan in a reply, and what to tell the model about it."""
+        if may_be_simple and value in ({}, []):
+            return single_node(question), ""
+        plan = make_plan(value, question, mend_leaks=mend_leaks)
+        unclear = [issue for issue in plan.issues if issue.kind in _UNCLEAR]
+        complaint = f"{unclear[0].detail.split(';')[0]} in query{unclear[0].node}" if unclear else ""
+        return plan, complaint if plan.nodes else "it holds no question"
 
-    reply, plan, complaint = await ask(filled)
-    if complaint:
-        correction = f"That cannot be used: {complaint}. Write the whole JSON again, corrected."
-        _, retried, _ = await ask(filled.follow_up(reply, correction))
-        plan = retried if retried.nodes else plan
+    plans = await ask_twice(ctx, "decompose", filled, read, tokens=_TREE_TOKENS, node=under)
+    plan = next((plan for plan in reversed(plans) if plan.nodes), plans[0])
     if not plan.nodes:
         plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
         ctx.warn("decompose_failed", "The model's plan could not be read; the question was answered as one piece.")
@@ -189,11 +186,28 @@ async def decompose_tree(
     return plan
 
 
-def _complaint(plan: Plan) -> str:
-    if not plan.nodes:
-        return "it holds no question"
-    unclear = [issue for issue in plan.issues if issue.kind in _UNCLEAR]
-    return f"{unclear[0].detail.split(';')[0]} in query{unclear[0].node}" if unclear else ""
+async def ask_twice(
+    ctx: Context,
+    step: str,
+    prompt: Filled,
+    read: Callable[[object], tuple[T, str]],
+    *,
+    tokens: int,
+    node: Node | None = None,
+) -> list[T]:
+    """Read a JSON reply, and ask for it once more if `read` gives a complaint; return all that was read."""
+    readings: list[T] = []
+    for _ in range(2):
+        reply = (await ctx.generate(step, prompt, role="decompose", max_tokens=tokens, node=node)).text
+        reading = read_json(reply)
+        note_reply(ctx, step, reading.error, reading.repairs)
+        parsed, wrong = read(reading.value)
+        readings.append(parsed)
+        if not wrong:
+            break
+        wrong = wrong if reading.ok else f"it is not valid JSON ({reading.error})"
+        prompt = prompt.follow_up(reply, f"That cannot be used: {wrong}. Write the whole JSON again, corrected.")
+    return readings
 
 
 async def split_question(

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from hoptree.engine.context import Context
 from hoptree.engine.events import PlanRepaired
-from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
+from hoptree.methods.steps import logic_tree
 from hoptree.methods.steps.answer import direct_answer, note_reply
+from hoptree.methods.steps.decompose import ask_twice
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.logic_tree import (
-    MAX_DEPTH,
-    MAX_NODES,
-    Claim,
-    LogicTree,
-    answer_of,
-    read_subtree,
-    read_tree,
-    text_of,
-)
+from hoptree.methods.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree
 from hoptree.methods.steps.verify import Verdict
 from hoptree.text.comparison import agree, same
 from hoptree.text.grounding import parts_of
@@ -29,17 +21,17 @@ from hoptree.text.loose_json import read_json
 from hoptree.text.parse import question_key, read_questions, says_unknown
 from hoptree.text.question_tree import Issue, Node
 
-T = TypeVar("T")
 _BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
 _EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it replaces
 
 
 async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTree:
-    """BuildLogicTree: a tree with hypotheses and a draft (Algorithm 1).
-
-    Without any node, the question itself is the tree.
-    """
-    tree = await (_build_recursively(ctx, question) if recursive else _build_at_once(ctx, question))
+    """BuildLogicTree: a tree with hypotheses and a draft (Algorithm 1), the question itself at least."""
+    if recursive:
+        tree = await _build_recursively(ctx, question)
+    else:
+        prompt = prompt_for(ctx.method, "build").fill(question=question)
+        *_, tree = await ask_twice(ctx, "build", prompt, lambda value: _read(value, question), tokens=_BUILD_TOKENS)
     if not tree.children:
         ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
         issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
@@ -64,40 +56,9 @@ def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Clai
     )
 
 
-async def _build_at_once(ctx: Context, question: str) -> LogicTree:
-    prompt = prompt_for(ctx.method, "build").fill(question=question)
-    return await _ask_twice(
-        ctx,
-        "build",
-        prompt,
-        lambda value: read_tree(value, question),
-        lambda tree: "" if tree.children else "it holds no sub-question",
-        max_tokens=_BUILD_TOKENS,
-    )
-
-
-async def _ask_twice(
-    ctx: Context,
-    step: str,
-    prompt: Filled,
-    read: Callable[[object], T],
-    complaint: Callable[[T], str],
-    *,
-    max_tokens: int,
-    node: Node | None = None,
-) -> T:
-    """Read a JSON reply, and ask for it once more if there is a complaint about it."""
-    for _ in range(2):
-        reply = (await ctx.generate(step, prompt, role="decompose", max_tokens=max_tokens, node=node)).text
-        reading = read_json(reply)
-        note_reply(ctx, step, reading.error, reading.repairs)
-        parsed = read(reading.value)
-        wrong = complaint(parsed)
-        if not wrong:
-            break
-        wrong = wrong if reading.ok else f"it is not valid JSON ({reading.error})"
-        prompt = prompt.follow_up(reply, f"That cannot be used: {wrong}. Write the whole JSON again, corrected.")
-    return parsed
+def _read(value: object, question: str) -> tuple[LogicTree, str]:
+    tree = logic_tree.read_tree(value, question)
+    return tree, "" if tree.children else "it holds no sub-question"
 
 
 @dataclass(slots=True)
@@ -141,8 +102,9 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
     value = reading.value
     if not isinstance(value, Mapping):
         return "", ()
-    hypotheses = (answer_of(item, question) for name, item in value.items() if "hypo" in name.casefold())
+    hypotheses = (logic_tree.answer_of(item, question) for name, item in value.items() if "hypo" in name.casefold())
     listed: object = next((item for name, item in value.items() if "sub" in name.casefold() or name == "children"), [])
+    text_of = logic_tree.text_of
     texts = [text_of(item) for item in listed] if isinstance(listed, list) else read_questions(text_of(listed))
     return next(filter(None, hypotheses), ""), list(dict.fromkeys(filter(None, texts)))
 
@@ -170,16 +132,12 @@ async def rebuild(
         facts=facts,
     )
     levels = min(refuted.levels + _EXTRA_LEVELS, MAX_DEPTH - node.depth + 1)
-    claim, issues = await _ask_twice(
-        ctx,
-        "rebuild",
-        prompt,
-        lambda value: read_subtree(value, refuted, levels=levels),
-        lambda parsed: "" if parsed[0] else "a node needs both of its texts",
-        max_tokens=_REBUILD_TOKENS,
-        node=node,
-    )
-    kinds = [issue.kind for issue in issues]
+
+    def read(value: object) -> tuple[tuple[Claim | None, list[str]], str]:
+        claim, issues = logic_tree.read_subtree(value, refuted, levels=levels)
+        return (claim, [issue.kind for issue in issues]), "" if claim else "a node needs both of its texts"
+
+    *_, (claim, kinds) = await ask_twice(ctx, "rebuild", prompt, read, tokens=_REBUILD_TOKENS, node=node)
     correction = verdict.correction or ("" if _tells_nothing(verdict.reason, refuted) else verdict.reason)
     if same(correction, refuted.hypothesis):
         correction = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,35 +15,26 @@ from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
 from hoptree.methods.steps.relations import BySharedEncoder
 from hoptree.methods.steps.verify import find_conflict, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import (
-    Attempt,
-    Branch,
-    GoldenTree,
-    Outcome,
-    Traversal,
-    Walk,
-    flatten,
-    hang,
-    strip_certainty,
-)
-from hoptree.text.comparison import tells
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, flatten, hang
+from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
+from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node
 
 
-def _ranks_densely(options: Mapping[str, Any]) -> bool:
-    """Return whether an encoder ranks relations; where no graph is asked, none does."""
-    return bool(options["relations"] == "dense" and options["correct"] and options["evidence"] != "text")
+def _ranking(*, relations: str, correct: bool, evidence: str, encoder: str, **_: Any) -> BySharedEncoder | None:
+    """Return the encoder that ranks relations; where no graph is asked, none does."""
+    return BySharedEncoder(encoder) if relations == "dense" and correct and evidence != "text" else None
 
 
 def _uses(options: Mapping[str, Any]) -> dict[str, str]:
-    return {"encoder": BySharedEncoder(options["encoder"]).identity} if _ranks_densely(options) else {}
+    return {"encoder": ranking.identity} if (ranking := _ranking(**options)) else {}
 
 
 @method(
@@ -95,8 +87,7 @@ async def treeqa(
     """
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
-    dense = _ranks_densely({"relations": relations, "correct": correct, "evidence": evidence})
-    ranking = BySharedEncoder(encoder) if dense else None
+    ranking = _ranking(relations=relations, correct=correct, evidence=evidence, encoder=encoder)
     if linker:
         parse_linker(linker)
     reader = shared_mention_model(linker) if linker and correct else None
@@ -113,18 +104,10 @@ async def treeqa(
         return draft
     note = "the answer is the draft, which nothing was held against"  # if the budget ends before a conclusion
     ctx.propose(replace(draft, source="fallback"), order=0, note=note)
-    process = ProcessNode(
-        ctx,
-        question.text,
-        sources,
-        max_attempts,
-        separate_reason=reason == "separate",
-        query=query,
-        accumulate=accumulate,
-    )
+    process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query == "dual", accumulate)
     walk = make_walk(traversal, ctx, process, root.children)
     await walk.run()
-    lines = list(GoldenTree(ctx, walk.outcomes).lines(walk.tops))
+    lines = list(golden_lines(ctx, walk.tops, walk.outcomes))
     answer = strip_certainty(await synthesise(ctx, question.text, lines, prompt="final"))
     cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
     answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
@@ -136,23 +119,19 @@ async def treeqa(
 
 @dataclass(slots=True)
 class ProcessNode:
-    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
-
-    What a clue finds replaces the evidence before it; with `accumulate` all of it is kept, the newest first. Work that
-    is not wanted any more is left as it is.
-    """
+    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop, while it is wanted."""
 
     ctx: Context
     question: str
     sources: Sources
     max_attempts: int
     separate_reason: bool
-    query: Literal["dual", "question"]
+    dual: bool
     accumulate: bool
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
         ctx, node, asked, hypothesis = self.ctx, branch.node, branch.node.question, branch.hypothesis
-        query = f"{asked} {hypothesis}" if self.query == "dual" and hypothesis else asked
+        query = f"{asked} {hypothesis}" if self.dual and hypothesis else asked
         box, with_reason = EvidenceBox(), not self.separate_reason
         attempts: tuple[Attempt, ...] = ()
         for number in range(1, allowed + 1):
@@ -204,6 +183,52 @@ def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
     elif judged.source == "fallback":
         ctx.warn("unsupported", UNSUPPORTED)
     return replace(answer, source=judged.source)
+
+
+# How sure an answer is, as it stands behind it in the golden tree.
+_MARKS = _SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED = (
+    "supported by evidence", "corrected by evidence", "refuted by evidence", "not verified",
+)  # fmt: skip
+_MARK = re.compile(rf"\s*[(\[](?:{'|'.join(_MARKS)})(?:[:;].*)?[)\]]?\W*\Z", re.IGNORECASE)
+
+
+def golden_lines(
+    ctx: Context, branches: Iterable[Branch], outcomes: Mapping[int, Outcome], indent: str = ""
+) -> Iterator[str]:
+    """Yield what was asked, the answer, how sure that is, and what it rests on."""
+    for branch in branches:
+        outcome = outcomes[branch.node.id]
+        yield f"{indent}- {branch.node.question}"
+        yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_certainty(branch, outcome)})"
+        cites = outcome.rebuilt is None or outcome.rebuilt.borne_out
+        cited = outcome.verdict.cited if cites else Cited()
+        box = EvidenceBox(cited.passages, cited.facts)
+        for present, shown in zip((box.passages, box.facts), box.shown(ctx), strict=True):
+            yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
+        yield from golden_lines(ctx, branch.children, outcomes, indent + "  ")
+
+
+def _certainty(branch: Branch, outcome: Outcome) -> str:
+    correction = outcome.verdict.correction or outcome.verdict.reason
+    if outcome.rebuilt and outcome.label == "refuted":
+        if outcome.rebuilt.borne_out:
+            return _CORRECTED
+        differs = correction and not agree(correction, branch.hypothesis)
+        return f"{_UNVERIFIED}; evidence says: {correction}" if differs else _UNVERIFIED
+    if outcome.stays:
+        return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
+    if outcome.label == "refuted":
+        return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
+    return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED
+
+
+def strip_certainty(answer: Answer) -> Answer:
+    """Remove the golden tree's words about certainty."""
+    text = _MARK.sub("", answer.text)
+    if text == answer.text:
+        return answer
+    raw = "\n".join(_MARK.sub("", line) for line in answer.raw.splitlines()) or text
+    return replace(answer, text=text, status="unknown" if looks_unanswered(raw) else "answered")
 
 
 def golden_tree(result: Result) -> dict[str, Any]:

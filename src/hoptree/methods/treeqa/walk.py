@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from hoptree.core.values import Answer, Source
+from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.schedule import SingleFlight, together
 from hoptree.engine.trace import ModelCalled, events_of
-from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
+from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_evidence import Wanted
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, first_claims
 from hoptree.methods.steps.verify import Label, Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
-from hoptree.text.comparison import agree
-from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node
 
 Traversal = Literal["serial", "level", "speculative"]
@@ -48,9 +45,8 @@ class Branch:
         return flatten(self.children)
 
     def as_plan_node(self) -> dict[str, Any]:
-        node = self.node
-        planned = {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
-        return {**planned, "hypothesis": self.hypothesis}
+        asked = {"id": self.node.id, "question": self.node.question, "parent": self.node.parent}
+        return {**asked, "refs": [], "hypothesis": self.hypothesis}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +69,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node: its validations, and the tree that replaces it.
-
-    `stays` is set where rebuilding gave nothing but the refuted hypothesis: node and children stay as they are.
-    """
+    """What became of a node; it `stays` as it is where rebuilding gave nothing but the refuted hypothesis."""
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
@@ -101,20 +94,13 @@ class Outcome:
         return self.rebuilt is not None or (self.label == "refuted" and not self.stays)
 
     @property
-    def source(self) -> Source:
-        return "external" if self.checked else "internal"
-
-    def why(self, before: str) -> str:
-        """Say why the node has its answer; `before` is the one it had."""
+    def why(self) -> str:
+        """Why the node has its answer."""
         if not self.attempts:
             return "not validated: too many validations"
         if self.label == "unknown":
             return f"nothing found says so, {len(self.attempts)} attempt{'s' if len(self.attempts) > 1 else ''}"
         return self.verdict.reason if self.label == "refuted" else ""
-
-    def within(self, validations: int) -> Outcome:
-        """Return the outcome as if only so many validations had been allowed."""
-        return self if len(self.attempts) <= validations else Outcome(self.attempts[:validations])
 
 
 class NodeProcess(Protocol):
@@ -154,10 +140,9 @@ class Walk:
         self._ctx.emit(TreeCorrected(value=self.fixes, validations=self.validations, nodes=self._nodes))
 
     async def _traverse(self) -> None:
+        level: list[tuple[Branch, Path]] = [(branch, (0,)) for branch in self.tops] if self._by_level else []
         if not self._by_level:
             await self._in_turn(self.tops, (0,))
-            return
-        level: list[tuple[Branch, Path]] = [(branch, (0,)) for branch in self.tops]
         while level:
             outcomes = await together(self._reach(branch) for branch, _ in level)
             for (branch, path), outcome in zip(level, outcomes, strict=True):
@@ -183,22 +168,19 @@ class Walk:
 
     def _settle(self, branch: Branch, outcome: Outcome, path: Path) -> None:
         """Put an outcome into the tree, within the caps."""
-        before, size = branch.hypothesis, branch.claim.size
-        outcome = self._within_caps(branch.key, outcome)
-        self._apply(branch, outcome)
-        self.outcomes[branch.node.id] = outcome
-        self._record(branch, outcome, path, before, size)
-
-    def _within_caps(self, key: Key, outcome: Outcome) -> Outcome:
-        """Return what the caps leave of an outcome, and count it once."""
-        if key not in self._settled:
-            outcome = outcome.within(self.max_validations - self.validations)
+        before, size, key = branch.hypothesis, branch.claim.size, branch.key
+        if key not in self._settled:  # it counts once
+            allowed = self.max_validations - self.validations
+            if len(outcome.attempts) > allowed:
+                outcome = Outcome(outcome.attempts[:allowed])
             if self.fixes >= self.max_fixes:  # then nothing would have been asked for
                 outcome = replace(outcome, rebuilt=None, stays=False)
             self.validations += len(outcome.attempts)
             self.fixes += outcome.rebuilt is not None
             self._settled[key] = outcome
-        return self._settled[key]
+        outcome = self.outcomes[branch.node.id] = self._settled[key]
+        self._apply(branch, outcome)
+        self._record(branch, outcome, path, before, size)
 
     def _apply(self, branch: Branch, outcome: Outcome) -> None:
         """Replace a refuted node and all below it by the rebuilt tree, if any."""
@@ -230,13 +212,13 @@ class Walk:
         support = tuple(passage.id for passage in cited.passages)
         self._ctx.end_node(
             node,
-            Answer(branch.hypothesis, source=outcome.source, support=support),
+            Answer(branch.hypothesis, source="external" if outcome.checked else "internal", support=support),
             resolved=node.question,
             path=[*path, node.id],
             depth=node.depth,
             level=node.depth - 1,
             verdict=outcome.label,
-            why=outcome.why(before),
+            why=outcome.why,
             hypothesis=branch.hypothesis,
             hypothesis_before=before,
             struck=[before] if before and outcome.rebuilt else [],
@@ -271,52 +253,3 @@ def hang_below(branch: Branch, claims: tuple[Claim, ...], room: int) -> list[Bra
 def flatten(branches: Iterable[Branch]) -> list[Branch]:
     """Return all branches, each before those below it."""
     return [below for branch in branches for below in (branch, *flatten(branch.children))]
-
-
-_SUPPORTED, _CORRECTED, _REFUTED = "supported by evidence", "corrected by evidence", "refuted by evidence"
-_UNVERIFIED = "not verified"
-_MARKS = "|".join((_SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED))
-_MARK = re.compile(rf"\s*[(\[](?:{_MARKS})(?:[:;].*)?[)\]]?\W*\Z", re.IGNORECASE)
-"""How sure an answer is, as it stands behind it in the golden tree."""
-
-
-class GoldenTree:
-    """Renders what was asked, the answer, how sure that is, and what it rests on."""
-
-    def __init__(self, ctx: Context, outcomes: Mapping[int, Outcome]) -> None:
-        self._ctx, self._outcomes = ctx, outcomes
-
-    def lines(self, branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
-        for branch in branches:
-            outcome = self._outcomes[branch.node.id]
-            yield f"{indent}- {branch.node.question}"
-            yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_certainty(branch, outcome)})"
-            cites = outcome.rebuilt is None or outcome.rebuilt.borne_out
-            cited = outcome.verdict.cited if cites else Cited()
-            box = EvidenceBox(cited.passages, cited.facts)
-            for present, shown in zip((box.passages, box.facts), box.shown(self._ctx), strict=True):
-                yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
-            yield from self.lines(branch.children, indent + "  ")
-
-
-def _certainty(branch: Branch, outcome: Outcome) -> str:
-    correction = outcome.verdict.correction or outcome.verdict.reason
-    if outcome.rebuilt and outcome.label == "refuted":
-        if outcome.rebuilt.borne_out:
-            return _CORRECTED
-        differs = correction and not agree(correction, branch.hypothesis)
-        return f"{_UNVERIFIED}; evidence says: {correction}" if differs else _UNVERIFIED
-    if outcome.stays:
-        return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
-    if outcome.label == "refuted":
-        return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
-    return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED
-
-
-def strip_certainty(answer: Answer) -> Answer:
-    """Remove the golden tree's words about certainty."""
-    text = _MARK.sub("", answer.text)
-    if text == answer.text:
-        return answer
-    raw = "\n".join(_MARK.sub("", line) for line in answer.raw.splitlines()) or text
-    return replace(answer, text=text, status="unknown" if looks_unanswered(raw) else "answered")
