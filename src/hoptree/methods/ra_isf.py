@@ -79,21 +79,13 @@ async def ra_isf(
         )
     if not no_relevance:
         ctx.require_corpus()
-    setting = _Setting(
-        k=k,
-        query_length=query_length,
-        listwise=relevance == "listwise",
-        know=not no_self_knowledge,
-        search=not no_relevance,
-        judge=not unfiltered,
-        fallthrough=fallthrough,
-        titles=titles,
-    )
     if no_decomposition:
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(
-        ctx, setting, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=max_sub_questions
-    )
+        ctx=ctx, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=max_sub_questions, k=k,
+        query_length=query_length, listwise=relevance == "listwise", know=not no_self_knowledge,
+        search=not no_relevance, judge=not unfiltered, fallthrough=fallthrough, titles=titles,
+    )  # fmt: skip
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
@@ -102,20 +94,6 @@ _Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
 _Pairs = Sequence[tuple[str, Answer]]  # sub-questions and their answers
 _UNKNOWN = Answer("", status="unknown")
 _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """The options that say which modules there are, and how they see passages."""
-
-    k: int
-    query_length: int
-    listwise: bool
-    know: bool
-    search: bool
-    judge: bool
-    fallthrough: bool
-    titles: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +157,7 @@ async def judge_passages(
     titles: bool = False,
     node: Node | None = None,
 ) -> tuple[Passage, ...]:
-    """M_rel: return the passages that the model calls relevant, in their order.
-
-    One call a passage, all at once. With `listwise` it is one call for all of them, which also asks whether they are
-    sufficient and so lets fewer through.
-    """
+    """M_rel: return the relevant passages, by one call each or, with `listwise`, one call for all."""
     shown = show_texts(ctx, passages, titles=titles)
     if not passages:
         verdicts = []
@@ -212,31 +186,7 @@ async def _judge_all(ctx: Context, question: str, passages: Sequence[str], node:
     return [number in relevant for number in range(1, len(passages) + 1)]
 
 
-async def _retrieve(
-    ctx: Context, question: str, node: Node, setting: _Setting
-) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
-    """Return the passages that a search finds, and those of them that are relevant (all, where none is judged)."""
-    words = question.split()
-    query = question if len(words) <= setting.query_length else " ".join(words[-setting.query_length :])
-    passages = await ctx.search(query, k=setting.k, node=node)
-    if not setting.judge:
-        return passages, passages
-    relevant = await judge_passages(
-        ctx, question, passages, listwise=setting.listwise, titles=setting.titles, node=node
-    )
-    return passages, relevant
-
-
-def _relevance_summary(relevant: Sequence[Passage], passages: Sequence[Passage], setting: _Setting) -> str:
-    if not setting.search:
-        return "nothing is looked up"
-    if not passages:
-        return "nothing was found"
-    if not setting.judge:
-        return f"{len(passages)} passages read"
-    return f"{len(relevant)} of {len(passages)} passages relevant"
-
-
+@dataclass(slots=True, kw_only=True)
 class _Algorithm1:
     """The recursion of Algorithm 1, which looks up, decomposes and concludes each distinct question once.
 
@@ -244,33 +194,40 @@ class _Algorithm1:
     not depend on which of its places in the tree was reached first.
     """
 
-    def __init__(
-        self, ctx: Context, setting: _Setting, *, depth: int, prune: bool, linked: bool, most: int | None
-    ) -> None:
-        self._ctx, self._setting, self._most = ctx, setting, most
-        self._depth, self._prune, self._linked = depth, prune, linked
-        self._once = SingleFlight()
+    ctx: Context
+    depth: int
+    prune: bool
+    linked: bool
+    most: int | None
+    k: int
+    query_length: int
+    listwise: bool
+    know: bool
+    search: bool
+    judge: bool
+    fallthrough: bool
+    titles: bool
+    _once: SingleFlight = field(default_factory=SingleFlight)
 
     async def solve(self, node: Node, asked: str, above: tuple[str, ...] = ()) -> Answer:
         """Problem-solving(q_t, iter): `iter` is the node's depth, `above` the questions on the way down to it."""
-        self._ctx.begin_node(node, asked)
-        if node.depth > self._depth:  # lines 2 to 4
-            return self._end(node, _UNKNOWN, "none", f"deeper than {self._depth}")
+        self.ctx.begin_node(node, asked)
+        if node.depth > self.depth:  # lines 2 to 4
+            return self._end(node, _UNKNOWN, "none", f"deeper than {self.depth}")
         key = question_key(asked)
         lookup = await self._once(("look", key), lambda: self._look_up(asked, node))  # 5 to 15
         if lookup.settled:
             return self._end(node, lookup.answer, lookup.branch, lookup.why, lookup)
-        if self._prune and node.depth == self._depth:
+        if self.prune and node.depth == self.depth:
             return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; not split any further", lookup)
         above += (asked, node.question)
-        children = grow(self._ctx, node, await self._decompose(node, asked, above))  # 16
+        children = grow(self.ctx, node, await self._decompose(node, asked, above))  # 16
         if not children:
             return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; no new sub-question", lookup)
         pairs = await self._solve_all(children, above)  # 17 to 19
         sub_answers = tuple((question_key(sub), answer.text if answer.known else None) for sub, answer in pairs)
-        answer, concluded_by = await self._once(  # 20
-            ("conclude", key, sub_answers), lambda: self._conclude(asked, node, pairs)
-        )
+        concluding = ("conclude", key, sub_answers)
+        answer, concluded_by = await self._once(concluding, lambda: self._conclude(asked, node, pairs))  # 20
         unknown = sum(not sub.known for _, sub in pairs)
         why = f"{lookup.why}; {len(pairs)} sub-question{'s' if len(pairs) > 1 else ''}, {unknown} unknown"
         return self._end(
@@ -279,33 +236,45 @@ class _Algorithm1:
 
     async def _look_up(self, asked: str, node: Node) -> _Lookup:
         """Ask memory, then the relevant passages (lines 5 to 15)."""
-        ctx, setting = self._ctx, self._setting
-        own = await _recall(ctx, asked, node) if setting.know else None  # lines 5 to 8
+        own = await _recall(self.ctx, asked, node) if self.know else None  # lines 5 to 8
         if own is not None:
             return _Lookup(own, True, "self-knowledge", "the model says that it knows", node.id)
-        passages, relevant = await _retrieve(ctx, asked, node, setting) if setting.search else ((), ())  # 9 to 12
-        why = _relevance_summary(relevant, passages, setting)
+        relevant, why = await self._retrieve(asked, node)  # 9 to 12
         if not relevant:
             return _Lookup(_UNKNOWN, False, "none", why, node.id)
-        answer = await answer_from(ctx, asked, relevant, node=node, titles=setting.titles)  # 13 to 15
-        if setting.fallthrough and not answer.known:
+        answer = await answer_from(self.ctx, asked, relevant, node=node, titles=self.titles)  # 13 to 15
+        if self.fallthrough and not answer.known:
             return _Lookup(answer, False, "none", f"{why}, without the answer", node.id)
         return _Lookup(answer, True, "passages", why, node.id)
 
+    async def _retrieve(self, question: str, node: Node) -> tuple[tuple[Passage, ...], str]:
+        """Return the relevant passages that a search finds, and how many of all they are."""
+        if not self.search:
+            return (), "nothing is looked up"
+        query = (
+            " ".join(words[-self.query_length :]) if len(words := question.split()) > self.query_length else question
+        )
+        passages = await self.ctx.search(query, k=self.k, node=node)
+        if not self.judge:
+            return passages, f"{len(passages)} passages read" if passages else "nothing was found"
+        shown = {"listwise": self.listwise, "titles": self.titles}
+        relevant = await judge_passages(self.ctx, question, passages, **shown, node=node)
+        return relevant, f"{len(relevant)} of {len(passages)} passages relevant" if passages else "nothing was found"
+
     async def _decompose(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
         """M_decom: return the sub-questions that were not asked on the way down to them."""
-        ctx, linked = self._ctx, self._linked
+        ctx, linked = self.ctx, self.linked
         key = ("split", question_key(asked))
         questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
-        return drop_asked(ctx, questions, set(map(question_key, above)), most=self._most, node=node)
+        return drop_asked(ctx, questions, set(map(question_key, above)), most=self.most, node=node)
 
     async def _conclude(self, asked: str, node: Node, pairs: _Pairs) -> tuple[Answer, int]:
         """Return the answer from sub-questions, and the node for which it was found."""
-        return await combine_answers(self._ctx, asked, pairs, node=node), node.id
+        return await combine_answers(self.ctx, asked, pairs, node=node), node.id
 
     async def _solve_all(self, children: tuple[Node, ...], above: tuple[str, ...]) -> _Pairs:
         """Solve siblings at once, or in turn where each sees the answers before it."""
-        if not self._linked:
+        if not self.linked:
             answers = await together(self.solve(child, child.question, above) for child in children)
             return [(child.question, answer) for child, answer in zip(children, answers, strict=True)]
         pairs: list[tuple[str, Answer]] = []
@@ -320,7 +289,7 @@ class _Algorithm1:
     ) -> Answer:
         """Record which module answered a node and why, with what the paper's tables are made from."""
         looked_by = lookup.node if lookup else node.id
-        self._ctx.end_node(
+        self.ctx.end_node(
             node,
             answer,
             depth=node.depth,
@@ -329,11 +298,11 @@ class _Algorithm1:
             unknown=not answer.known,
             **{"sub_questions": 0, **of_parts},
             looked_by=looked_by,
-            spent=spent_under(self._ctx, node),
-            **_judgements(self._ctx, looked_by),
+            spent=spent_under(self.ctx, node),
+            **_judgements(self.ctx, looked_by),
         )
         if node.depth == 0:
-            self._ctx.propose(answer, order=0)
+            self.ctx.propose(answer, order=0)
         return answer
 
 

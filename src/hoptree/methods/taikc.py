@@ -114,10 +114,7 @@ async def taikc(
 async def fill_tree(
     ctx: Context, question: str, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool
 ) -> dict[int, Solved]:
-    """Answer every node by the first attempt that succeeds.
-
-    Only a node that asks the question itself is proposed as the answer of a run that its budget ends.
-    """
+    """Answer every node by the first attempt that succeeds; propose one that asks the question itself."""
 
     async def solve(node: Node, done: Mapping[int, Solved]) -> Solved:
         asked = _complete(ctx, node, done)

@@ -1,7 +1,4 @@
-"""Compare answers and facts about several things.
-
-`conclude` takes one text for each operand and returns the answer and its reason, or None.
-"""
+"""Compare answers and facts about several things."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _DAYS_PER_YEAR = 365.2425
 
 
 def read_names(text: str) -> frozenset[str]:
-    """Return the names in a text in one spelling; demonyms become their country.
-
-    A list is split at commas, slashes and "and"; "American film director" is two names, the country and the rest.
-    """
+    """Return the names in a text in one spelling; demonyms become their country, and lists are split."""
     text = _normalize(text)
     if UNSURE.search(text):
         return frozenset()
@@ -319,10 +313,7 @@ _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—
 
 
 def agree(answer: str, other: str) -> bool:
-    """Return whether answers are the `same`, or one has the words of the other.
-
-    A negation does not agree with what it negates, and five is not within five million.
-    """
+    """Return whether answers are the `same`, or one has the words of the other and is no negation of it."""
     answer, other = _CONTRAST.sub("", answer), _CONTRAST.sub("", other)
     if same(answer, other):
         return True
@@ -332,12 +323,7 @@ def agree(answer: str, other: str) -> bool:
 
 
 def same(answer: str, other: str) -> bool:
-    """Return whether answers have the same words, value or names.
-
-    Accents and initials do not count.
-
-    Of dates, one may hold the other.
-    """
+    """Return whether answers have the same words, value or names; of dates, one may hold the other."""
     left, right = _key(answer), _key(other)
     if not left or not right:
         return False

@@ -197,12 +197,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select one fact for each operand from its answered questions.
-
-    Questions for something else (another event, a person instead of a date) and answers about another event are left
-    out. Of the others the last one with a comparable fact counts. The result is empty if the facts of two operands are
-    of different kinds, such as a birth and a release.
-    """
+    """Select one comparable fact for each operand, none of another event; {} if facts are of different kinds."""
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     wanted = _wanted(comparison, question)

@@ -7,25 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hoptree.core.lazy import lazy_re
-from hoptree.text.comparison_words import (
-    About,
-    Comparative,
-    Event,
-    Of,
-    Wanted,
-    cut_at,
-    event_in,
-    find_comparative,
-    is_name,
-    is_named,
-    is_unclear,
-    kind_of_noun,
-    name_end,
-    split_all,
-    split_pair,
-    strip_lead,
-    tidy,
-)
+from hoptree.text import comparison_words as words
+from hoptree.text.comparison_words import About, Comparative, Event, Of, Wanted
 
 Kind = Literal["choice", "which", "same", "both", "relation"]
 _MAX_OPERAND_WORDS = 16  # what is longer is a clause and no name
@@ -115,33 +98,33 @@ def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Compa
         return None
     if word:
         return Comparison("choice", operands, word.wanted, word.of, word.event)
-    return Comparison("which", operands, "holds") if is_named(operands) else None
+    return Comparison("which", operands, "holds") if words.is_named(operands) else None
 
 
 def _asks_for_more(text: str) -> bool:
     """Whether the answer is none of the operands ("What is the year in which …")."""
     opening = _OPEN.match(text)
-    word = find_comparative(text) if opening else None
+    word = words.find_comparative(text) if opening else None
     return opening is not None and (word is None or text[opening.end() : word.start].strip() != "")
 
 
 def _listed_last(text: str) -> Comparison | None:
     """Read "Which …, A or B?" and its variants."""
-    word = find_comparative(text)
+    word = words.find_comparative(text)
     if word:
         pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)
         if pool and " which " not in text[pool.end() :]:
-            operands = split_all(text[pool.end() :], "and", several=word.several) or split_all(
+            operands = words.split_all(text[pool.end() :], "and", several=word.several) or words.split_all(
                 text[pool.end() :], "or", several=word.several
             )
-            if operands and all(map(is_name, operands)):
+            if operands and all(map(words.is_name, operands)):
                 return _chosen(operands, word)
         return _chosen(_list_after(text, word), word)
     for gap in _BREAK.finditer(text):
         tail = text[gap.end() :]
-        if strip_lead(tail)[1] and len(strip_lead(tail)[0].split()) <= 3:
-            operands = split_all(tail, "or", several="no")
-            if operands and is_named(operands):
+        if words.strip_lead(tail)[1] and len(words.strip_lead(tail)[0].split()) <= 3:
+            operands = words.split_all(tail, "or", several="no")
+            if operands and words.is_named(operands):
                 return _chosen(operands, None)
     return None
 
@@ -152,22 +135,24 @@ def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
     bare = re.match(r"\s+(?=[\"“'(A-Z\d])", after)
     ordering = word.of == "date" or bool(re.search(r"er$", text[word.start : word.end]))
     if bare and ordering:
-        operands = split_all(after, "or", several=word.several)
-        if operands and all(map(is_name, operands)):
+        operands = words.split_all(after, "or", several=word.several)
+        if operands and all(map(words.is_name, operands)):
             return operands
     for gap in _BREAK.finditer(after):
         tail = after[gap.end() :]
-        if word.several == "open" and is_unclear(tail, "or"):
+        if word.several == "open" and words.is_unclear(tail, "or"):
             return None
-        operands = split_all(tail, "or", several=word.several)
+        operands = words.split_all(tail, "or", several=word.several)
         if operands is None and re.fullmatch(r"(?:\s+\w+){0,2}", after[: gap.start()]):
-            operands = split_all(tail, "and", several=word.several)
-        if operands and all(is_name(name) or strip_lead(name)[1] or len(name.split()) <= 4 for name in operands):
+            operands = words.split_all(tail, "and", several=word.several)
+        if operands and all(
+            words.is_name(name) or words.strip_lead(name)[1] or len(name.split()) <= 4 for name in operands
+        ):
             return operands
-    lead, name = strip_lead(after)
+    lead, name = words.strip_lead(after)
     if name and not re.search(r"\b(?:of|in|at|on|as|by|for|to|from|with|than)\s+(?:the\s+)?$", lead):
-        operands = split_all(name, "or", several=word.several)
-        if operands and all(map(is_name, operands)):
+        operands = words.split_all(name, "or", several=word.several)
+        if operands and all(map(words.is_name, operands)):
             return operands
     return None
 
@@ -185,9 +170,9 @@ def _listed_inside(text: str) -> Comparison | None:
     if opening is None:
         return None
     subject, wording = _subject_pair(text[opening.end() :], joint)
-    word = find_comparative(wording)
+    word = words.find_comparative(wording)
     operands = (
-        split_all(subject, joint, several=word.several if word else "no") if subject and wording.strip() else None
+        words.split_all(subject, joint, several=word.several if word else "no") if subject and wording.strip() else None
     )
     return _chosen(operands, word)
 
@@ -195,10 +180,10 @@ def _listed_inside(text: str) -> Comparison | None:
 def _subject_pair(text: str, joint: str) -> tuple[str, str]:
     """Return "A and B" at a text's beginning, and the rest; "" before a third name."""
     for match in re.finditer(rf"(?<=[\s,]){joint}\s+", text):
-        lead = strip_lead(text[match.end() :])[0]
-        end = name_end(text, match.end() + len(lead))
-        left, right = tidy(text[: match.start()]), tidy(text[match.end() : end])
-        if right and len(lead.split()) <= 2 and is_name(left) and is_name(right):
+        lead = words.strip_lead(text[match.end() :])[0]
+        end = words.name_end(text, match.end() + len(lead))
+        left, right = words.tidy(text[: match.start()]), words.tidy(text[match.end() : end])
+        if right and len(lead.split()) <= 2 and words.is_name(left) and words.is_name(right):
             wording = text[end:].lstrip(" ,")
             return ("", "") if re.match(rf"{joint}\b", wording) else (text[:end], wording)
     return "", ""
@@ -211,17 +196,17 @@ def _pooled_first(text: str) -> Comparison | None:
     if pool is None or asking is None or asking.start() <= pool.end():
         return None
     inside, asked = text[pool.end() : asking.start()], text[asking.end() :]
-    operands = split_pair(inside, "and") or split_pair(inside, "or")
-    if operands is None or not all(map(is_name, operands)) or _asks_for_more(asked):
+    operands = words.split_pair(inside, "and") or words.split_pair(inside, "or")
+    if operands is None or not all(map(words.is_name, operands)) or _asks_for_more(asked):
         return None
-    return _chosen(operands, find_comparative(asked))
+    return _chosen(operands, words.find_comparative(asked))
 
 
 def _either(wording: str) -> Comparison | None:
     """Read "Was A or B born first?"."""
     subject, predicate = _subject_pair(wording, "or")
-    word = find_comparative(predicate)
-    operands = split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
+    word = words.find_comparative(predicate)
+    operands = words.split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
     return _chosen(operands, word)
 
 
@@ -235,17 +220,17 @@ def _same(wording: str) -> Comparison | None:
     wanted: Wanted = "different" if match["different"] else "same"
     other = re.search(r"\s(?:as|from|than)\s+(?=\S)", what)
     if other and " and " not in subject:
-        lead, name = strip_lead(subject)
-        left, right = tidy(name[: name_end(name)]), tidy(what[other.end() :])
-        pair = (left, right) if left and len(lead.split()) <= 2 and is_name(right) else None
+        lead, name = words.strip_lead(subject)
+        left, right = words.tidy(name[: words.name_end(name)]), words.tidy(what[other.end() :])
+        pair = (left, right) if left and len(lead.split()) <= 2 and words.is_name(right) else None
         what = what[: other.start()]
     else:
         clause = wording[len(wording[: match.start()]) - len(subject) :]
-        pair = split_pair(subject[: cut_at(clause)], "and")
-    if pair is None or not is_named(pair):
+        pair = words.split_pair(subject[: words.cut_at(clause)], "and")
+    if pair is None or not words.is_named(pair):
         return None
-    of, about = kind_of_noun(what)
-    return Comparison("same", pair, wanted, of, event_in(wording), about)
+    of, about = words.kind_of_noun(what)
+    return Comparison("same", pair, wanted, of, words.event_in(wording), about)
 
 
 def _both(wording: str) -> Comparison | None:
@@ -253,7 +238,7 @@ def _both(wording: str) -> Comparison | None:
     first = re.match(r"^both\s+(?:of\s+)?(?:the\s+)?", wording)
     if first:
         subject = wording[first.end() :]
-        end = cut_at(subject)
+        end = words.cut_at(subject)
         predicate = subject[end:]
         subject = subject[:end]
     else:
@@ -261,12 +246,12 @@ def _both(wording: str) -> Comparison | None:
         if not middle:
             return None
         subject = re.sub(r"\s+been$", "", subject)
-    pair = split_pair(subject, "and")
+    pair = words.split_pair(subject, "and")
     claim = predicate.strip(" ,")
     if (
         pair is None
         or not claim
-        or not is_named(pair)
+        or not words.is_named(pair)
         or _NOT_PLAIN.search(wording)
         or any("," in operand for operand in pair)
     ):
@@ -279,7 +264,7 @@ def _relation(wording: str) -> Comparison | None:
     than = _THAN.search(wording)
     if than:
         left = wording[: than.start()]
-        word = find_comparative(left, than=True)
+        word = words.find_comparative(left, than=True)
         if word is None or word.start == 0:
             return None
         names = _subject(left[: word.start]), _object(wording[than.end() :])
@@ -288,23 +273,23 @@ def _relation(wording: str) -> Comparison | None:
     if before is None or before["verb"].startswith(("name", "call", "model")):
         return None
     names = _subject(wording[: before.start()]), _object(wording[before.end() :])
-    if not all(names) or not all(map(is_name, names)):
+    if not all(names) or not all(map(words.is_name, names)):
         return None
     wanted: Wanted = "latest" if before["word"] == "after" else "earliest"
-    return Comparison("relation", names, wanted, "date", event_in(wording))
+    return Comparison("relation", names, wanted, "date", words.event_in(wording))
 
 
 def _subject(text: str) -> str:
     """Return the name that a relation begins with, or ""."""
     text = re.sub(r"\s+(?:much|far|significantly|a lot|a bit|slightly|also|really|even)\s*$", "", text.rstrip())
-    lead, name = strip_lead(text)
+    lead, name = words.strip_lead(text)
     if not name or len(lead.split()) > 4:
         return ""
-    end = name_end(name)
+    end = words.name_end(name)
     complete = end >= len(name) or bool(re.match(r"\s+(?:have|has|had|be|born|released|\w+ed|grow|live)\b", name[end:]))
     if " of " in lead or re.search(r"\b(?:of|at|in)\s$", lead):
-        return tidy(text[: len(lead) + end]) if complete else ""
-    return tidy(name[:end]) if complete else ""
+        return words.tidy(text[: len(lead) + end]) if complete else ""
+    return words.tidy(name[:end]) if complete else ""
 
 
 def _object(text: str) -> str:
@@ -314,10 +299,10 @@ def _object(text: str) -> str:
         r"^(?:the other|any|most|average)\b", text
     ):
         return ""
-    lead, name = strip_lead(text)
+    lead, name = words.strip_lead(text)
     if not name or len(lead.split()) > 5:
         return ""
-    return tidy(text) if re.search(r"\b(?:of|at|in|one)\b", lead) else tidy(name)
+    return words.tidy(text) if re.search(r"\b(?:of|at|in|one)\b", lead) else words.tidy(name)
 
 
 _AT_FIRST = lazy_re(

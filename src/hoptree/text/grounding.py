@@ -16,6 +16,7 @@ from hoptree.text.names import name_spans, sentence_spans
 from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
 from hoptree.text.tokens import UNSPACED, overlaps
+from hoptree.text.word_classes import word_set
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
@@ -221,11 +222,7 @@ def _held(title: str, text: str) -> str:
 
 def _folded(text: str) -> str:
     """Return the words of a text, folded, with a space between them."""
-    return join_words(text, _folded_parts)
-
-
-def _folded_parts(text: str) -> list[str]:
-    return [_fold(part.lower()) for part in _WORD.findall(text)]
+    return join_words(text, lambda part: [_fold(word.lower()) for word in _WORD.findall(part)])
 
 
 def _fold(word: str) -> str:
@@ -294,13 +291,10 @@ def _is_misspelt(word: str, right: str) -> bool:
 
 
 _STEM_CHARS = 5  # words that begin alike count as one: director, directed; nationality, national
-_FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be been by can could did do does for from had has have he her his how if in into is it its "
-        "me name of on or she so than that the their them there these they this those to was were what when where "
-        "which who whom whose why will with would you your also both same given called known",
-    )
+_FUNCTION_WORDS = word_set(
+    "a an and are as at be been by can could did do does for from had has have he her his how if in into is it its "
+    "me name of on or she so than that the their them there these they this those to was were what when where "
+    "which who whom whose why will with would you your also both same given called known"
 )
 
 

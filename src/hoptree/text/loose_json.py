@@ -148,11 +148,7 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply, mending it if needed.
-
-    Then brackets are matched, and last quotation marks. Of an object that cannot be repaired no part is returned, but
-    what comes after it may be read.
-    """
+    """Find the object or array in a reply, mending it if needed; no part of what cannot be mended is returned."""
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return JsonReading(error="the reply is empty")

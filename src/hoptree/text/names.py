@@ -165,10 +165,7 @@ _BEGINS = lazy_re(
 
 
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the span of each sentence; only white space lies between them.
-
-    A line break ends a sentence too: generated text has steps, lists and labels on lines of their own.
-    """
+    """Return the span of each sentence; line breaks end one too, and only white space lies between them."""
     spans: list[tuple[int, int]] = []
     begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
     for end in _END.finditer(text, begin, stop):
@@ -212,12 +209,7 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals.
-
-    A word that only begins a sentence must carry content.
-
-    A month or a day of the week is no name where it tells when something was.
-    """
+    """Return the names in a text by their capitals, without times and words that only begin a sentence."""
     names: list[str] = []
     words = word_spans(text)
     at = 0

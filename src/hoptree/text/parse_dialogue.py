@@ -9,17 +9,9 @@ from itertools import zip_longest
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
+from hoptree.text import parse
 from hoptree.text.loose_json import MAX_REPLY_CHARS
-from hoptree.text.parse import (
-    MAX_ANSWER_CHARS,
-    clean_answer,
-    cut_at_next_question,
-    extract_conclusion,
-    is_title,
-    looks_unanswered,
-    question_key,
-    retrieval_trigger,
-)
+from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
 
 _QUOTES = "\"'“”‘’`*_ \t"
 _ITEM_NUMBER = lazy_re(r"\A\d{1,2}[.)]\s+(?=\D)")
@@ -29,10 +21,7 @@ _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unk
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What a reply adds: answered questions, an open one, an answer.
-
-    `idle` is what it has in place of a new question: one that was asked before, or the word that there is none.
-    """
+    """What a reply adds: answered questions, an open one, an answer, or what it has in place of them (`idle`)."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     open: str = ""
@@ -144,11 +133,7 @@ class SelfKnowledge:
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model.
-
-    For a yes-no question the yes is part of the answer. If what follows makes it doubtful that more was meant than
-    "yes, I know", no answer is taken, so that it is asked for again.
-    """
+    """Read the reply of a self-knowledge model; an answer of which it is unclear what was meant is left out."""
     text = text[:MAX_REPLY_CHARS].strip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
@@ -166,10 +151,10 @@ def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
 
 def _answer_after_yes(text: str) -> str:
     """Return the answer that follows a yes, or ""."""
-    rest = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
-    while not is_title(rest) and (ability := _ABILITY.match(rest)):  # "I Know What You Did Last Summer"
+    rest = parse.extract_conclusion(parse.cut_at_next_question(text)).lstrip(_LOOSE)
+    while not parse.is_title(rest) and (ability := _ABILITY.match(rest)):  # "I Know What You Did Last Summer"
         rest = rest[ability.end() :].lstrip(_LOOSE)
-    if not any(char.isalnum() for char in rest) or (_TAKEN_BACK.match(rest) and not is_title(rest)):
+    if not any(char.isalnum() for char in rest) or (_TAKEN_BACK.match(rest) and not parse.is_title(rest)):
         return ""
     answer = clean_answer(" ".join(rest.split()))
-    return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
+    return "" if looks_unanswered(answer) or parse.retrieval_trigger(answer) else answer

@@ -72,11 +72,7 @@ def likeliest_label(tokens: Sequence[Token], labels: Sequence[str]) -> str:
 
 
 def read_choice(text: str, names: Sequence[str]) -> str:
-    """Return the only name that a reply chooses.
-
-    Where it begins, or behind such words, a name may have another ending ("Retrieve" for "Retrieval"). A letter stands
-    alone, and "A" before a word is an article. "" where none is given, or several without a sign which is meant.
-    """
+    """Return the only name that a reply chooses, in any form where it begins or behind "answer:"; or ""."""
     text = text[:MAX_REPLY_CHARS]
     for place in (0, *(lead.end() for lead in reversed(list(_LEAD.finditer(text))))):
         if name := _name_at(text, place, names):
@@ -190,11 +186,7 @@ _JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """Return the numbers that a reply calls relevant.
-
-    A list of irrelevant ones goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names
-    all numbers in it up to `count`.
-    """
+    """Return the numbers that a reply calls relevant; a range names all numbers in it up to `count`."""
     text = _without_double_negations(text).strip()
     if _NONE_RELEVANT.match(text):
         return ()
@@ -220,10 +212,7 @@ def _with_brackets(line: str, *, alone: bool) -> str:
 
 
 def _relevant_numbers(line: str, count: int) -> tuple[list[int], bool]:
-    """Return the numbers a line calls relevant, and open negation.
-
-    A verdict is about the numbers before it ("[1] is relevant"), else about those after it ("Relevant: [1]").
-    """
+    """Return the numbers that a line calls relevant, before a verdict or else behind it, and open negation."""
     named: list[int] = []
     waiting: list[int] = []
     heading: bool | None = None
@@ -387,11 +376,7 @@ def retrieval_probability(text: str, tokens: Sequence[Token]) -> float | None:
 
 
 def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[str, ...]]:
-    """Return a continuation's critique, and what it lacks.
-
-    Relevance is judged at the start, support and utility at their first token. A judgement that is lacking counts 0,
-    and a token that is not among the likeliest has no probability.
-    """
+    """Return a continuation's critique, in which judgements that are lacking count 0, and what it lacks."""
     relevant = _shares(text, tokens, _RELEVANT, at_start=True)
     support = _shares(text, tokens, _SUPPORT)
     utility = _shares(text, tokens, _UTILITY)
@@ -427,10 +412,7 @@ def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _shares(text: str, tokens: Sequence[Token], labels: Sequence[str], *, at_start: bool = False) -> dict[str, float]:
-    """Return the labels' shares of probability at their token.
-
-    Where a server leaves these tokens out of those it tells, the first label in the text counts as certain.
-    """
+    """Return the labels' shares of probability at their token; the first in the text if a server leaves it out."""
     first = tokens[0] if at_start and tokens else None
     token = next((token for token in tokens if token.text.strip() in labels), first)
     logprobs = (

@@ -82,10 +82,7 @@ _WHEN = lazy_re(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the only number in the text; None if none or several.
-
-    Brackets (the same length in feet) and the year of a count ("as of 2010") are ignored beside another number.
-    """
+    """Return the only number in the text but for brackets and the year of a count; None if none or several."""
     for reading in (_ASIDE.sub(" ", _WHEN.sub(" ", text)), _WHEN.sub(" ", text), text):
         quantities = set(_quantities(reading))
         if quantities:

@@ -149,10 +149,7 @@ class _Draft:
 
 
 def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
-    """Turn what a model wrote into a valid plan; `issues` lists all repairs.
-
-    `nodes` may be empty. With `mend_leaks`, an entity that the model gave away becomes the reference it stands for.
-    """
+    """Turn what a model wrote into a valid plan; with `mend_leaks`, given-away entities become references."""
     plan = _PlanReader(root)
     plan.collect(raw)
     drafts, issues = plan.drafts, plan.issues
@@ -270,10 +267,7 @@ class _PlanReader:
 
 
 def _written(question: str, root: str) -> dict[str, int]:
-    """Return the references of a question as written, with the numbers they name.
-
-    "#1 hit" is text if the main question has it too, or if the sub-question also writes "#query1".
-    """
+    """Return the references of a question with their numbers; "#1" is text beside "#query1" or in the root."""
     pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
     return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
 

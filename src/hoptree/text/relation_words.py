@@ -91,11 +91,8 @@ def _head(relation: str) -> str:
 
 def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
     """Return whether the words sought name this relation alone."""
-    return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
-
-
-def _is_known(key: str) -> bool:
-    return key in _RELATIONS or _KIN.fullmatch(key) is not None
+    others = (key for key in sought - relation if key in _RELATIONS or _KIN.fullmatch(key))
+    return bool(relation) and relation <= sought and not any(others)
 
 
 def is_inverse(relation: str) -> bool:
@@ -148,11 +145,12 @@ def settles_doubt(
     subject = find_mentions(named, sentence)
     outside = [hit for hit in hits if not overlaps(hit, subject)]
     inverse = relation_is_of(named, relation, sentence) is False
+    uncertain, sort = _sorts(sentence, outside), _sort(value)
     return (
         bool(subject)
         and asks_for(sought, relation_key(relation))
         and inverse is is_inverse(relation)
-        and _fits(value, _sorts(sentence, outside))
+        and (not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name"))
         and all(_is_said_of(subject, hit, sentence) for hit in outside)
     )
 
@@ -177,9 +175,3 @@ def _sort(text: str) -> _Sort:
     if date_spans(text) or any(sign.isdigit() for sign in text):
         return "date"
     return "phrase" if text == text.lower() else "name"
-
-
-def _fits(value: str, uncertain: AbstractSet[_Sort]) -> bool:
-    """Return whether a value may replace the uncertain words."""
-    sort = _sort(value)
-    return not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name")

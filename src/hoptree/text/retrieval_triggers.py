@@ -22,10 +22,7 @@ _MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text without improbable tokens.
-
-    The question is returned if nothing is left, and goes first if the span is no more than "So the answer is …".
-    """
+    """FLARE's query: the text without improbable tokens; the question if nothing, or only a lead, is left."""
     start, end = span or (0, len(text))
     masked: set[int] = set()
     for token, place in zip(tokens, token_spans(text, [token.text for token in tokens]), strict=True):
@@ -196,10 +193,7 @@ class JudgedSentence:
 def judge_sentences(
     text: str, tokens: Sequence[Token], tagger: Tagger, threshold: Threshold, *, before: Sequence[ScoredWord] = ()
 ) -> tuple[JudgedSentence, ...]:
-    """Judge the sentences of a draft up to and including the first that triggers.
-
-    Only content words can hit, and not those of "So the answer is". `before` are the words of earlier drafts.
-    """
+    """Judge sentences up to the first with a hit: a content word above theta, not of "So the answer is"."""
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)
     leads = answer_lead_spans(text)

@@ -368,11 +368,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 
 def language_of(text: str, default: str = "english") -> str:
-    """Return the language of a text, or `default`.
-
-    Of a long text a piece in its middle is looked at. Of Latin scripts it knows those of `FUNCTION_WORDS`; another
-    one is taken for the default, if it has few of their words.
-    """
+    """Return the language of the middle of a text, or `default` where it has few words of any known one."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
     words = [word.lower() for word in _LETTERS.findall(text[start : start + _SAMPLE_CHARS])]
     letters = "".join(words)

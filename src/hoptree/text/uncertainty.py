@@ -124,10 +124,7 @@ def agreement(left: str, right: str) -> float:
 
 
 def disagreement(samples: Sequence[str], tagger: Tagger) -> float:
-    """Return 1 minus the mean pairwise agreement of samples; 0 for fewer than two.
-
-    Only content words, yes, no and not count, and not those of "So the answer is".
-    """
+    """Return 1 minus the mean pairwise agreement of samples in content words, yes, no and not."""
     contents = [_content_words(sample, tagger) for sample in samples]
     agreed = [agreement(left, right) for left, right in combinations(contents, 2)]
     return 1.0 - math.fsum(agreed) / len(agreed) if agreed else 0.0
@@ -169,10 +166,7 @@ def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> f
 
 
 def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
-    """Return the least possible U: all samples end in one state.
-
-    It falls with the number of samples. States of a model are long, vectors of an encoder have a length of 1.
-    """
+    """Return the least possible U, if all samples end in one state; it falls with the number of samples."""
     return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
 
 
@@ -221,13 +215,7 @@ class MixedTokens:
 def mix_distributions(
     paths: Sequence[Sequence[dict[str, float]]], weights: Sequence[float], *, continues: bool
 ) -> MixedTokens:
-    """Mix replies token by token up to where one of them says another.
-
-    Each token is the likeliest of the weighted distributions.
-
-    Where they cannot be asked to go on from there (`continues`), those that say the token are followed further, and
-    only tokens that some reply says can be chosen.
-    """
+    """Mix replies token by token up to where one says another and can be asked to go on (`continues`)."""
     tokens: list[str] = []
     logs, voters = [0.0] * len(paths), list(range(len(paths)))
     while voters and all(len(paths[voter]) > len(tokens) for voter in voters):

@@ -79,10 +79,7 @@ class Tagger(Protocol):
 
 
 def open_tagger(spec: str = "rules") -> Tagger:
-    """Open a tagger: `rules[:LANGUAGE]` or `spacy[:MODEL]`.
-
-    Nothing is ever downloaded. spaCy is never the default: results would depend on the machine.
-    """
+    """Open a tagger: `rules[:LANGUAGE]`, or `spacy[:MODEL]`, which is never downloaded and never the default."""
     kind, _, name = spec.strip().partition(":")
     if kind == "rules":
         return LexiconTagger(name or "en")
@@ -90,12 +87,6 @@ def open_tagger(spec: str = "rules") -> Tagger:
         return _spacy_tagger(name)
     remedy = "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm)."
     raise ConfigError(f"There is no tagger '{spec}'.", remedy)
-
-
-@cache
-def _spacy_tagger(model: str) -> SpacyTagger:
-    """Load a spaCy model once: it takes seconds, and each question asks for it."""
-    return SpacyTagger(model)
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
@@ -156,6 +147,9 @@ class SpacyTagger:
                 at += 1
             flags.append(at < len(tagged) and tagged[at][0] < end)
         return tuple(flags)
+
+
+_spacy_tagger = cache(SpacyTagger)  # loading takes seconds, and each question asks for it
 
 
 def _is_content(word: str, following: str, begins: bool) -> bool:

@@ -15,7 +15,7 @@ from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.route import ask_for_label, choose_strategy, list_strategies, load_strategies, record_choice
 from hoptree.text.parse_labels import likeliest_label, read_choice
 
-_SIMPLE, _MODERATE, _COMPLEX = _LABELS = ("A", "B", "C")
+_, _MODERATE, _COMPLEX = _LABELS = ("A", "B", "C")
 _LABEL_TOKENS = 4
 
 
@@ -54,7 +54,12 @@ async def adaptive_rag(
     that is no label counts as C, which costs time and nothing else.
     """
     ctx.require_corpus()
-    label = await (_classify(ctx, question.text) if checkpoint else _ask_label(ctx, question.text))
+    if checkpoint:
+        label = await _classify(ctx, question.text)
+    else:
+        labels = load_strategies(ctx.method)
+        prompt = prompt_for(ctx.method, "route").fill(ways=list_strategies(labels), question=question.text)
+        label = await choose_strategy(ctx, prompt, labels)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "titles": titles}
     if label == _COMPLEX:
         return await ircot(question, ctx, k=k_sentence, max_docs=max_docs, max_sentences=max_sentences, **shown)
@@ -63,17 +68,8 @@ async def adaptive_rag(
     return answer
 
 
-async def _ask_label(ctx: Context, question: str) -> str:
-    labels = load_strategies(ctx.method)
-    prompt = prompt_for(ctx.method, "route").fill(ways=list_strategies(labels), question=question)
-    return await choose_strategy(ctx, prompt, labels)
-
-
 async def _classify(ctx: Context, question: str) -> str:
-    """Return the label that the trained classifier writes behind the bare question.
-
-    With log-probabilities it is the likeliest of the labels, even if the model would have written something else.
-    """
+    """Return the trained classifier's label for the bare question: the likeliest one, with log-probabilities."""
     if ctx.model_for("route") is ctx.model_for("answer"):
         raise ConfigError(
             "With checkpoint=on the trained classifier labels questions, and no model of its own was given for it.",

@@ -13,7 +13,7 @@ from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, show_context, uncertainty_signal
-from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, SubQuery, write_with_help
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, SubQuery, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.models.model import Signal
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
@@ -66,7 +66,7 @@ async def dragin(
     judge: Judge = Unsure(ctx, tags, FixedThreshold(theta), weigh=weigh)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=max_tokens, context=helper.context)
-    written = await write_with_help(ctx, generator, judge, helper, Limits(max_tokens, max_tokens))
+    written = await write_with_help(ctx, generator, judge, helper, draft_tokens=max_tokens, total_tokens=max_tokens)
     answer = await conclude(ctx, generator, written)
     return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
 
@@ -86,10 +86,7 @@ async def weigh(ctx: Context, draft: Draft) -> Draft:
 
 
 def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
-    """Return a draft with the attention of tokens of the same text, which may be cut into others.
-
-    What a token gets goes to the one in which it begins, so that the sum of a word is the same.
-    """
+    """Return a draft with the attention of tokens of the same text, which may be cut into others."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     starts = [(place[0], number) for number, place in enumerate(places) if place]
     attention: dict[int, float] = {}
@@ -125,10 +122,7 @@ class _Helper:
         return Help(show_context(self.ctx, passages, titles=self.titles))
 
     async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
-        """Return the content words of question and text that the words in doubt attend to most.
-
-        Without attention, those of the question and of the sentence in doubt, but for the words in doubt.
-        """
+        """Return the words that those in doubt attend to; without attention, question and sentence but for these."""
         question = self.generator.question
         if doubt.hits:
             before = f"{written.text} " if written.text else ""

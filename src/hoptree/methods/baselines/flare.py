@@ -15,7 +15,7 @@ from hoptree.methods.steps import continuation
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, note_fidelity, show_context
-from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, SubQuery, Verdict, write_with_help
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, SubQuery, write_with_help
 from hoptree.methods.steps.uncertain_sentences import token_probabilities
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
@@ -77,7 +77,8 @@ async def flare(
     generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
     helper = _Helper(ctx, question.text, k, beta, titles)
     await helper.search(question.text)
-    written = await write_with_help(ctx, generator, _Improbable(ctx, theta), helper, Limits(look_ahead, max_tokens))
+    judge = _Improbable(ctx, theta)
+    written = await write_with_help(ctx, generator, judge, helper, draft_tokens=look_ahead, total_tokens=max_tokens)
     answer = await conclude(ctx, generator, written, context=helper.latest)
     return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
 
@@ -89,12 +90,12 @@ class _Improbable:
     ctx: Context
     theta: float
 
-    async def judge(self, draft: Draft, written: Draft) -> Verdict:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
         start, end = sentence_spans(draft.text)[0]
         first = draft.until(end)
         doubted = improbable_sentence(first.text, first.tokens, theta=self.theta) is not None
         self._record(first, doubted, rewritten=False)
-        return Verdict(end, Doubt(start, end) if doubted else None)
+        return end, Doubt(start, end) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._record(sentence, False, rewritten=True)

@@ -98,10 +98,7 @@ def require_facts(ctx: Context) -> None:
 async def recall(
     ctx: Context, query: str, *, k: int, facts: int, recognised: bool, version: int
 ) -> tuple[Passage, ...]:
-    """Return the k passages that the names in a query, or the facts nearest to it that the model keeps, lead to.
-
-    A corpus without facts, or a query for which none is kept, is searched by the texts of passages.
-    """
+    """Return the k passages that names or kept facts lead to; without any, those of a search by text."""
     if version == 1 and "names" in ctx.corpus_tells:
         names = await extract_mentions(ctx, query)
         ctx.emit(SearchedBy(value="names" if names else "passages", query=query, near=len(names), kept=len(names)))

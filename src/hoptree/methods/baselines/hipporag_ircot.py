@@ -71,10 +71,7 @@ async def hipporag_ircot(
 
 @dataclass(slots=True)
 class BestFound:
-    """The passages with the best scores over several searches; `read` are the ids of all that were ever among them.
-
-    The scores of each search are scaled to between 0 and 1, since walks and texts have other scales.
-    """
+    """The passages with the best scaled scores over several searches, and all that were ever among them (`read`)."""
 
     limit: int
     read: list[str] = field(default_factory=list)

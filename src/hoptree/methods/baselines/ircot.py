@@ -103,10 +103,7 @@ async def reason_and_search(
     draw: int,
     titles: bool,
 ) -> str:
-    """Return the reasoning: one sentence at a time, with all collected passages in view, and a search for each.
-
-    A sentence that only concludes or calculates is not searched for.
-    """
+    """Return the reasoning, sentence by sentence, with a search for each that states something."""
     generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))
     text, query, stopped = "", question, "sentences"
     collection.add(await search(query))

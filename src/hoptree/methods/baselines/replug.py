@@ -104,10 +104,7 @@ async def replug(
 async def _mix(
     ctx: Context, question: str, passages: Sequence[Passage], weights: Sequence[float], titles: bool
 ) -> tuple[str, list[float]] | None:
-    """Return the text that is likeliest by all documents, and how likely it is by each; None without probabilities.
-
-    Each is asked for its whole reply, and again from the place where one of them would go on otherwise.
-    """
+    """Return the likeliest text by all documents, and its likelihood by each; None without probabilities."""
     shown = [show_passages(ctx, [passage], titles=titles) for passage in passages]
     prompts = [prompt_for(ctx.method, "read").fill(documents=documents, question=question) for documents in shown]
     gives = ctx.model_for("answer").capabilities

@@ -7,21 +7,12 @@ from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity, Fact
+from hoptree.methods.steps import graph_exploration as graph
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.graph_exploration import (
-    Hop,
-    begin_exploration,
-    choose_edges,
-    choose_ends,
-    edges_around,
-    end_exploration,
-    explore,
-    find_topics,
-    keep_best_hops,
-)
+from hoptree.methods.steps.graph_exploration import Hop
 
 
 @method(
@@ -59,29 +50,30 @@ async def tog(
     entities to start from come with the data set; here they are linked, by the names in the question and by the model.
     """
     ctx.require_graph()
-    asked, root = question.text, begin_exploration(ctx, question.text)
-    entities, paths = list(await find_topics(ctx, asked, keep=width)), dict[Fact, None]()
+    asked, root = question.text, graph.begin_exploration(ctx, question.text)
+    entities, paths = list(await graph.find_topics(ctx, asked, keep=width)), dict[Fact, None]()
 
     async def hops_from(entity: Entity) -> list[Hop]:
-        edges = await edges_around(ctx, [entity], known=paths)
-        chosen = await choose_edges(ctx, asked, edges, keep=width, temperature=temperature)
+        edges = await graph.edges_around(ctx, [entity], known=paths)
+        chosen = await graph.choose_edges(ctx, asked, edges, keep=width, temperature=temperature)
         ends = await together(
-            choose_ends(ctx, asked, edge, score, sampled=sampled, temperature=temperature) for edge, score in chosen
+            graph.choose_ends(ctx, asked, edge, score, sampled=sampled, temperature=temperature)
+            for edge, score in chosen
         )
         return [hop for group in ends for hop in group]
 
     async def go_further(level: int, clue: str) -> EvidenceBox | None:
         nonlocal entities
         groups = await together(hops_from(entity) for entity in entities)
-        hops, entities = keep_best_hops(ctx, [hop for group in groups for hop in group], width=width, level=level)
+        hops, entities = graph.keep_best_hops(ctx, [hop for group in groups for hop in group], width=width, level=level)
         paths.update((hop.fact, None) for hop in hops)
         return EvidenceBox(facts=tuple(paths)) if hops else None
 
-    box, verdict, reason = await explore(ctx, asked, EvidenceBox(), go_further, depth=depth, nothing="no paths")
+    box, verdict, reason = await graph.explore(ctx, asked, EvidenceBox(), go_further, depth=depth, nothing="no paths")
     if reason in ("depth", "no paths"):
         (answer,) = await think(ctx, asked, shots=shots, draw=draw)
-        return end_exploration(ctx, root, answer, EvidenceBox())
+        return graph.end_exploration(ctx, root, answer, EvidenceBox())
     if verdict.enough and verdict.answer:
-        return end_exploration(ctx, root, verdict.as_answer, box)
+        return graph.end_exploration(ctx, root, verdict.as_answer, box)
     answer = await synthesise(ctx, asked, [box.shown(ctx)[1]], prompt="final")
-    return end_exploration(ctx, root, answer, box)
+    return graph.end_exploration(ctx, root, answer, box)

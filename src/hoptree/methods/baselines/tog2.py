@@ -12,22 +12,12 @@ from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity
+from hoptree.methods.steps import graph_exploration as graph
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import think
 from hoptree.methods.steps.choose import agreement_gate
 from hoptree.methods.steps.continuation import REASONING_PROMPTS
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.graph_exploration import (
-    ExplorationEnded,
-    begin_exploration,
-    choose_edges,
-    edges_around,
-    end_exploration,
-    explore,
-    find_topics,
-    keep_best_hops,
-    sample_hops,
-)
 from hoptree.methods.steps.mentions import own_page
 from hoptree.retrieval.bm25 import best_sentences
 
@@ -79,14 +69,14 @@ async def tog2(
     """
     ctx.require_graph()
     ctx.require_corpus()
-    asked, root = question.text, begin_exploration(ctx, question.text)
+    asked, root = question.text, graph.begin_exploration(ctx, question.text)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
     chains = await think(ctx, asked, samples=samples, temperature=temperature, **shown)
     voted, agreed = agreement_gate(ctx, chains, least=agreement)
     if agreed:
-        ctx.emit(ExplorationEnded(value="agreement", level=0))
-        return end_exploration(ctx, root, voted, EvidenceBox())
-    entities = await find_topics(ctx, asked, keep=_TOPICS)
+        ctx.emit(graph.ExplorationEnded(value="agreement", level=0))
+        return graph.end_exploration(ctx, root, voted, EvidenceBox())
+    entities = await graph.find_topics(ctx, asked, keep=_TOPICS)
     pages = await _find_pages(ctx, asked, entities)
     box = EvidenceBox(tuple(passage for page in pages.values() for passage in page))
 
@@ -98,16 +88,16 @@ async def tog2(
         """Choose relations in one call, and keep the ends whose pages weigh most, of equals the likeliest hops."""
         nonlocal entities, box
         query = f"{asked} {clue}".strip()
-        edges = await edges_around(ctx, entities, known=box.facts)
-        chosen = await choose_edges(ctx, asked, edges, keep=width * len(entities))
-        hops = [hop for edge, score in chosen for hop in sample_hops(edge, score, asked, sampled=_SAMPLED_ENDS)]
+        edges = await graph.edges_around(ctx, entities, known=box.facts)
+        chosen = await graph.choose_edges(ctx, asked, edges, keep=width * len(entities))
+        hops = [hop for edge, score in chosen for hop in graph.sample_hops(edge, score, asked, sampled=_SAMPLED_ENDS)]
         ranked = sorted(hops, key=lambda hop: -hop.score)
         values = [hop.fact for hop in ranked if not hop.end.id][:width]  # dates and numbers have no page
         ends = [hop for hop in ranked if hop.end.id][:_MAX_PAGES]
         pages = await _find_pages(ctx, query, [Entity(hop.end.id, hop.end.text) for hop in ends])
         weights = weigh_pages(pages)
         weighed = [replace(hop, score=weights[hop.end.id]) for hop in ends]
-        kept, reached = keep_best_hops(ctx, weighed, width=width, level=level)
+        kept, reached = graph.keep_best_hops(ctx, weighed, width=width, level=level)
         facts = (*(hop.fact for hop in kept), *values)
         if not facts:
             return None
@@ -115,16 +105,16 @@ async def tog2(
         entities, box = tuple(reached), EvidenceBox(passages, facts).over(box)
         return best(query)
 
-    seen, verdict, _ = await explore(ctx, asked, best(asked), go_further, depth=depth, clues=True)
+    seen, verdict, _ = await graph.explore(ctx, asked, best(asked), go_further, depth=depth, clues=True)
     answer = verdict.as_answer if verdict.enough else Answer("", status="unknown")
     if not answer.known and fall_back == "model":
         (answer,) = await think(ctx, asked, **shown)
-        return end_exploration(ctx, root, answer, EvidenceBox())
+        return graph.end_exploration(ctx, root, answer, EvidenceBox())
     if not answer.known and seen:
         answer = await synthesise(ctx, asked, seen.shown(ctx))
     if not answer.known:
-        return end_exploration(ctx, root, replace(voted, source="fallback"), EvidenceBox())
-    return end_exploration(ctx, root, answer, seen)
+        return graph.end_exploration(ctx, root, replace(voted, source="fallback"), EvidenceBox())
+    return graph.end_exploration(ctx, root, answer, seen)
 
 
 async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> Pages:

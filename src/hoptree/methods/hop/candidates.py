@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from hoptree.methods.hop.chooser import Weights, answer_signals, is_unfit, round
 from hoptree.text.grounding import Quote, find_quote, grounded
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
+from hoptree.text.word_classes import word_set
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""
@@ -27,12 +27,9 @@ _MAX_REASONS = 3
 _MIN_REASON = 0.05  # what weighs less is no reason
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _PARTED = ("split", "replan")
-_OF_ANOTHER = frozenset(
-    re.findall(
-        r"\w+",
-        "new old north south east west northern southern eastern western upper lower and or no not county council "
-        "junior senior jr sr ii iii",
-    )
+_OF_ANOTHER = word_set(
+    "new old north south east west northern southern eastern western upper lower and or no not county council "
+    "junior senior jr sr ii iii"
 )  # words that make another thing of a name, or several: New London, Kent County, Dumas Jr
 _WORDS = {
     "agreement": "several moves came to it",
@@ -52,11 +49,7 @@ _FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "sentence", "supported")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer: its move, the sentence it rests on, and what was counted about it.
-
-    `supported` is the share of its parts that something read bears out. `recalled` says that every one of its parts is
-    the model's own knowledge.
-    """
+    """One answer, its sentence and signals, the share of parts that is `supported`, and if all are `recalled`."""
 
     answer: Answer
     way: Way
@@ -69,10 +62,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Answers that mean the same as one, with its features and the probability that it is right.
-
-    `recalled` says that only the model's own knowledge is behind it.
-    """
+    """Answers that mean the same as one; `recalled` if only the model's own knowledge is behind it."""
 
     answer: Answer
     ways: tuple[Way, ...]
@@ -112,10 +102,7 @@ class Pool:
         supported: float = 0.0,
         recalled: bool = False,
     ) -> None:
-        """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate.
-
-        `copied` is the sentence that the reader says it rests on.
-        """
+        """Take a known answer in, as passages spell it; `copied` is the sentence that the reader rests it on."""
         if not answer.known or not answer.text:
             return
         spelled = answer if computed else grounded(answer, "", passages)

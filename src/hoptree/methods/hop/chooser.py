@@ -1,8 +1,4 @@
-"""hop's signals and its frozen model: what is counted about a question and its answers, and what that says.
-
-Signals name no data set's wording: words, names and links, and how much of them a sentence or a passage covers. The
-model tells how likely an answer is right, and what a further move is worth for this question.
-"""
+"""hop's signals and its frozen model: what is counted about a question and its answers, and what that says."""
 
 from __future__ import annotations
 
@@ -135,21 +131,14 @@ class Outlook:
 
 
 def is_doubtful(state: Features, effort: Effort) -> bool:
-    """Return whether the best answer cannot be relied on whatever its probability, so that the question is split.
-
-    There is none, or it only repeats the question, or is of another type than was asked for, or, but for low effort,
-    the sentence behind it holds hardly anything of the question. Sentences do not say yes or no.
-    """
+    """Return whether the question is split whatever the probability: no answer, an unfit or an unstated one."""
     if state.get("nothing") or is_unfit(state):
         return True
     return effort != "low" and state.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not state.get("yes_no")
 
 
 def is_unfit(features: Features) -> bool:
-    """Return whether something is no answer by its form: it is of another type, or only repeats the question.
-
-    What a question compares is among its own words.
-    """
+    """Return whether an answer is of another type than asked for, or repeats a question that compares nothing."""
     repeats = features.get("echo", 0.0) > 0 and not features.get("operated")
     return repeats or features.get("typed", 0.0) < 0
 

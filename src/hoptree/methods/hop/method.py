@@ -346,7 +346,7 @@ class _Run:
     async def _split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
         if self._operator == "both":
-            checked = await both_hold(self._ctx, self._question, self._search)
+            checked = await both_hold(self._ctx, self._question, k=self._k)
             if checked:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
@@ -438,6 +438,3 @@ class _Run:
 
     async def _ask_reader(self, passages: Sequence[Passage], prompt: str, chains: Sequence[str] = ()) -> Reading:
         return await read_passages(self._ctx, self._question, passages, prompt=prompt, chains=chains, cut=self._cut)
-
-    async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
-        return await self._ctx.search(asked, k=self._k, node=node)

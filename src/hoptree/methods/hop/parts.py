@@ -1,7 +1,4 @@
-"""hop's parts of a question: how its words say that facts are put together, and how each part is answered.
-
-A part is searched for, read, and handed on to the parts that refer to it.
-"""
+"""hop's parts of a question: how its words say that facts are put together, and how each part is answered."""
 
 from __future__ import annotations
 
@@ -119,11 +116,7 @@ _FULFILS_BOTH = lazy_re(
 
 
 def operator_of(question: str) -> Operator:
-    """Return the operator of a question: one fact is looked up unless its words say that facts are put together.
-
-    A comparison is one only where the things compared can be identified; what is said to fulfil several conditions is
-    intersected.
-    """
+    """Return how a question's words say that facts are put together; one fact is looked up if they do not."""
     question = question[:_MAX_CHARS]
     if comparison := detect_comparison(question):
         return "both" if comparison.kind == "both" else "compare"
@@ -200,10 +193,7 @@ class Parts:
         return ListReader(self._ctx, self.seen, k=self._k, forced=self._prompts[0] in (FORCED, TRAINED))
 
     async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
-        """Answer the parts of a plan; what an operator on lists puts together is read for all that is stated.
-
-        With `complete`, or where they have nothing in common, lists to be intersected are held against each other.
-        """
+        """Answer the parts of a plan; `complete` holds lists that are to be intersected against each other."""
         ends = plan.ends()
         several = [node for node in plan.nodes if asks_for_several(node.question)]
         counted = [node for node in ends if MAY_BE_SEVERAL.match(node.question)]
@@ -225,17 +215,17 @@ class Parts:
         self._ctx.begin_node(node, resolve(node.question, {ref: done[ref].as_shown for ref in node.refs}))
         answerable = all(part.answer.known for part in references)
         read = self._read_list if node.id in self._lists else self._read
-        solved = (answerable and await read(asked, node, references)) or self._guess(asked, node)
+        solved = await read(asked, node, references) if answerable else None
+        if solved is None:  # what a reading said that nothing bears out
+            guess = self._guesses.get(node.id, Answer("", status="unknown"))
+            solved = Solved(asked, replace(guess, source="fallback", support=()))
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
         return solved
 
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read, then read by another query; None without a supported answer.
-
-        After NOT FOUND, only passages are read that were not read before.
-        """
+        """Read, then read unread passages of another query; None without a supported answer."""
         read, again, not_found = set[str](), False, False
         first, second = self._prompts
         # The pages of the references may be written in the words of their questions.
@@ -245,12 +235,8 @@ class Parts:
                 continue  # another reading of the same passages says the same
             reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node, cut=self._cut)
             not_found = not reading.answer.known
-            if (
-                not_found
-                and prompt == TRAINED
-                and not read
-                and (overlooked := await self._overlooked(asked, passages, node))
-            ):
+            missed = not_found and prompt == TRAINED and not read
+            if missed and (overlooked := await self._overlooked(asked, passages, node)):
                 return Solved(asked, overlooked, True)
             read |= {passage.id for passage in passages}
             # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
@@ -283,29 +269,17 @@ class Parts:
         return _listed(asked, await self.reader.list_all(asked, about, self._main_passages, among, node))
 
     def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
-        """Return whether an answer may be relied on: a sentence states it, or the reader had the choice to give none.
-
-        Passages do not say yes or no.
-        """
+        """Return whether a sentence states an answer, or the reader had the choice to give none."""
         if read_yes_no(answer.text) is not None:
             return True
         if self._prompts[0] != FORCED:
             return not echoes(asked, answer.text)
         return is_stated(asked, answer.text, passages, copied=copied)
 
-    def _guess(self, asked: str, node: Node) -> Solved:
-        """Return what a reading said that nothing bears out; it is never supported."""
-        guess = self._guesses.get(node.id, Answer("", status="unknown"))
-        return Solved(asked, replace(guess, source="fallback", support=()))
-
     async def _gather(
         self, query: str, asked: str, references: Sequence[Solved], node: Node, *, unread: Collection[str]
     ) -> tuple[Passage, ...]:
-        """Return pages of the answers it refers to, what the query finds, and what the main question found of it.
-
-        With `unread`, passages that were read before are left out; further ones of the part itself and of the query
-        take their place in turn.
-        """
+        """Return pages of the answers it refers to, what the query finds, and what the main question found of it."""
         pages: list[Passage] = []
         for part in references[:_REFERENCE_PAGES]:
             if part.answer.known:
@@ -325,10 +299,7 @@ class Parts:
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
-    """Return each path of a plan as a line of its answered questions.
-
-    Without `guesses`, only those count that passages support.
-    """
+    """Return each path of a plan as a line of its answered questions: with `guesses`, or supported ones alone."""
     kept = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in kept] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]

@@ -1,7 +1,4 @@
-"""hop's readings: passages are read for one answer and its sentence, or for the names of a list.
-
-Code keeps of a list what passages state, and puts several lists together.
-"""
+"""hop's readings: passages are read for one answer and its sentence, or for the names of a list."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -65,11 +62,7 @@ async def read_passages(
     node: Node | None = None,
     cut: bool = False,
 ) -> Reading:
-    """Read passages, behind the `chains` of parts answered before, for the answer to a question.
-
-    The answer's confidence is the probability of its least likely token, where the model tells it. `cut` leaves
-    out sentences, as in `cut_passages`.
-    """
+    """Read passages, behind the `chains` of parts answered before; `cut` leaves out sentences."""
     step = "final" if chains else "read"
     source: Source = "synthesis" if chains else "external"
     if not passages and not chains:
@@ -97,10 +90,7 @@ async def read_passages(
 
 
 async def cut_passages(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Leave out sentences that matter less, where the retriever was trained to tell them.
-
-    Whole stay the first passages; of the others the first sentence, and those that score nearly as the best of theirs.
-    """
+    """Leave out sentences that score well below the best of their passage, where the retriever scores them."""
     scores = await ctx.sentence_scores(question, passages)
     if scores is None:
         return list(passages)
@@ -130,33 +120,32 @@ def shorten(question: str, passage: Passage) -> Passage:
     """
     if len(passage.text.split()) <= MAX_WORDS:
         return passage
-    pieces = [piece for sentence in sentences(passage.text) for piece in _pieces(sentence.split())]
-    text = [(piece, stems(piece), len(piece.split())) for piece in pieces]
+    pieces = (
+        words[at : at + _MAX_PIECE_WORDS]
+        for words in map(str.split, sentences(passage.text))
+        for at in range(0, len(words), _MAX_PIECE_WORDS)
+    )
+    text = [(" ".join(piece), stems(" ".join(piece)), len(piece)) for piece in pieces]
     counts = Counter(word for _, words, _ in text for word in words)
     rarity = {word: math.log(1 + len(text) / (1 + counts[word])) for word in stems(question)}
     title = stems(passage.title)
     begins = list(itertools.accumulate(size for *_, size in text))
     beginning = [place for place, words in enumerate(begins) if words <= _BEGINNING_WORDS] or [0]
-    nearest = sorted(range(len(text)), key=lambda place: -_shared(rarity, text[place][1], title))
+
+    def shared(place: int) -> float:
+        """Return the weight of the question's words in a piece and its title; 0 where only the title has any."""
+        words = text[place][1]
+        if not rarity.keys() & (words - title):
+            return 0.0
+        return sum(rarity[word] for word in rarity.keys() & (words | title))
+
+    nearest = sorted(range(len(text)), key=lambda place: -shared(place))
     kept, left = set[int](), MAX_WORDS
     for place in (*beginning, len(text) - 1, len(text) - 2, *nearest):
         if place not in kept and text[place][2] <= left:
             kept.add(place)
             left -= text[place][2]
     return replace(passage, text=" ".join(text[place][0] for place in sorted(kept)))
-
-
-def _pieces(words: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence, or pieces of one that is too long to be one."""
-    for at in range(0, len(words), _MAX_PIECE_WORDS):
-        yield " ".join(words[at : at + _MAX_PIECE_WORDS])
-
-
-def _shared(rarity: Mapping[str, float], words: frozenset[str], title: frozenset[str]) -> float:
-    """Return the weight of the question's words in a sentence and its title; 0 where only the title has any."""
-    if not rarity.keys() & (words - title):
-        return 0.0
-    return sum(rarity[word] for word in rarity.keys() & (words | title))
 
 
 def parse_reading(reply: str) -> tuple[str, str, int]:
@@ -166,11 +155,8 @@ def parse_reading(reply: str) -> tuple[str, str, int]:
     begin = len(text) - len(text.lstrip())
     if answer := _ANSWER_LABEL.match(text, begin):
         begin = answer.end()
-    return text[begin:].strip(), _unquoted(reply[label.end() :]) if label else "", begin
-
-
-def _unquoted(sentence: str) -> str:
-    return sentence.strip(" \t\r\n\"'“”")
+    copied = reply[label.end() :].strip(" \t\r\n\"'“”") if label else ""
+    return text[begin:].strip(), copied, begin
 
 
 def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
@@ -225,10 +211,7 @@ class ListReader:
     async def list_all(
         self, asked: str, about: str, known: Sequence[Passage] = (), among: Sequence[str] = (), node: Node | None = None
     ) -> Items:
-        """Search for a question, and read all answers that are stated: of those `among`, if there are any.
-
-        `about` is the question without these. Beyond the first `k` passages, only those that are about it are read.
-        """
+        """Read all stated answers to a question, of those `among` if any; `about` is the question without these."""
         pages: list[Passage] = []
         for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
             pages += await self._ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
@@ -240,10 +223,7 @@ class ListReader:
         return await self._read(asked, about, [*passages[: self._k], *further], among, node)
 
     async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
-        """Ask of each list whether names of the others belong to it.
-
-        Only names are asked about that a passage holds beside the list's condition.
-        """
+        """Ask of each list whether names of the others belong to it, if a passage holds them beside its condition."""
         completed = {}
         for asked, items in lists.items():
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
@@ -353,10 +333,7 @@ def intersect(lists: Sequence[Items]) -> list[Answer]:
 
 
 def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Answer | None:
-    """Put the lists that questions gave together; None where nothing is left, or no names are to be counted.
-
-    Each name is supported by the first passage that stated it in every list.
-    """
+    """Put the lists of several questions together; None where nothing is left, or no names are to be counted."""
     first, *others = lists.values()
     if operator == "union":
         kept = list(first)

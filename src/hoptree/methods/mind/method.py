@@ -14,7 +14,7 @@ from hoptree.methods.mind.lookup import Lookup
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps.chain_of_thought import conclude
 from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, draw_examples, uncertainty_signal
-from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
+from hoptree.methods.steps.rewrite_loop import Judge, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger
@@ -132,5 +132,6 @@ async def mind(
     judge: Judge = Unsure(ctx, tags, by)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
-    written = await write_with_help(ctx, generator, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
+    # Steps 2 to 6.
+    written = await write_with_help(ctx, generator, judge, lookup, draft_tokens=stretch, total_tokens=max_tokens)
     return lookup.end(await conclude(ctx, generator, written, context=lookup.context()))  # step 7

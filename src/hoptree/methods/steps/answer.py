@@ -15,7 +15,6 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
-from hoptree.models.model import Reply
 from hoptree.text.parse import clean_answer, find_refusal, join_words, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node
 
@@ -69,10 +68,7 @@ class Answered(Decision):
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
-    """Return the model's own answer if it is sure of it, else a refusal.
-
-    With `strict`, only the identifier counts as a refusal, as in the paper; otherwise "I don't know" does too.
-    """
+    """Return the model's answer if it is sure, else a refusal; `strict` takes only the identifier for one."""
     prompt = prompt_for(ctx.method, "confident").fill(question=question)
     raw = (await ctx.generate("confident", prompt, role="know", max_tokens=_ANSWER_TOKENS, node=node)).text
     note_answer(ctx, "confident", raw, clean_answer(raw))
@@ -93,7 +89,7 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     text = clean_answer(reply.text)
     note_answer(ctx, "direct", reply.text, text)
     known = bool(text) and not find_refusal(reply.text)
-    confidence = least_probability(reply) if logprobs else None
+    confidence = least_probability(reply.choices[0].tokens) if logprobs else None
     if logprobs and confidence is None:
         name = ctx.model_for("answer").name
         ctx.warn("no_logprobs", f"{name} gave no log-probabilities; its own answers could not be trusted.")
@@ -118,8 +114,7 @@ async def answer_from(
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     confidence = least_probability if logprobs else None
     answer = await _ask(ctx, "read", filled, "external", node=node, confidence=confidence)
-    support = supporting_ids(answer.text, passages) if answer.known and answer.text else ()
-    return replace(answer, support=support)
+    return replace(answer, support=supporting_ids(answer.text, passages) if answer.known and answer.text else ())
 
 
 async def answer_each(
@@ -130,7 +125,7 @@ async def answer_each(
     async def read(rank: int, passage: Passage) -> Answer:
         documents = show_passages(ctx, [passage], titles=titles)
         filled = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
-        confidence = _mean_probability_of if logprobs else None
+        confidence = mean_probability if logprobs else None
         answer = await _ask(ctx, "read", filled, "external", confidence=confidence, passage=passage.id)
         answer = replace(answer, support=(passage.id,))
         ctx.propose(answer, order=len(passages) - rank)
@@ -164,7 +159,7 @@ async def _ask(
     source: Source,
     *,
     node: Node | None = None,
-    confidence: Callable[[Reply], float | None] | None = None,
+    confidence: Callable[[Sequence[Token]], float | None] | None = None,
     passage: str = "",
 ) -> Answer:
     top = 1 if confidence else 0
@@ -174,7 +169,7 @@ async def _ask(
     refusal = find_refusal(reply.text)
     decision = Answered(value=not refusal, step=step, passage=passage, continuation_hit=refusal or None, raw=reply.text)
     ctx.emit(decision, node=node)
-    sure = confidence(reply) if confidence else None
+    sure = confidence(reply.choices[0].tokens) if confidence else None
     return Answer(text, reply.text, "unknown" if refusal else "answered", source, confidence=sure)
 
 
@@ -193,19 +188,15 @@ async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) ->
     return chain
 
 
-def least_probability(reply: Reply) -> float | None:
+def least_probability(tokens: Sequence[Token]) -> float | None:
     """Return the probability of the least likely token, or None."""
-    tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
-    return math.exp(min(token.logprob for token in tokens)) if tokens else None
+    visible = [token.logprob for token in tokens if token.text.strip()]
+    return math.exp(min(visible)) if visible else None
 
 
 def mean_probability(tokens: Sequence[Token]) -> float | None:
     """Return the geometric mean of the tokens' probabilities; None without tokens."""
     return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else None
-
-
-def _mean_probability_of(reply: Reply) -> float | None:
-    return mean_probability(reply.choices[0].tokens)
 
 
 def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:

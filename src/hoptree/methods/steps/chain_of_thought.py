@@ -77,12 +77,7 @@ async def think(
     temperature: float = 0.0,
     max_tokens: int = 256,
 ) -> list[Answer]:
-    """Return one answer for each sample, with its rationale as `raw`.
-
-    With passages, the worked examples have theirs, too. The confidence is the geometric mean of the rationale's token
-    probabilities. The answer of most samples is proposed in case the budget ends. Samples that an endpoint did not
-    give at once are asked for one by one.
-    """
+    """Return one answer for each sample, with its rationale as `raw`; propose that of most samples."""
     if samples < 1:
         raise ConfigError(f"{samples} samples give no answer.", "Set samples to 1 or more: --set samples=10.")
     generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))

@@ -32,15 +32,6 @@ class SurestChosen(Decision):
     confidence: list[float | None] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
 
-    @property
-    def rated(self) -> bool:
-        """Return whether the model gave confidences."""
-        return any(confidence is not None for confidence in self.confidence)
-
-    @property
-    def unanimous(self) -> bool:
-        return len({" ".join(answer.casefold().split()) for answer in self.answers if answer}) == 1
-
     def weighed(self) -> str:
         """List the answers with confidence, the chosen one first."""
         pairs = list(zip(self.answers, self.confidence, strict=True))
@@ -52,11 +43,12 @@ class SurestChosen(Decision):
     def reason(self) -> str:
         if self.when != "final":
             return ""
-        readings = sum(bool(answer) for answer in self.answers)
-        if self.unanimous:
-            return f"all {readings} readings agree"
+        readings = [" ".join(answer.casefold().split()) for answer in self.answers if answer]
+        if len(set(readings)) == 1:
+            return f"all {len(readings)} readings agree"
         of = f", that of {self.named[self.value]}" if self.named else ""
-        return f"{'surest' if self.rated else 'taken'} of {readings} readings{of}: {self.weighed()}"
+        rated = any(confidence is not None for confidence in self.confidence)
+        return f"{'surest' if rated else 'taken'} of {len(readings)} readings{of}: {self.weighed()}"
 
 
 @decision("majority")
@@ -82,11 +74,7 @@ class AgreementChecked(Decision):
 
 
 def surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: Sequence[str] = ()) -> Answer:
-    """Return the answer with the highest confidence, or the most frequent one.
-
-    Of equals the last is taken, so the answer that saw most should come last. The last is returned too where none of
-    them is known. `named` says what each of them is, for readers of the decision.
-    """
+    """Return the answer with the highest confidence, or the most frequent one; of equals the last."""
     known = [place for place, answer in enumerate(answers) if answer.known]
     if len(known) < 2:
         return answers[known[0] if known else -1]
@@ -107,11 +95,7 @@ def _format_confidence(confidence: float | None) -> str:
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
-    """Return the most frequent answer in normal form, and its share.
-
-    Of equals the one with the surest voter is taken, else the first. Unknown answers count among all, but do not vote;
-    where nothing is known the first comes back, with a share of 0.
-    """
+    """Return the most frequent answer and its share of all; of equals the one with the surest voter."""
     groups = votes(answers)
     answer = groups[0][0] if groups else next(iter(answers), Answer("", status="unknown"))
     share = len(groups[0]) / len(answers) if groups else 0.0
@@ -148,10 +132,8 @@ def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> t
     """Return the answer of most chains, and whether enough agree."""
     answer, share = majority(ctx, chains, when="gate")
     passed = answer.known and share + _ROUNDING >= least
-    decision = AgreementChecked(
-        value=passed, share=round(share, 4), least=least, chains=len(chains), answer=answer.text
-    )
-    ctx.emit(decision)
+    share = round(share, 4)
+    ctx.emit(AgreementChecked(value=passed, share=share, least=least, chains=len(chains), answer=answer.text))
     ctx.propose(answer, order=1)
     return answer, passed
 
@@ -161,11 +143,7 @@ _WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part 
 
 
 async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Read the passages in three ways that err differently; propose the surest.
-
-    The readings are of the best two, of the best three with the question before them too, and of all with the best one
-    last, next to the question.
-    """
+    """Read the best two, the best three and all passages in ways that err differently; propose the surest."""
     logprobs = "logprobs" in ctx.model_for("answer").capabilities
     ways = ((passages[:2], "read"), (passages[:3], "read_asked_first"), (passages[::-1], "read"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from hoptree.core.lazy import lazy_re
@@ -18,7 +18,6 @@ from hoptree.text.names import fold
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.question_tree import Node, Plan
 
-Search = Callable[[str, Node], Awaitable[Sequence[Passage]]]
 _MAX_PAGE_PASSAGES = 2
 _YES_NO_TOKENS = 8
 _BRACKETS = lazy_re(r"\([^)]*\)")
@@ -116,7 +115,7 @@ def _named(text: str, operands: Sequence[str]) -> list[str]:
     return named
 
 
-async def both_hold(ctx: Context, question: str, search: Search) -> Answer | None:
+async def both_hold(ctx: Context, question: str, *, k: int) -> Answer | None:
     """Answer "Are A and B both …?" by looking at each alone; else None.
 
     A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
@@ -128,16 +127,14 @@ async def both_hold(ctx: Context, question: str, search: Search) -> Answer | Non
     claim, names = comparison.claim, comparison.operands
     nodes = [Node(number, f"Is it true of {name}: {claim}?") for number, name in enumerate(names, 1)]
     record_plan(ctx, Plan(tuple(nodes)))
-    answers = await together(
-        _check_claim(ctx, name, claim, node, search) for name, node in zip(names, nodes, strict=True)
-    )
+    answers = await together(_check_claim(ctx, name, claim, node, k) for name, node in zip(names, nodes, strict=True))
     facts = {name: answer.text or "unknown" for name, answer in zip(names, answers, strict=True)}
     return _decide(ctx, comparison, facts, answers)
 
 
-async def _check_claim(ctx: Context, name: str, claim: str, node: Node, search: Search) -> Answer:
+async def _check_claim(ctx: Context, name: str, claim: str, node: Node, k: int) -> Answer:
     ctx.begin_node(node, node.question)
-    pages = _own_page(name, await search(name, node))
+    pages = _own_page(name, await ctx.search(name, k=k, node=node))
     answer = Answer("", status="unknown", source="external")
     if pages:
         documents = show_passages(ctx, pages, titles=True)

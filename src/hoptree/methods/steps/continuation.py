@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
@@ -67,10 +66,7 @@ def note_fidelity(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A part of a reply with its tokens; `size` counts them.
-
-    `ended` says that the model had no more to say, `cut` that it had to stop in the middle of the last sentence.
-    """
+    """A part of a reply with `size` tokens: the model `ended` it, or was `cut` off in the last sentence."""
 
     text: str = ""
     tokens: tuple[Token, ...] = ()
@@ -137,13 +133,11 @@ class Generator:
         reply = await self._ask(text, context, step, max_tokens, top_logprobs=self._top, signals=self._signals)
         draft = self._draft(reply.choices[0], text, reply.usage.completion)
         if draft.text and self._tokens_unchecked:
-            self._tokens_unchecked = (
-                False  # tokens that are missing later, behind hidden thoughts, are no reason to restart
-            )
             self._check_tokens(draft)
         return draft
 
     def _check_tokens(self, draft: Draft) -> None:
+        self._tokens_unchecked = False  # those that are missing later, behind hidden thoughts, are no reason to restart
         model = self._ctx.model_for("answer")
         if not draft.tokens and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
@@ -230,19 +224,15 @@ def read_draft(choice: Choice, before: str, size: int) -> Draft:
     """Return what a choice adds to the text `before`, in whole words or sentences."""
     text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
     cut = choice.finish == "length"
-    draft = Draft(text, tuple(map(_with_entropy, choice.tokens)), not cut, size=size)
+    # Entropy that a model does not give is estimated from the likeliest alternatives.
+    tokens = tuple(replace(token, entropy=token_entropy(token)) for token in choice.tokens)
+    draft = Draft(text, tokens, not cut, size=size)
     if not cut or text.endswith(_SENTENCE_ENDS):
         return draft
     sentences, words = sentence_spans(text), word_spans(text)
     if len(sentences) > 1:
         return draft.until(sentences[-2][1])
     return replace(draft.until(words[-1][0]) if len(words) > 1 else draft, cut=True)
-
-
-def _with_entropy(token: Token) -> Token:
-    """Estimate a token's entropy from its likeliest alternatives."""
-    entropy = token_entropy(token) if token.entropy is None else None
-    return token if entropy is None else replace(token, entropy=entropy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,25 +247,16 @@ class WorkedExample:
 
 def load_worked_examples() -> tuple[WorkedExample, ...]:
     """Load all examples, in the order of the file."""
-    return _read_worked_examples(read_demonstrations("worked.jsonl"))
-
-
-@lru_cache(maxsize=32)
-def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
     return tuple(
         WorkedExample(
             row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
         )
-        for row in read_rows(text)
+        for row in read_rows(read_demonstrations("worked.jsonl"))
     )
 
 
 def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
-    """Return `count` examples; no two draws share any while there are others.
-
-    Draw 0 has the first ones, draw 1 the next ones, and so on. Draws beyond that take them in another order, which is
-    the same for the same draw.
-    """
+    """Return `count` examples; no two draws share any while there are others, and the same draw has the same."""
     bank = load_worked_examples()
     if count > len(bank):
         raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")

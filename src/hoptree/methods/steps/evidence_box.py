@@ -152,10 +152,7 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
-    """Return the references in a model's "ref": a text, list or object of lists.
-
-    Three texts in a list or object that is itself an item of a list are one triple.
-    """
+    """Return the references in a model's "ref"; three texts that are an item of a list are one triple."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return [str(value)[:_MAX_REFERENCE_CHARS]]
     if nesting > _MAX_NESTING or not isinstance(value, Mapping | Sequence):

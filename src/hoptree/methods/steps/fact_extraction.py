@@ -54,11 +54,7 @@ class Wording:
         self._bags = tuple(of_title | Counter(line.words) for line in self._lines) or (of_title,)
 
     def spelled(self, name: str) -> str:
-        """Return the name as the passage spells it, "" if its words do not stand there.
-
-        Words in a row are looked for in the title, then in the text; without an article before them if need be. Words
-        that stand apart count if one sentence has them all as often, together with the title: the name stays as it is.
-        """
+        """Return the name as title or text spells it, as it is if one sentence has its words apart, or ""."""
         name = " ".join(name.split())
         if name.endswith(".") and not _ABBREVIATION.search(name):  # the stop that ends the model's line
             name = name[:-1].rstrip()
@@ -157,11 +153,7 @@ class StatedFact:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """The facts of one passage, and how many triples were left out for each reason.
-
-    `readable` is False for a reply that holds neither facts nor the word that there are none. `cut_off` says that it
-    reached the token limit; the facts until then count.
-    """
+    """The facts of a passage, why triples were left out, and whether the reply was readable, or cut off."""
 
     facts: tuple[StatedFact, ...] = ()
     left_out: Mapping[LeftOut, int] = field(default_factory=dict)
@@ -176,10 +168,7 @@ def facts_template() -> str:
 
 
 async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, with names as the passage spells them.
-
-    Sentences of the passage that give orders to a model are neither shown nor taken for evidence.
-    """
+    """Ask for the facts of a passage, as it spells them; orders to a model are neither shown nor evidence."""
     parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
     title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
     if not text:

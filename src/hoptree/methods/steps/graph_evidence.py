@@ -23,7 +23,6 @@ from hoptree.methods.steps.mentions import (
     find_titles,
     graph_names,
     own_page,
-    require_sources,
 )
 from hoptree.methods.steps.relations import RelationRanking
 from hoptree.methods.steps.verify import Verdict
@@ -90,13 +89,9 @@ class Sources:
         self._waiting: dict[str, list[Wanted]] = {}
         self._abandoned: Counter[str] = Counter()
 
-    async def _read_names(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
+    async def _read_names(self, ctx: Context, query: str, node: Node | None = None) -> tuple[str, ...]:
         """Read the names in a query, once for graph and corpus."""
-        return await self._names(query, lambda: extract_mentions(ctx, query, node=node))
-
-    def require(self) -> None:
-        """Refuse to start without a source that is to be asked."""
-        require_sources(self._ctx, self._kinds)
+        return await self._names(query, lambda: extract_mentions(ctx, query, node))
 
     async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
         """Return the evidence about a query's entities; stop once nobody wants it."""
@@ -147,10 +142,7 @@ class Sources:
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
     ) -> tuple[Passage, ...] | None:
-        """Return the best passages of the pages of a query and its entities.
-
-        With `whole_corpus`, that is searched too where either has none: the graph adds to what the corpus gives.
-        """
+        """Return the best passages of the pages of a query and its entities; of `whole_corpus` if either has none."""
         if self._kinds == "graph":
             return ()
         titled = {entity.page for entity in titles}

@@ -144,16 +144,13 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
     candidates, chosen = await both(
         names(ctx, None).of_text(question), MentionLinker(names).link(ctx, question, keep=keep)
     )
-    named = (candidate.entity for candidate in candidates if _names_entity(question, candidate.entity.label))
+    asked = f" {question_key(fold(question))} "
+    labels = ((candidate.entity, candidate.entity.label) for candidate in candidates)
+    named = (entity for entity, name in labels if not name.islower() and f" {question_key(fold(name))} " in asked)
     topics = {entity.id or entity.label: entity for entity in (*named, *chosen)}
     kept = tuple(topics.values())[:keep]
     ctx.emit(TopicsFound(value=[entity.label for entity in kept]))
     return kept
-
-
-def _names_entity(question: str, name: str) -> bool:
-    """Return whether a question has a name in full."""
-    return not name.islower() and f" {question_key(fold(name))} " in f" {question_key(fold(question))} "
 
 
 def begin_exploration(ctx: Context, question: str) -> Node:
@@ -164,11 +161,7 @@ def begin_exploration(ctx: Context, question: str) -> Node:
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:
-    """Return the answer with its evidence: facts on the way, and passages.
-
-    One that stands in none of them is a guess; yes and no stand nowhere, and follow from all. Where nothing was found,
-    the answer stays as it is.
-    """
+    """Return the answer with its evidence; a guess where none of it holds the answer, but for yes and no."""
     if not box or not answer.known:
         ctx.end_node(root, answer)
         return answer
@@ -275,11 +268,7 @@ async def explore(
     clues: bool = False,
     nothing: str = "no candidates",
 ) -> tuple[EvidenceBox, Enough, str]:
-    """Explore level by level until the model can answer.
-
-    `box` is what there is to begin with, `nothing` is why it ends on the first level. With `clues`, the model is told
-    what it said it would look for.
-    """
+    """Explore level by level until the model can answer; `clues` tell it what it said it would look for."""
     verdict, reason, clue, level = Enough(False), "depth", "", 0
     for level in range(1, depth + 1):
         further = await go_further(level, clue)

@@ -10,14 +10,19 @@ from dataclasses import field
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.prompts import number_lines, prompt_for, show_line
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
-from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.relations import RelationRanking, RelationsChosen, best_edges, edges_in, foremost
+from hoptree.methods.steps.relations import (
+    RelationRanking,
+    RelationsChosen,
+    best_edges,
+    choose_lines,
+    edges_in,
+    foremost,
+)
 from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import question_key
-from hoptree.text.parse_labels import read_numbers
 from hoptree.text.question_tree import Node
+from hoptree.text.word_classes import word_set
 
 MAX_CANDIDATES = 15  # entities that one prompt shows
 _CHOICE_TOKENS = 32
@@ -30,18 +35,14 @@ _QUOTED = lazy_re(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
 _NEXT_WORD = lazy_re(r" ([a-z]{3,})\b")
 _PARTS = lazy_re(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
 _NUMBERED = lazy_re(r"[ -]\d{1,4}\b(?!,? ?\d)")
-_NO_HEADS = frozenset(
-    re.findall(
-        r"\w+",
-        "who whom whose what which when where why how is are was were do does did has have had can could will would "
-        "the a an in on at of for to by from with under during this that it he she they his her their its and or",
-    )
+_NO_HEADS = word_set(
+    "who whom whose what which when where why how is are was were do does did has have had can could will would "
+    "the a an in on at of for to by from with under during this that it he she they his her their its and or"
 )
 _ARTICLES = ("The", "A", "An")
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _NO_NAME = lazy_re(rf"(?:{_MONTH}(?: \d+)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|yes|no|.)", re.IGNORECASE)
 _WHEN = lazy_re(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", re.IGNORECASE)
-_NONE = lazy_re(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
 @decision("linked")
@@ -54,11 +55,7 @@ class EntitiesLinked(Decision):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text: quoted texts and capitalised words in a row.
-
-    Then follows what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito"
-    without the first word.
-    """
+    """Return the names in a text, then what else may be meant: parts of "President of the United States"."""
     likely = [quoted[1] for quoted in _QUOTED.finditer(text)]
     further = []
     for start, end in name_spans(text):
@@ -92,10 +89,7 @@ def _bare(name: str, *, article: bool = False) -> str:
 async def keep_entities(
     ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Return the `keep` entities that the model finds most relevant.
-
-    All are kept where there are no more; the first ones where the reply names none and does not say so.
-    """
+    """Return the `keep` entities that the model finds most relevant; the first ones if its reply is unreadable."""
     shown = tuple(candidates[:MAX_CANDIDATES])
     return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
 
@@ -106,7 +100,7 @@ async def choose_entities(
     """As `keep_entities`, of all that are given, and without a record of the choice."""
     if len(shown) <= keep:
         return tuple(shown)
-    places = await _choose_lines(ctx, "entities", query, _entity_lines(shown), keep, node)
+    places = await choose_lines(ctx, "entities", query, _entity_lines(shown), keep, tokens=_CHOICE_TOKENS, node=node)
     return tuple(shown[place] for place in places)
 
 
@@ -120,18 +114,16 @@ def record_linked(
 
 def _entity_lines(entities: Sequence[Entity]) -> list[str]:
     """Return a line for each entity, with ids where needed."""
-    lines = list(map(_entity_line, entities))
+    lines = []
+    for entity in entities:
+        aliases = f" (also {', '.join(entity.aliases[:_MAX_ALIASES])})" if entity.aliases else ""
+        line = f"{entity.label}{aliases}" + (f": {entity.description}" if entity.description else "")
+        lines.append(" ".join(line.split())[:_MAX_LINE_CHARS])
     counts = Counter(map(fold, lines))
     return [
         f"{line} (id {entity.id})" if counts[fold(line)] > 1 and entity.id else line
         for line, entity in zip(lines, entities, strict=True)
     ]
-
-
-def _entity_line(entity: Entity) -> str:
-    aliases = f" (also {', '.join(entity.aliases[:_MAX_ALIASES])})" if entity.aliases else ""
-    line = f"{entity.label}{aliases}" + (f": {entity.description}" if entity.description else "")
-    return " ".join(line.split())[:_MAX_LINE_CHARS]
 
 
 async def choose_facts(
@@ -143,11 +135,7 @@ async def choose_facts(
     ranking: RelationRanking | None = None,
     node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """Return facts of the `keep` relations that the model or `ranking` prefers.
-
-    Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
-    in turn.
-    """
+    """Return facts of the `keep` relations that the model or `ranking` prefers, of those that fit a prompt."""
     edges = edges_in(neighbourhoods)
     if len(edges) <= keep:
         kept = edges
@@ -155,21 +143,9 @@ async def choose_facts(
         kept = await best_edges(ctx, ranking, query, edges, keep=keep)
     else:
         shown = foremost(edges, query, most=_MAX_RELATIONS)
-        places = await _choose_lines(ctx, "relations", query, [edge.line for edge in shown], keep, node)
+        lines = [edge.line for edge in shown]
+        places = await choose_lines(ctx, "relations", query, lines, keep, tokens=_CHOICE_TOKENS, node=node)
         kept = tuple(shown[place] for place in places)
     chosen = [[edge.entity.label, edge.relation] for edge in kept]
     ctx.emit(RelationsChosen(value=chosen, candidates=len(edges)), node=node)
     return tuple(dict.fromkeys(fact for edge in kept for fact in edge.facts[:_MAX_RELATION_FACTS]))
-
-
-async def _choose_lines(
-    ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
-) -> tuple[int, ...]:
-    """Return the lines that the model names, or the first ones."""
-    numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
-    prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
-    reply = (await ctx.generate(step, prompt, role="link", max_tokens=_CHOICE_TOKENS, node=node)).text
-    numbers = read_numbers(reply, len(lines))[:keep]
-    read = bool(numbers or _NONE.match(reply))
-    note_reply(ctx, step, "" if read else "no number of the list")
-    return tuple(number - 1 for number in numbers) if read else tuple(range(min(keep, len(lines))))

@@ -80,11 +80,7 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """Read the tree in a parsed reply.
-
-    A node without a sub-question is dropped and its children move up. A first node that repeats the question is the
-    question itself.
-    """
+    """Read the tree in a parsed reply; children of a node without a question, or with the main one, move up."""
     issues: list[Issue] = []
     draft = _first_answer(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
     claims = _claims(_without_main_question(value), 1, issues, root=True)
@@ -154,10 +150,7 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """Return a text that may answer a question, or "".
-
-    "None" is an answer to a question that counts or chooses: "How many of them survived?".
-    """
+    """Return a text that may answer a question, or ""; "None" is one to a question that counts or chooses."""
     text = text_of(value)
     nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
     return "" if nothing or says_unknown(text) else text
@@ -265,16 +258,13 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     for part, counterpart in counterparts.items():
         if date_spans(part):  # in 1968, but on a day
             dated = f"{'on' if _DAY.search(counterpart) else 'in'} {counterpart}"
-            text = _put(_as_words(part, before=r"\b(?:in|on) "), dated, text)
-        text = _put(_as_words(part), counterpart, text)
+            text = _as_words(part, before=r"\b(?:in|on) ").sub(dated.replace("\\", r"\\"), text)
+        text = _as_words(part).sub(counterpart.replace("\\", r"\\"), text)
     return text
 
 
 def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a text has a part inside a longer name or date.
-
-    Prince is inside Prince Charles, and 1966 inside May 1966.
-    """
+    """Return whether a text has a part inside a longer one: Prince in Prince Charles, 1966 in May 1966."""
 
     def bare(name: str) -> str:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
@@ -284,10 +274,6 @@ def _is_inside_longer(part: str, text: str) -> bool:
         for match in _as_words(part).finditer(text)
         for start, end in (*numbered_names(text), *date_spans(text))
     )
-
-
-def _put(pattern: re.Pattern[str], replacement: str, text: str) -> str:
-    return pattern.sub(lambda _: replacement, text)
 
 
 def names_it(text: str, hypothesis: str, right: str = "") -> bool:

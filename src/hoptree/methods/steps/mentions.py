@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
@@ -17,6 +17,7 @@ from hoptree.engine.schedule import SingleFlight, both, together
 from hoptree.graph.facts import Candidate, Candidates, Entity
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.link import MAX_CANDIDATES, choose_entities, names_in, record_linked
+from hoptree.methods.steps.relations import NONE_NAMED
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold
@@ -40,11 +41,7 @@ async def own_page(
 
 
 async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> str:
-    """Return the title that equals a name but for case, accents or one bracket.
-
-    Of several titles with brackets none is taken. One search for the name finds them, since indexes list no folded
-    titles: a title is missed where many passages have more of the name's words.
-    """
+    """Return the title that equals a name but for case, accents or one bracket, if a search for it finds one."""
     wanted = fold(name)
     if not wanted:
         return ""
@@ -64,7 +61,6 @@ _MAX_NAME_CHARS = 200
 _MAX_ENTITIES = 10  # by the words of a query, and as many by the names that a model reads
 _MAX_ENTITIES_PER_NAME = 5
 _MIN_NAME_SCORE = 0.5  # below, an entity only shares some words with the name that the model read
-_NONE = lazy_re(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 _LIST_MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _QUOTES = " \t\"'“”‘’`*_[]{}"
 
@@ -124,10 +120,7 @@ class GraphNames:
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates without a graph: names that are titles of the corpus.
-
-    A name that the model read may differ from a title as `near_title` allows; a guess from capitals must be one.
-    """
+    """Candidates without a graph: titles of the corpus; those of names that the model read may be near ones."""
 
     ctx: Context
     node: Node | None = None
@@ -171,10 +164,9 @@ class EntityCandidates:
         return _once((*self.linker, *self.fitting))
 
 
-class MentionReader(Protocol):
-    """Reads the names of things out of a query."""
-
-    async def __call__(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]: ...
+MentionReader = Callable[
+    [Context, str, Node | None], Coroutine[Any, Any, tuple[str, ...]]
+]  # reads the names out of a query
 
 
 class MentionLinker:
@@ -212,7 +204,7 @@ class MentionLinker:
             await choose(EntityCandidates(tuple(candidate.entity for candidate in await by_words())))
 
         async def link() -> tuple[Entity, ...]:
-            words, mentions = await both(by_words(), self._read(ctx, query, node=node))
+            words, mentions = await both(by_words(), self._read(ctx, query, node))
             gathered = await _add_mentioned(candidates, words, mentions)
             return record_linked(ctx, await distinct(gathered), await choose(gathered), node=node)
 
@@ -220,10 +212,7 @@ class MentionLinker:
 
 
 async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
-    """Return the entities that one prompt shows, without mere names.
-
-    A mere name is an entity without facts, aliases and description, whose label another entity has, too.
-    """
+    """Return the entities that one prompt shows, without namesakes that have no facts, aliases or description."""
     counts = Counter(entity.label for entity in entities)
     bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
@@ -258,16 +247,14 @@ async def find_entities(
     ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None
 ) -> EntityCandidates:
     """Find candidates by the words of a query, and by the model's names."""
-    words, mentions = await both(
-        candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query, node=node)
-    )
+    words, mentions = await both(candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query, node))
     return await _add_mentioned(candidates, words, mentions)
 
 
 async def find_titles(ctx: Context, query: str, read: MentionReader, *, node: Node | None = None) -> tuple[Entity, ...]:
     """Find the titles that a query names, by its capitals and by `read`."""
     titles = Titles(ctx, node)
-    words, mentions = await both(titles.of_text(query, limit=_MAX_ENTITIES), read(ctx, query, node=node))
+    words, mentions = await both(titles.of_text(query, limit=_MAX_ENTITIES), read(ctx, query, node))
     entities = (await _add_mentioned(titles, words, mentions)).union
     ctx.emit(TitlesNamed(value=[entity.label for entity in entities]), node=node)
     return entities
@@ -286,12 +273,12 @@ async def _add_mentioned(
     )
 
 
-async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
+async def extract_mentions(ctx: Context, query: str, node: Node | None = None) -> tuple[str, ...]:
     """Return the names of things in a query, by the model."""
     prompt = prompt_for(ctx.method, "mentions").fill(query=query)
     reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_MENTION_TOKENS, node=node)
     mentions = read_mentions(reply.text)
-    read = mentions or read_json(reply.text).ok or _NONE.match(reply.text)
+    read = mentions or read_json(reply.text).ok or NONE_NAMED.match(reply.text)
     note_reply(ctx, "mentions", "" if read else "no name")
     ctx.emit(MentionsRead(value=list(mentions)), node=node)
     return mentions
@@ -309,7 +296,7 @@ def read_mentions(reply: str) -> tuple[str, ...]:
         named = isinstance(item, str) or type(item) is int  # a film may be called by a number, but not by true
         name = " ".join(str(item).split()).strip(_QUOTES) if named else ""
         usable = question_key(name) and len(name) <= _MAX_NAME_CHARS
-        if usable and not looks_unanswered(name) and not _NONE.fullmatch(name):
+        if usable and not looks_unanswered(name) and not NONE_NAMED.fullmatch(name):
             names.setdefault(question_key(name), name)
     return tuple(names.values())[:_MAX_MENTIONS]
 

@@ -22,6 +22,7 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.text.parse_labels import read_numbers
+from hoptree.text.question_tree import Node
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +38,7 @@ _MAX_PART_CHARS = 200
 _MAX_VALUES_COMPARED = 20
 _MIN_STEM_CHARS = 4
 _IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
-_NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
+NONE_NAMED = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)  # how a reply says that nothing fits
 
 
 @decision("relations")
@@ -101,11 +102,7 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """Return the edges that fit into a prompt: the best of each entity in turn.
-
-    Of one entity those come first whose names or values share words with the query. Identifiers of outside catalogues
-    come last, unless the query asks for one.
-    """
+    """Return the edges that fit into a prompt, in turn of each entity those that share words with the query."""
     if len(edges) <= most:
         return tuple(edges)
     of_entity: dict[str, list[Edge]] = {}
@@ -192,17 +189,14 @@ class ByEncoder:
             return ()
         numpy: Any = import_optional("numpy", "Ranking relations by an encoder", "dense")
         names = [[name.replace("_", " ") for name in relation.names[:_MAX_NAMES]] for relation in relations]
-        await self._encode([name for synonyms in names for name in synonyms])
+        new = list(dict.fromkeys(name for group in names for name in group if name not in self._vectors))
+        if new:
+            rows = await self._encoder.encode(new, role="passage")
+            self._vectors |= dict(zip(new, rows, strict=True))
         asked = (await self._encoder.encode([query], role="query"))[0]
         near = [float(numpy.max(numpy.stack([self._vectors[name] for name in group]) @ asked)) for group in names]
         places = sorted(range(len(relations)), key=lambda place: (-round(near[place], 6), relations[place].id))
         return tuple(relations[place] for place in places[:keep])
-
-    async def _encode(self, names: Sequence[str]) -> None:
-        new = [name for name in dict.fromkeys(names) if name not in self._vectors]
-        if new:
-            rows = await self._encoder.encode(new, role="passage")
-            self._vectors |= dict(zip(new, rows, strict=True))
 
 
 class BySharedEncoder:
@@ -251,15 +245,24 @@ class ByModel:
             return tuple(relations)[:keep]
         shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity)
         about = entity.label if entity else "…"
-        lines = (show_line(ctx, _line(about, relation), what="relations") for relation in shown)
-        prompt = prompt_for(ctx.method, "relations").fill(candidates=number_lines(lines), query=query, keep=str(keep))
-        reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_RANKING_TOKENS)).text
-        numbers = read_numbers(reply, len(shown))[:keep]
-        read = bool(numbers or _NONE.match(reply))
-        note_reply(ctx, "relations", "" if read else "no number of the list")
-        kept = tuple(shown[number - 1] for number in numbers) if read else shown[:keep]
+        lines = [_line(about, relation) for relation in shown]
+        places = await choose_lines(ctx, "relations", query, lines, keep, tokens=_RANKING_TOKENS)
+        kept = tuple(shown[place] for place in places)
         ctx.emit(RelationsChosen(value=[relation.label for relation in kept], candidates=len(relations)))
         return kept
+
+
+async def choose_lines(
+    ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, *, tokens: int, node: Node | None = None
+) -> tuple[int, ...]:
+    """Return the lines that the model names, or the first ones."""
+    numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
+    prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
+    reply = (await ctx.generate(step, prompt, role="link", max_tokens=tokens, node=node)).text
+    numbers = read_numbers(reply, len(lines))[:keep]
+    read = bool(numbers or NONE_NAMED.match(reply))
+    note_reply(ctx, step, "" if read else "no number of the list")
+    return tuple(number - 1 for number in numbers) if read else tuple(range(min(keep, len(lines))))
 
 
 def _line(entity: str, relation: Relation) -> str:

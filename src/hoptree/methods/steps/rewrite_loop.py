@@ -56,14 +56,6 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How much of a draft is kept, or which sentence is in doubt."""
-
-    keep: int
-    doubt: Doubt | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Help:
     """What stands before the question when a sentence is rewritten."""
 
@@ -71,9 +63,9 @@ class Help:
 
 
 class Judge(Protocol):
-    """Finds the first sentence of a draft that is in doubt."""
+    """Tells how much of a draft is kept, and which sentence is in doubt."""
 
-    async def judge(self, draft: Draft, written: Draft) -> Verdict: ...
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]: ...
 
     def record_rewritten(self, sentence: Draft) -> None:
         """Record what replaces the sentence that was found in doubt last."""
@@ -93,22 +85,13 @@ class Helper(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most tokens of a draft and of the whole text."""
-
-    draft_tokens: int
-    total_tokens: int
-
-
-async def write_with_help(ctx: Context, generator: Generator, judge: Judge, helper: Helper, limits: Limits) -> Draft:
-    """Generate a text; rewrite each uncertain sentence with what is looked up.
-
-    Of what is rewritten only the first sentence is kept: what follows it has not been judged.
-    """
+async def write_with_help(
+    ctx: Context, generator: Generator, judge: Judge, helper: Helper, *, draft_tokens: int, total_tokens: int
+) -> Draft:
+    """Generate a text; write the first sentence in doubt anew with what is looked up, and go on behind it."""
 
     async def write(step: str, context: str) -> Draft:
-        draft = await generator.write(written.text, step=step, max_tokens=limits.draft_tokens, context=context)
+        draft = await generator.write(written.text, step=step, max_tokens=draft_tokens, context=context)
         draft = cut_at_answer(draft)
         note_written(ctx, step, draft.text, written.text)
         # The answer so far, in case the budget ends.
@@ -119,11 +102,10 @@ async def write_with_help(ctx: Context, generator: Generator, judge: Judge, help
     while True:
         before = written
         draft = await write("draft", helper.context())
-        verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
-        doubt = verdict.doubt
+        keep, doubt = await judge.judge(draft, written) if draft.text else (0, None)
         result = await helper.look_up(_behind_lead(doubt, draft), draft, written) if doubt else None
         if doubt is None:
-            written = written.followed_by(draft.until(verdict.keep))
+            written = written.followed_by(draft.until(keep))
         elif result == "spent":
             return _stop(ctx, written.followed_by(draft.until(doubt.start)), "retrievals")
         elif result:
@@ -133,7 +115,7 @@ async def write_with_help(ctx: Context, generator: Generator, judge: Judge, help
             written = written.followed_by(rewritten)
         else:
             written = written.followed_by(draft.until(doubt.end))
-        if reason := _why_stop(written, before, limits):
+        if reason := _why_stop(written, before, total_tokens):
             return _stop(ctx, before if reason == "no growth" else written, reason)
 
 
@@ -145,14 +127,14 @@ def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
     return doubt
 
 
-def _why_stop(written: Draft, before: Draft, limits: Limits) -> str:
+def _why_stop(written: Draft, before: Draft, total_tokens: int) -> str:
     if gives_answer(written.text) and not written.cut:
         return "answer"
     if not adds_text(written.text[len(before.text) :], before.text):
         return "no growth"
     if written.ended:
         return "end"
-    return "length" if written.size >= limits.total_tokens else ""
+    return "length" if written.size >= total_tokens else ""
 
 
 def _stop(ctx: Context, written: Draft, reason: str) -> Draft:

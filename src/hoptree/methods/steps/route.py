@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -48,12 +47,8 @@ class Strategy:
 
 def load_strategies(method: str) -> tuple[Strategy, ...]:
     """Load the strategies that a method chooses from, the cheapest first."""
-    return _read_strategies(read_demonstrations("ways.jsonl", method))
-
-
-@lru_cache(maxsize=32)
-def _read_strategies(text: str) -> tuple[Strategy, ...]:
-    return tuple(Strategy(row["name"], row["when"]) for row in read_rows(text))
+    rows = read_rows(read_demonstrations("ways.jsonl", method))
+    return tuple(Strategy(row["name"], row["when"]) for row in rows)
 
 
 def list_strategies(strategies: Sequence[Strategy]) -> str:

@@ -15,24 +15,18 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.schedule import both
 from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.continuation import Draft, Generator
-from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
+from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
-from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.open_encoder import check_encoder, open_encoder
+from hoptree.text import uncertainty
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import FixedThreshold, JudgedSentence, Threshold, judge_sentences
 from hoptree.text.tokens import token_spans, word_spans
-from hoptree.text.uncertainty import (
-    ScoredWord,
-    disagreement,
-    least_spread,
-    smallest_square,
-    state_spread,
-    token_probability,
-)
+from hoptree.text.uncertainty import ScoredWord
 from hoptree.text.word_classes import Tagger
 
 _SAMPLES = 5
+_open_encoder = cache(open_encoder)
 _TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
@@ -101,7 +95,7 @@ class Unsure:
         self._doubted: JudgedSentence | None = None
         self._entropy_given = False
 
-    async def judge(self, draft: Draft, written: Draft) -> Verdict:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
         if self._doubted is not None:  # nothing was found to search with, and it stayed as it was
             self._keep(self._doubted.words)
         self._check_entropy(draft)
@@ -111,9 +105,9 @@ class Unsure:
             if sentence.triggers:
                 self._doubted = sentence
                 hits = tuple((hit.word.start, hit.word.end) for hit in sentence.hit_words)
-                return Verdict(sentence.start, Doubt(sentence.start, sentence.end, hits))
+                return sentence.start, Doubt(sentence.start, sentence.end, hits)
             self._keep(sentence.words)
-        return Verdict(len(draft.text))
+        return len(draft.text), None
 
     def record_rewritten(self, sentence: Draft) -> None:
         judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, FixedThreshold(math.inf))
@@ -155,11 +149,7 @@ class Unsure:
 
 
 class Disagreeing:
-    """Doubts the next sentence if several samples of it differ.
-
-    The score is 1 less the mean agreement of every two samples in their content words. Words in doubt are those that
-    less than half of the samples have.
-    """
+    """Doubts the next sentence if samples of it differ in content words; those that less than half have are hits."""
 
     def __init__(
         self,
@@ -174,13 +164,13 @@ class Disagreeing:
         self._ctx, self._generator, self._tagger = ctx, generator, tagger
         self._theta, self._max_tokens, self._context = theta, max_tokens, context
 
-    async def judge(self, draft: Draft, written: Draft) -> Verdict:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
         start, end = sentence_spans(draft.text)[0]
         texts = await self._generator.sample(
             written.text, _SAMPLES, step="sample", max_tokens=self._max_tokens, context=self._context()
         )
         samples = [Draft(text).first_sentence().text for text in texts]
-        score = disagreement(samples, self._tagger)
+        score = uncertainty.disagreement(samples, self._tagger)
         doubted = score > self._theta
         hits = self._rare_words(draft.text, end, samples) if doubted else ()
         self._ctx.emit(
@@ -193,7 +183,7 @@ class Disagreeing:
                 hits=[draft.text[first:last] for first, last in hits],
             )
         )
-        return Verdict(end, Doubt(start, end, hits) if doubted else None)
+        return end, Doubt(start, end, hits) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._ctx.emit(SamplesJudged(value=False, text=sentence.text, rewritten=True))
@@ -249,10 +239,7 @@ class Measured:
 
 
 class Spread:
-    """Doubts a step if samples of it lie further apart than theta (SeaKR).
-
-    A warning says once if `theta` lies below the spread of samples that agree in full: then every step is in doubt.
-    """
+    """Doubts a step if samples of it lie further apart than theta (SeaKR); warns of a theta below all spreads."""
 
     def __init__(self, ctx: Context, generator: Generator, *, samples: int, encoder: str, theta: float) -> None:
         check_encoder(encoder)
@@ -292,13 +279,13 @@ class Spread:
         if samples and self._encoder:
             states = (await self._encoder.encode([sample for sample, _ in samples], role="passage")).tolist()
         self._check_theta(states)
-        return state_spread(states)
+        return uncertainty.state_spread(states)
 
     def _check_theta(self, states: Sequence[Sequence[float]]) -> None:
-        if self._theta_checked or (square := smallest_square(states)) is None:
+        if self._theta_checked or (square := uncertainty.smallest_square(states)) is None:
             return
         self._theta_checked = True
-        if self._theta < (least := least_spread(self._count, square=square)):
+        if self._theta < (least := uncertainty.least_spread(self._count, square=square)):
             self._ctx.warn(
                 "theta",
                 f"Even if all agree, {self._count} samples of this model have a U of {least:.2f}, so that "
@@ -307,16 +294,11 @@ class Spread:
             )
 
 
-@cache
-def _open_encoder(name: str) -> Encoder:
-    return open_encoder(name)
-
-
 def token_probabilities(draft: Draft) -> list[list[str | float | None]]:
     """Return the visible tokens of a draft with their probabilities."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     return [
-        [token.text, _rounded(token_probability(token))]
+        [token.text, _rounded(uncertainty.token_probability(token))]
         for token, place in zip(draft.tokens, places, strict=True)
         if place
     ]

@@ -66,11 +66,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """Read the verdict: supported for true, refuted for false with enough facts.
-
-    Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
-    it says there is no information about.
-    """
+    """Read the verdict: supported for true, refuted for false with enough facts; what contradicts itself is unknown."""
     verdicts = list(_verdicts(reading))
     if not verdicts:
         return Verdict()
@@ -86,7 +82,8 @@ def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
         for reference in read_references(value)
     )
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
-    if label == "supported" and not enough and any(map(_says_nothing, (str(raw_reason), *references))):
+    said = (str(raw_reason), *references)
+    if label == "supported" and not enough and any(looks_unanswered(t) or _NO_INFORMATION.search(t) for t in said):
         label = "unknown"
     reason = text_of(raw_reason)
     correction = answer_of(_single(first.get("correctanswer", [])), question)
@@ -109,10 +106,6 @@ def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
         if "{" not in beside:
             return
         reading = read_json(beside)
-
-
-def _says_nothing(text: str) -> bool:
-    return looks_unanswered(text) or bool(_NO_INFORMATION.search(text))
 
 
 def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -138,15 +131,20 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """Ask what the evidence says of a hypothesis; unknown without evidence.
-
-    A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
-    References to what is not in the evidence are dropped.
-    """
+    """Ask what the evidence says of a hypothesis; unknown without evidence, or where nothing is claimed."""
     verdict = Verdict()
     if box:
-        prompt = "validate" if with_reason else "validate_only"
-        verdict = await _judge(ctx, prompt, question, hypothesis, box, node)
+        filled = _fill_evidence(ctx, "validate" if with_reason else "validate_only", question, hypothesis, box)
+        reply = await ctx.generate("validate", filled, role="verify", max_tokens=_MAX_TOKENS, node=node)
+        reading = read_json(reply.text)
+        note_reply(ctx, "validate", reading.error, reading.repairs)
+        verdict = read_verdict(reading, question)
+        if verdict.label == "supported" and not answer_of(hypothesis, question):
+            verdict = replace(verdict, label="unknown")
+        if verdict.label != "unknown":  # what settles nothing is no reference either
+            verdict = replace(verdict, cited=box.cited(verdict.references))
+        if verdict.cited.fabricated:
+            ctx.emit(ReferencesFabricated(value=list(verdict.cited.fabricated)), node=node)
     validated = HypothesisValidated(
         value=verdict.label, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
@@ -169,34 +167,13 @@ async def find_conflict(
 
 def _fill_evidence(ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox) -> Filled:
     texts, facts = box.shown(ctx)
-    return prompt_for(ctx.method, prompt).fill(
-        shots=(), question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
-    )
-
-
-async def _judge(
-    ctx: Context, prompt: str, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
-) -> Verdict:
-    """Ask for a verdict; references to what is not in the evidence are dropped."""
-    filled = _fill_evidence(ctx, prompt, question, hypothesis, box)
-    reading = read_json((await ctx.generate("validate", filled, role="verify", max_tokens=_MAX_TOKENS, node=node)).text)
-    note_reply(ctx, "validate", reading.error, reading.repairs)
-    verdict = read_verdict(reading, question)
-    if verdict.label == "supported" and not answer_of(hypothesis, question):
-        verdict = replace(verdict, label="unknown")
-    if verdict.label != "unknown":  # what settles nothing is no reference either
-        verdict = replace(verdict, cited=box.cited(verdict.references))
-    if verdict.cited.fabricated:
-        ctx.emit(ReferencesFabricated(value=list(verdict.cited.fabricated)), node=node)
-    return verdict
+    shown = {"hypothesis": hypothesis or NOTHING, "texts": texts, "facts": facts}
+    return prompt_for(ctx.method, prompt).fill(shots=(), question=question, **shown)
 
 
 async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBox, *, node: Node | None = None) -> str:
     """GenerateNewClue: ask for a new query, or ""."""
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "clue").fill(
-        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
-    )
+    prompt = _fill_evidence(ctx, "clue", question, hypothesis, box)
     clue = read_clue((await ctx.generate("clue", prompt, role="verify", max_tokens=_CLUE_TOKENS, node=node)).text)
     note_reply(ctx, "clue", "" if clue else "no clue")
     ctx.emit(ClueFound(value=clue), node=node)

@@ -17,6 +17,7 @@ from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
+from hoptree.methods.steps.mentions import require_sources
 from hoptree.methods.steps.relations import BySharedEncoder
 from hoptree.methods.steps.verify import find_conflict, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
@@ -93,7 +94,7 @@ async def treeqa(
     reader = shared_mention_model(linker) if linker and correct else None
     sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking, whole_corpus=whole_corpus)
     if correct:
-        sources.require()
+        require_sources(ctx, evidence)
     tree = await build_tree(ctx, question.text, recursive=recursive)
     root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
     issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
