@@ -19,7 +19,7 @@ from hoptree.engine.own_prompts import _check_demonstrations, files_of, open_pro
 from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, read_prompt, using_prompts
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
-from hoptree.methods.steps.continuation import load_worked_examples
+from hoptree.methods.steps.chain_of_thought import load_worked_examples
 from hoptree.methods.steps.decompose import load_bank
 from hoptree.methods.steps.route import load_strategies
 from hoptree.models.scripted import Rule, ScriptedModel

@@ -16,7 +16,7 @@ from hoptree.evaluation.linking import LinkingQuestion, LinkingRun, Parts, evalu
 from hoptree.graph.entity_linking import open_candidates
 from hoptree.graph.facts import Entity
 from hoptree.graph.relation_linking import Relation
-from hoptree.methods.steps.relations import ByModel, ByWords
+from hoptree.methods.steps.link import ByModel, ByWords
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("pyoxigraph")

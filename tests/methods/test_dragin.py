@@ -8,7 +8,7 @@ from tests.methods.continuation_asked import DUKES, GRANDFATHER, Run, sure
 
 from hoptree.core.values import Token
 from hoptree.methods.baselines.dragin import with_attention
-from hoptree.methods.steps.continuation import Draft
+from hoptree.methods.steps.chain_of_thought import Draft
 from hoptree.models.scripted import Rule
 
 SURE = "Charles Bretagne was a duke."

@@ -28,7 +28,7 @@ from hoptree.engine.registry import find_method
 from hoptree.graph import entity_linking as reading
 from hoptree.graph.entity_linking import Mention
 from hoptree.graph.facts import Entity
-from hoptree.methods.steps import relations
+from hoptree.methods.steps import link
 from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -207,14 +207,14 @@ def test_relations_can_be_ranked_by_an_encoder(monkeypatch: pytest.MonkeyPatch, 
         opened.append(name)
         return encoder
 
-    monkeypatch.setattr(relations, "open_encoder", opening)
-    relations._open.cache_clear()
+    monkeypatch.setattr(link, "open_encoder", opening)
+    link._open.cache_clear()
     build = tree(node("When did Apollo 14 land?", "in 1971"))
     for _ in range(2):  # one encoder for all questions of the process
         named: dict[str, Any] = {"encoder": "openai/stella"} if evidence == "graph" else {}
         run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence, **named)
         assert "relations" not in run.steps and run.result.error == ""
-    relations._open.cache_clear()
+    link._open.cache_clear()
     if evidence == "text":
         assert not opened
     else:

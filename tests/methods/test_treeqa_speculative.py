@@ -21,10 +21,9 @@ from hoptree.core.errors import EndpointError
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
 from hoptree.methods.steps.graph_evidence import Ahead, Wanted
 from hoptree.methods.steps.logic_tree import Claim
-from hoptree.methods.steps.verify import Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, hang

@@ -14,7 +14,7 @@ from hoptree.text.comparison import agree, same
 from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.grounding import explain_type_mismatch, parts_of, supports_answer
 from hoptree.text.loose_json import read_json
-from hoptree.text.names import NameTagger, capitalised_names
+from hoptree.text.names import LexiconTagger, NameTagger, capitalised_names
 from hoptree.text.parse import (
     before_answer,
     clean_answer,
@@ -32,7 +32,6 @@ from hoptree.text.question_tree import make_plan, references, resolve
 from hoptree.text.relation_words import relation_is_of, relation_key
 from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import find_words
-from hoptree.text.word_classes import LexiconTagger
 
 __all__ = [
     "HOSTILE",

@@ -13,9 +13,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.methods.mind.entities import Candidate, dropped_by_confidence, dropped_by_reasoning
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.text.names import capitalised_names
+from hoptree.text.names import LexiconTagger, capitalised_names
 from hoptree.text.retrieval_triggers import sought_words, sub_query
-from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision
-from hoptree.methods.steps.choose import answer_key, majority, surest
+from hoptree.methods.steps.answer import answer_key, majority, surest
 
 
 class Heard:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.conditions import may_list, named
+from hoptree.text.comparison_questions import may_list, named
 
 
 @pytest.mark.parametrize(

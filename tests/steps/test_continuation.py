@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Token
-from hoptree.methods.steps.continuation import (
+from hoptree.methods.steps.chain_of_thought import (
     Draft,
     WorkedExample,
     adds_text,

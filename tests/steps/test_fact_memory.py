@@ -6,10 +6,10 @@ import pytest
 
 from hoptree.core.values import Fact
 from hoptree.methods.mind.memory import FactMemory, Held
+from hoptree.text.names import LexiconTagger
 from hoptree.text.relation_words import relation_key
 from hoptree.text.retrieval_triggers import sought_words
 from hoptree.text.tokens import Span
-from hoptree.text.word_classes import LexiconTagger
 
 
 def held(said: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:

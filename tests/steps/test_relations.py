@@ -14,8 +14,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.relation_linking import Relation
-from hoptree.methods.steps.link import choose_facts
-from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking, edges_in, foremost
+from hoptree.methods.steps.link import ByEncoder, ByModel, ByWords, RelationRanking, choose_facts, edges_in, foremost
 from hoptree.models.scripted import Rule, ScriptedModel
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ import pytest
 from hoptree.core.values import Answer
 from hoptree.engine.engine import settle
 from hoptree.methods.hop.reading import parse_reading
+from hoptree.methods.steps.evidence_box import read_verdict
 from hoptree.methods.steps.graph_exploration import read_enough
 from hoptree.methods.steps.logic_tree import answer_of
 from hoptree.methods.steps.mentions import read_mentions
-from hoptree.methods.steps.verify import read_verdict
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import (
     clean_answer,

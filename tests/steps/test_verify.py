@@ -16,9 +16,16 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Fact, Qualifier, Term
-from hoptree.methods.steps.evidence_box import Cited, EvidenceBox, read_references
+from hoptree.methods.steps.evidence_box import (
+    Cited,
+    EvidenceBox,
+    Verdict,
+    read_clue,
+    read_references,
+    read_verdict,
+    validate,
+)
 from hoptree.methods.steps.link import names_in
-from hoptree.methods.steps.verify import Verdict, read_clue, read_verdict, validate
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.grounding import explain_type_mismatch
 from hoptree.text.loose_json import read_json

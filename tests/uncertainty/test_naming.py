@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.names import NameTagger, capitalised_names
+from hoptree.text.names import LexiconTagger, NameTagger, capitalised_names
 from hoptree.text.retrieval_triggers import sought_words
-from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
+from hoptree.text.names import LexiconTagger
 from hoptree.text.uncertainty import agreement, disagreement, entropy_of_top, token_entropy
-from hoptree.text.word_classes import LexiconTagger
 
 
 def told(*shares: float, chosen: float | None = None) -> Token:

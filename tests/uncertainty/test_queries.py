@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Attended, Token
+from hoptree.text.names import LexiconTagger
 from hoptree.text.retrieval_triggers import attended_query, content_query, masked_query, sure_query
-from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

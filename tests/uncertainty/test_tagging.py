@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.uncertainty.tagged_sentences import SEEN, UNSEEN
 
 from hoptree.core.errors import ConfigError
-from hoptree.text import word_classes as tagging
+from hoptree.text import names as tagging
+from hoptree.text.names import LexiconTagger, SpacyTagger, Tagger, content_words, open_tagger
 from hoptree.text.tokens import find_words, word_spans
-from hoptree.text.word_classes import LexiconTagger, SpacyTagger, Tagger, content_words, open_tagger
 
 
 def content(text: str, tagger: Tagger | None = None) -> list[str]:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
+from hoptree.text.names import LexiconTagger
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, improbable_sentence, judge_sentences
 from hoptree.text.tokens import find_words
 from hoptree.text.uncertainty import scale_to_mean_one, score_words
-from hoptree.text.word_classes import LexiconTagger
 
 NAN = math.nan
 

@@ -22,7 +22,7 @@ from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.running import RunOptions
 from hoptree.graph import open_graph
 from hoptree.graph.entity_linking import MentionModelCandidates, check_linker, open_candidates, open_mention_model
-from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
+from hoptree.methods.steps.link import ByEncoder, ByModel, ByWords, RelationRanking
 from hoptree.models import open_model
 from hoptree.retrieval.open_encoder import open_encoder
 

@@ -12,7 +12,7 @@ from typing import Literal
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
-from hoptree.text.word_classes import word_set
+from hoptree.text.names import word_set
 
 _GRAMMAR = (
     "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "

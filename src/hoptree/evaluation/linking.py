@@ -30,9 +30,8 @@ from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.relation_linking import Relation, name_words, relations_in, relations_of
 from hoptree.graph.vocabulary import WIKIDATA
-from hoptree.methods.steps.link import keep_entities
+from hoptree.methods.steps.link import RelationRanking, keep_entities
 from hoptree.methods.steps.mentions import EntityCandidates, find_entities
-from hoptree.methods.steps.relations import RelationRanking
 from hoptree.models.model import Model
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.names import fold

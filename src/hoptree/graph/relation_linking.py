@@ -12,9 +12,8 @@ import tantivy
 
 from hoptree.core.lazy import lazy_re
 from hoptree.graph.facts import Neighbourhood, Property
-from hoptree.text.names import fold
+from hoptree.text.names import fold, word_set
 from hoptree.text.tokens import UNSPACED
-from hoptree.text.word_classes import word_set
 
 _MAX_WORDS = 64  # words of a question that are read
 _MAX_WORD_CHARS = 60

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Literal
 
 from hoptree.core.lazy import lazy_re
+from hoptree.text.names import word_set
 from hoptree.text.quantities import countries
-from hoptree.text.word_classes import word_set
 
 Wanted = Literal["earliest", "latest", "most", "least", "same", "different", "both", "holds"]
 Of = Literal["date", "number", "span", "name", ""]

@@ -12,11 +12,10 @@ from typing import Literal
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison_questions import expected_answer_type
-from hoptree.text.names import name_spans, sentence_spans
+from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
 from hoptree.text.tokens import UNSPACED, overlaps
-from hoptree.text.word_classes import word_set
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")

@@ -8,11 +8,10 @@ from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from hoptree.core.lazy import lazy_re
-from hoptree.text.names import fold
+from hoptree.text.names import CLOSED, fold, word_set
 from hoptree.text.quantities import date_spans
 from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import Span, overlaps, word_spans
-from hoptree.text.word_classes import CLOSED, word_set
 
 _STEM_CHARS = 5
 _LIGHT_WORDS = word_set("named called known name person man woman answer")

@@ -11,10 +11,17 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from hoptree.core.values import Attended, Token
-from hoptree.text.names import MAX_NAME_CHARS, fold, is_ordinary_start, name_spans, sentence_spans
+from hoptree.text.names import (
+    MAX_NAME_CHARS,
+    Tagger,
+    content_words,
+    fold,
+    is_ordinary_start,
+    name_spans,
+    sentence_spans,
+)
 from hoptree.text.tokens import Span, find_words, overlaps, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
-from hoptree.text.word_classes import Tagger, content_words
 
 _MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Token
+from hoptree.text.names import Tagger
 from hoptree.text.tokens import Span, Word, overlaps, word_spans
-from hoptree.text.word_classes import Tagger
 
 _LEAD = re.compile(
     r"\b(?:(?:so|thus|hence|therefore)\b,?\s{1,9})?(?:(?:the|my|our)\s{1,9})?(?:(?:final|correct|short)\s{1,9})?"

@@ -10,8 +10,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.ircot import ircot
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.route import ask_for_label, choose_strategy, list_strategies, load_strategies, record_choice
 from hoptree.text.parse_labels import likeliest_label, read_choice
 

@@ -13,13 +13,12 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Fact
-from hoptree.methods.steps.answer import note_reply, supporting_ids
-from hoptree.methods.steps.chain_of_thought import add_conclusion, think
-from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.continuation import REASONING_PROMPTS, Generator, adds_text, draw_examples
+from hoptree.methods.steps import chain_of_thought as chain
+from hoptree.methods.steps.answer import agreement_gate, note_reply, supporting_ids
+from hoptree.methods.steps.chain_of_thought import Generator
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.link import Edge, edges_in
 from hoptree.methods.steps.mentions import EvidenceKinds, require_sources
-from hoptree.methods.steps.relations import Edge, edges_in
 from hoptree.text.parse import question_key, read_conclusion, states_fact
 from hoptree.text.parse_method_replies import read_corrected, read_graph_query, read_rationales
 from hoptree.text.uncertainty import agreement as overlap
@@ -60,7 +59,7 @@ class RationaleMended(Decision):
     roles=("route", "query", "answer"),
     trained=True,
     reworded=True,
-    shared_prompts=REASONING_PROMPTS,
+    shared_prompts=chain.REASONING_PROMPTS,
 )
 async def cok(
     question: Question,
@@ -94,34 +93,34 @@ async def cok(
     """
     require_sources(ctx, evidence)
     asked = question.text
-    chains = await think(
+    chains = await chain.think(
         ctx, asked, shots=shots, draw=draw, samples=samples, temperature=temperature, max_tokens=max_tokens
     )
-    voted, agreed = agreement_gate(ctx, [chain for chain in chains if chain.known][:voters], least=agreement)
+    voted, agreed = agreement_gate(ctx, [each for each in chains if each.known][:voters], least=agreement)
     if agreed:
         return voted
-    generator = Generator(ctx, asked, draw_examples(shots, draw))
-    text, ahead = "", read_rationales(next((chain.raw for chain in (voted, *chains) if chain.raw), ""))
+    generator = Generator(ctx, asked, chain.draw_examples(shots, draw))
+    text, ahead = "", read_rationales(next((each.raw for each in (voted, *chains) if each.raw), ""))
     box, chosen = EvidenceBox(), await _choose_domains(ctx, asked, domains)
     look_up = partial(_look_up, ctx, domains=chosen, kinds=evidence, keep=k, trained=checkpoint)
     for number in range(rationales):
         if number:
             ahead = read_rationales((await generator.write(text, step="go_on", max_tokens=max_tokens)).text)
-        while ahead and adds_text(ahead[0], text) and not states_fact(ahead[0]):
+        while ahead and chain.adds_text(ahead[0], text) and not states_fact(ahead[0]):
             text, ahead = f"{text} {ahead[0]}".strip(), ahead[1:]
-        if not ahead or not adds_text(ahead[0], text):
+        if not ahead or not chain.adds_text(ahead[0], text):
             break
         sources = await look_up(ahead[0])
         text = f"{text} {await _mend(ctx, asked, ahead[0], sources)}".strip()
         box = box.over(sources)
     if text:
-        text = await add_conclusion(generator, text)
+        text = await chain.add_conclusion(generator, text)
         ctx.emit(ChainWritten(text=text))
         answer = read_conclusion(text, asked)
         note_reply(ctx, "conclude", "" if answer.known else "no answer")
     else:  # nothing to mend: the question itself is looked up
         box = await look_up(asked)
-        (answer,) = await think(ctx, asked, passages=box.passages, shots=shots, draw=draw, max_tokens=max_tokens)
+        (answer,) = await chain.think(ctx, asked, passages=box.passages, shots=shots, draw=draw, max_tokens=max_tokens)
     if not answer.known:
         return replace(voted, source="fallback")
     return replace(answer, support=supporting_ids(answer.text, box.passages))

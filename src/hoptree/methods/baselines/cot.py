@@ -5,8 +5,7 @@ from __future__ import annotations
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 
 
 @method("cot", title="Chain of thought", paper="CoT", signals=("prefix",), shared_prompts=REASONING_PROMPTS)

@@ -12,8 +12,7 @@ from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, show
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.route import YesNoJudged, ask_yes_no, choose_strategy, list_strategies, load_strategies
 from hoptree.models.model import Message
 from hoptree.text.parse_method_replies import FINAL, read_final, split_final

@@ -11,12 +11,10 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
-from hoptree.methods.steps import continuation
+from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.chain_of_thought import conclude
-from hoptree.methods.steps.continuation import Draft, Generator, draw_examples, note_fidelity, show_context
-from hoptree.methods.steps.rewrite_loop import Doubt, Help, SubQuery, write_with_help
-from hoptree.methods.steps.uncertain_sentences import token_probabilities
+from hoptree.methods.steps.chain_of_thought import Draft, Generator
+from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery, token_probabilities, write_with_help
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
 
@@ -50,7 +48,7 @@ class TokensJudged(Decision):
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
     bounds={"theta": (0, 1), "beta": (0, 1)},
-    shared_prompts=continuation.REASONING_PROMPTS,
+    shared_prompts=chain.REASONING_PROMPTS,
 )
 async def flare(
     question: Question,
@@ -73,13 +71,13 @@ async def flare(
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    note_fidelity(ctx, [] if "prefix" in ctx.model_for("answer").capabilities else ["prefix"])
-    generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
+    chain.note_fidelity(ctx, [] if "prefix" in ctx.model_for("answer").capabilities else ["prefix"])
+    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), judged=True)
     helper = _Helper(ctx, question.text, k, beta, titles)
     await helper.search(question.text)
     judge = _Improbable(ctx, theta)
     written = await write_with_help(ctx, generator, judge, helper, draft_tokens=look_ahead, total_tokens=max_tokens)
-    answer = await conclude(ctx, generator, written, context=helper.latest)
+    answer = await chain.conclude(ctx, generator, written, context=helper.latest)
     return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
 
 
@@ -130,5 +128,5 @@ class _Helper:
 
     async def search(self, query: str) -> None:
         passages = await self.ctx.search(query, k=self.k)
-        self.latest = show_context(self.ctx, passages, titles=self.titles)
+        self.latest = chain.show_context(self.ctx, passages, titles=self.titles)
         self.read += passages

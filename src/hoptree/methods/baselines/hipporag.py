@@ -11,7 +11,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, note_reply
-from hoptree.methods.steps.continuation import note_fidelity
+from hoptree.methods.steps.chain_of_thought import note_fidelity
 from hoptree.methods.steps.mentions import extract_mentions
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers

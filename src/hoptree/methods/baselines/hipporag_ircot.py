@@ -13,7 +13,7 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.hipporag import SIGNALS, recall, require_facts
 from hoptree.methods.baselines.ircot import read_collected, reason_and_search
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS
 from hoptree.retrieval.rerank import normalise_scores
 
 

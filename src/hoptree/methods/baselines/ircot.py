@@ -12,11 +12,10 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten
 from hoptree.engine.registry import method
-from hoptree.methods.steps import continuation
+from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import note_written, supporting_ids
-from hoptree.methods.steps.chain_of_thought import cut_at_answer, think
-from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples_with_documents, show_context
-from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
+from hoptree.methods.steps.chain_of_thought import Generator
+from hoptree.methods.steps.uncertain_sentences import Stopped, SubQuery
 from hoptree.text.parse import gives_answer, read_conclusion, states_fact
 
 _SENTENCE_TOKENS = 64  # what is written behind the first sentence is not kept
@@ -34,7 +33,7 @@ Search = Callable[[str], Awaitable[Iterable[Passage]]]
     iterative=True,
     strategy="After every sentence",
     query="The last sentence of the reasoning",
-    shared_prompts=continuation.REASONING_PROMPTS,
+    shared_prompts=chain.REASONING_PROMPTS,
 )
 async def ircot(
     question: Question,
@@ -104,16 +103,16 @@ async def reason_and_search(
     titles: bool,
 ) -> str:
     """Return the reasoning, sentence by sentence, with a search for each that states something."""
-    generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))
+    generator = Generator(ctx, question, chain.draw_examples_with_documents(shots, draw, titles=titles))
     text, query, stopped = "", question, "sentences"
     collection.add(await search(query))
     for _ in range(max_sentences):
-        context = show_context(ctx, collection.passages, titles=titles)
+        context = chain.show_context(ctx, collection.passages, titles=titles)
         draft = await generator.write(text, step="draft", max_tokens=_SENTENCE_TOKENS, context=context)
-        draft = cut_at_answer(draft)
+        draft = chain.cut_at_answer(draft)
         ctx.propose(read_conclusion(f"{text} {draft.text}", question), order=0)
         sentence = draft.first_sentence().text
-        new = adds_text(sentence, text) and not _PROMPT_LABEL.match(sentence)
+        new = chain.adds_text(sentence, text) and not _PROMPT_LABEL.match(sentence)
         note_written(ctx, "draft", sentence if new else "", text)
         if not new:
             stopped = "no growth" if sentence else "end"
@@ -136,7 +135,7 @@ async def read_collected(
     ctx: Context, question: str, reasoning: str, passages: Sequence[Passage], *, shots: int, draw: int, titles: bool
 ) -> Answer:
     """Answer from the passages alone; where that gives no answer, return the one of the reasoning."""
-    (answer,) = await think(ctx, question, passages=passages, shots=shots, draw=draw, titles=titles)
+    (answer,) = await chain.think(ctx, question, passages=passages, shots=shots, draw=draw, titles=titles)
     reasoned = read_conclusion(reasoning, question)
     if answer.known or not reasoned.known:
         return answer

@@ -7,9 +7,8 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.registry import method
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.choose import answer_key
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.answer import answer_key
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 
 
 @decision("round")

@@ -9,8 +9,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant
 from hoptree.methods.steps.answer import combine_answers, direct_answer
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.steps.answer import answer_from
-from hoptree.methods.steps.choose import READINGS, read_several_ways
-from hoptree.methods.steps.choose import surest as surest_of
+from hoptree.methods.steps.answer import READINGS, answer_from, read_several_ways
+from hoptree.methods.steps.answer import surest as surest_of
 
 
 @method(

@@ -14,9 +14,8 @@ from hoptree.engine.events import OMIT, Decision, decision
 from hoptree.engine.prompts import prompt_for, show_passages
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import answer_each, note_answer, supporting_ids
-from hoptree.methods.steps.choose import answer_key
-from hoptree.methods.steps.continuation import note_fidelity
+from hoptree.methods.steps.answer import answer_each, answer_key, note_answer, supporting_ids
+from hoptree.methods.steps.chain_of_thought import note_fidelity
 from hoptree.models.model import MAX_TOP_LOGPROBS
 from hoptree.retrieval.rerank import like_cosines
 from hoptree.text.parse_dialogue import read_answer

@@ -13,15 +13,13 @@ from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.engine.sentence_view import number
-from hoptree.methods.steps import continuation
+from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import note_reply, note_written, supporting_ids
-from hoptree.methods.steps.chain_of_thought import CONCLUSION_TOKENS, join_conclusion
-from hoptree.methods.steps.continuation import Generator, adds_text, draw_examples, note_fidelity, show_context
-from hoptree.methods.steps.rewrite_loop import Stopped, SubQuery
-from hoptree.methods.steps.uncertain_sentences import Measured, Spread
+from hoptree.methods.steps.chain_of_thought import Generator
+from hoptree.methods.steps.uncertain_sentences import Measured, Spread, Stopped, SubQuery
+from hoptree.text.names import open_tagger
 from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
 from hoptree.text.retrieval_triggers import sure_query
-from hoptree.text.word_classes import open_tagger
 
 _SIGNALS = ("hidden_states", "prefix", "top_p", "top_k")
 _TOKENS = 100  # of a step
@@ -50,7 +48,7 @@ class AnswersCompared(Decision):
     strategy="Spread of the model's states over samples",
     query="The sure words of the step in doubt",
     bounds={"samples": (2, math.inf), "max_docs": (1, math.inf)},  # one sample has nothing to be apart from
-    shared_prompts=continuation.REASONING_PROMPTS,
+    shared_prompts=chain.REASONING_PROMPTS,
 )
 async def seakr(
     question: Question,
@@ -77,8 +75,8 @@ async def seakr(
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    note_fidelity(ctx, [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities])
-    generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
+    chain.note_fidelity(ctx, [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities])
+    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), judged=True)
     run = _Run(ctx, question.text, Spread(ctx, generator, samples=samples, encoder=encoder, theta=theta), titles)
     reason = "steps"
     for _ in range(max_steps):
@@ -87,7 +85,7 @@ async def seakr(
         if run.spread.doubts(step):
             step = await run.look_up(step, doubt=doubt, k=k)
             run.propose(step)
-        if not adds_text(step.draft.text, run.text):
+        if not chain.adds_text(step.draft.text, run.text):
             reason = "no growth"
             break
         run.last, run.text = step.draft.text, f"{run.text} {step.draft.text}".strip()
@@ -106,7 +104,9 @@ class _Run:
         self.text, self.last, self.docs, self._queries = "", "", list[Passage](), set[str]()
 
     async def write_step(self, docs: list[Passage]) -> Measured:
-        step = await self.spread.write(self.text, "draft", _TOKENS, show_context(self._ctx, docs, titles=self._titles))
+        step = await self.spread.write(
+            self.text, "draft", _TOKENS, chain.show_context(self._ctx, docs, titles=self._titles)
+        )
         note_written(self._ctx, "draft", step.text, self.text)
         return replace(step, draft=step.draft.first_sentence())
 
@@ -131,7 +131,7 @@ class _Run:
 
     async def answer(self) -> Answer:
         """Return the surer of two answers: of the steps, and of the documents by themselves."""
-        documents = show_context(self._ctx, self.docs, titles=self._titles)
+        documents = chain.show_context(self._ctx, self.docs, titles=self._titles)
         sources = {"steps": (self.text, ""), "documents": ("", documents)} if self.docs else {"steps": (self.text, "")}
         answers = dict(zip(sources, await together(self._conclude(*way) for way in sources.values()), strict=True))
         best = min((way for way in sources if answers[way][0].known), key=lambda way: answers[way][1], default="steps")
@@ -144,7 +144,7 @@ class _Run:
     async def _conclude(self, text: str, context: str) -> tuple[Answer, float]:
         """Return the answer that the model is made to give, and the spread of samples of it."""
         lead = led_to_answer(text)
-        step = await self.spread.write(lead, "conclude", CONCLUSION_TOKENS, context)
-        concluded = join_conclusion(text, step.draft)
+        step = await self.spread.write(lead, "conclude", chain.CONCLUSION_TOKENS, context)
+        concluded = chain.join_conclusion(text, step.draft)
         note_reply(self._ctx, "conclude", "" if concluded != lead else "no answer")
         return read_conclusion(concluded, self._question), math.inf if step.spread is None else step.spread

@@ -14,7 +14,7 @@ from hoptree.engine.prompts import prompt_for, show_passages, show_texts
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_each, direct_answer, note_reply
-from hoptree.methods.steps.continuation import adds_text, note_fidelity
+from hoptree.methods.steps.chain_of_thought import adds_text, note_fidelity
 from hoptree.methods.steps.route import ask_shares
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
 from hoptree.text import parse_labels

@@ -9,8 +9,7 @@ from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps import graph_exploration as graph
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import Hop
 

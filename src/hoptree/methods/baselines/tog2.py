@@ -13,10 +13,8 @@ from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
 from hoptree.graph.facts import Entity
 from hoptree.methods.steps import graph_exploration as graph
-from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.chain_of_thought import think
-from hoptree.methods.steps.choose import agreement_gate
-from hoptree.methods.steps.continuation import REASONING_PROMPTS
+from hoptree.methods.steps.answer import agreement_gate, synthesise
+from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.mentions import own_page
 from hoptree.retrieval.bm25 import best_sentences

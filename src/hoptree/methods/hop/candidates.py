@@ -10,9 +10,9 @@ from typing import Any, Literal
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Weights, answer_signals, is_unfit, rounded
 from hoptree.text.grounding import Quote, find_quote, grounded
+from hoptree.text.names import word_set
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
-from hoptree.text.word_classes import word_set
 
 Way = Literal["read", "split", "replan", "guess", "own"]
 """The move that an answer came from; "own" is the model's own knowledge."""

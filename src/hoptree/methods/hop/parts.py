@@ -16,10 +16,9 @@ from hoptree.engine.schedule import in_order
 from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator
 from hoptree.methods.hop.chooser import echoes, is_stated
 from hoptree.methods.hop.reading import Items, ListReader, intersect, read_passages
-from hoptree.methods.steps.conditions import may_list, named_spans
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
+from hoptree.text.comparison_questions import detect_comparison, expected_answer_type, may_list, named_spans
 from hoptree.text.grounding import explain_type_mismatch, grounded
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans

@@ -19,9 +19,9 @@ from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import Operator, mean_the_same
 from hoptree.methods.hop.chooser import echoes
 from hoptree.methods.steps.answer import Answered, note_answer, note_reply, supporting_ids
-from hoptree.methods.steps.conditions import named, named_spans
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.comparison_questions import named, named_spans
 from hoptree.text.grounding import grounded, share_of_names, stems
 from hoptree.text.names import sentence_spans, sentences
 from hoptree.text.parse import clean_answer, find_refusal, question_key

@@ -14,11 +14,10 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.sentence_view import number
 from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
-from hoptree.text.names import capitalised_names, fold
+from hoptree.text.names import Tagger, capitalised_names, fold
 from hoptree.text.parse_labels import read_numbers
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import word_spans
-from hoptree.text.word_classes import Tagger
 
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128

@@ -11,21 +11,14 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind.entities import (
-    MAX_TEXT_NAMES,
-    Candidate,
-    EntitiesFiltered,
-    Filter,
-    dropped_by_confidence,
-    dropped_by_reasoning,
-    extract_candidates,
-)
+from hoptree.methods.mind import entities
+from hoptree.methods.mind.entities import Candidate, Filter
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
-from hoptree.methods.steps.continuation import Draft, show_context
-from hoptree.methods.steps.rewrite_loop import Doubt, Help
+from hoptree.methods.steps.chain_of_thought import Draft, show_context
+from hoptree.methods.steps.uncertain_sentences import Doubt, Help
 from hoptree.models.model import Signal
-from hoptree.text.names import NameTagger, capitalised_names, fold
+from hoptree.text.names import NameTagger, Tagger, capitalised_names, fold
 from hoptree.text.parse import read_questions
 from hoptree.text.relation_words import relation_key
 from hoptree.text.retrieval_triggers import (
@@ -36,7 +29,6 @@ from hoptree.text.retrieval_triggers import (
     sub_query,
 )
 from hoptree.text.tokens import Span
-from hoptree.text.word_classes import Tagger
 
 _QUESTION_TOKENS = 64
 
@@ -122,7 +114,7 @@ class Lookup:
 
     async def extract(self) -> None:
         """Find the names of the question (step 1)."""
-        self._extracted = await extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
+        self._extracted = await entities.extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
 
     def end(self, answer: Answer) -> Answer:
         """Return the answer of the text with the passages that hold it."""
@@ -157,20 +149,22 @@ class Lookup:
             candidates = self._score(text)
         dropped: dict[Candidate, str] = {}
         if "cot" in self.filters:
-            unused = await dropped_by_reasoning(self.ctx, self.question, self._text, sentence, candidates)
+            unused = await entities.dropped_by_reasoning(self.ctx, self.question, self._text, sentence, candidates)
             dropped |= dict.fromkeys(unused, "cot")
         if "confidence" in self.filters:
             left = [candidate for candidate in candidates if candidate not in dropped]
-            dropped |= dict.fromkeys(dropped_by_confidence(left, top_k=self.top_k, least=self.cut), "confidence")
+            dropped |= dict.fromkeys(
+                entities.dropped_by_confidence(left, top_k=self.top_k, least=self.cut), "confidence"
+            )
         kept = tuple(candidate for candidate in candidates if candidate not in dropped)
         rows = [[c.name, c.kind, c.origin, round(c.confidence, 4), dropped.get(c)] for c in candidates]
-        self.ctx.emit(EntitiesFiltered(value=[c.name for c in kept], filters=self.filters, candidates=rows))
+        self.ctx.emit(entities.EntitiesFiltered(value=[c.name for c in kept], filters=self.filters, candidates=rows))
         return kept
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
         named = {fold(candidate.name): candidate for candidate in self._extracted}
-        for name in capitalised_names(text.text, NameTagger(self.tagger))[:MAX_TEXT_NAMES]:
+        for name in capitalised_names(text.text, NameTagger(self.tagger))[: entities.MAX_TEXT_NAMES]:
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
                 named.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(item, confidence=self._confidence(item.name, text)) for item in named.values())

@@ -11,9 +11,8 @@ from typing import Literal
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for, show_texts
-from hoptree.text.names import fold, sentences
+from hoptree.text.names import fold, sentences, word_set
 from hoptree.text.parse_triples import Triple, read_triples
-from hoptree.text.word_classes import word_set
 
 # Scripts that write words without spaces: each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

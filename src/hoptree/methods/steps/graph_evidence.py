@@ -13,19 +13,10 @@ from hoptree.engine.context import Context
 from hoptree.engine.schedule import SingleFlight, both, together
 from hoptree.graph.entity_linking import MentionModel, MentionModelCandidates
 from hoptree.graph.facts import Candidates, Entity, Fact
-from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.link import choose_facts
-from hoptree.methods.steps.mentions import (
-    EvidenceKinds,
-    MentionLinker,
-    Titles,
-    extract_mentions,
-    find_titles,
-    graph_names,
-    own_page,
-)
-from hoptree.methods.steps.relations import RelationRanking
-from hoptree.methods.steps.verify import Verdict
+from hoptree.methods.steps import mentions
+from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
+from hoptree.methods.steps.link import RelationRanking, choose_facts
+from hoptree.methods.steps.mentions import EvidenceKinds, MentionLinker, Titles
 from hoptree.text.question_tree import Node
 
 _SEARCHED = 5  # passages of a search in the whole corpus
@@ -79,7 +70,7 @@ class Sources:
     ) -> None:
         self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
         self._whole_corpus = whole_corpus
-        candidates = Titles if kinds == "text" else graph_names(ctx)
+        candidates = Titles if kinds == "text" else mentions.graph_names(ctx)
 
         def names(ctx: Context, node: Node | None) -> Candidates:
             return MentionModelCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
@@ -91,7 +82,7 @@ class Sources:
 
     async def _read_names(self, ctx: Context, query: str, node: Node | None = None) -> tuple[str, ...]:
         """Read the names in a query, once for graph and corpus."""
-        return await self._names(query, lambda: extract_mentions(ctx, query, node))
+        return await self._names(query, lambda: mentions.extract_mentions(ctx, query, node))
 
     async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
         """Return the evidence about a query's entities; stop once nobody wants it."""
@@ -125,7 +116,7 @@ class Sources:
         """Return the entities of a query, and of names that are titles."""
         linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
         if self._kinds == "hybrid":  # a graph may know only some of the names
-            return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))
+            return await both(linking, mentions.find_titles(self._ctx, query, self._read_names, node=node))
         entities = await linking
         return entities, entities if self._kinds == "text" else ()
 
@@ -159,7 +150,7 @@ class Sources:
     async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:
         """Return the best passages of each page, `most` in all."""
         k = self._kept.passages
-        pages = await together(own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
+        pages = await together(mentions.own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
         if sum(map(len, pages)) <= most:
             return _distinct(*pages)
         return _distinct([passage for rank in zip_longest(*pages) for passage in rank if passage])[:most]

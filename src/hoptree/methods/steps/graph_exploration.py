@@ -15,8 +15,8 @@ from hoptree.engine.schedule import both, plant, together
 from hoptree.graph.facts import Entity, Fact, Term
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
+from hoptree.methods.steps.link import Edge, edges_in
 from hoptree.methods.steps.mentions import MentionLinker, graph_names
-from hoptree.methods.steps.relations import Edge, edges_in
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.names import fold
 from hoptree.text.parse import clean_answer, extract_conclusion, looks_unanswered, question_key, read_yes_no

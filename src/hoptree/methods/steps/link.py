@@ -1,34 +1,287 @@
-"""Find the names, entities and relations that a query is about."""
+"""Find the entities and relations that a query is about: by words, by an encoder, or by the model."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, zip_longest
+from math import ceil
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hoptree.core.lazy import import_optional
+from hoptree.engine.context import Context
+from hoptree.engine.events import Decision, decision
+from hoptree.engine.prompts import number_lines, prompt_for, show_line
+from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
+from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
+from hoptree.methods.steps.answer import note_reply
+from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.text.parse_labels import read_numbers
+from hoptree.text.question_tree import Node
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import field
 
 from hoptree.core.lazy import lazy_re
-from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, decision
-from hoptree.graph.facts import Entity, Fact, Neighbourhood
-from hoptree.methods.steps.relations import (
-    RelationRanking,
-    RelationsChosen,
-    best_edges,
-    choose_lines,
-    edges_in,
-    foremost,
-)
-from hoptree.text.names import fold, name_spans
+from hoptree.text.names import fold, name_spans, word_set
 from hoptree.text.parse import question_key
-from hoptree.text.question_tree import Node
-from hoptree.text.word_classes import word_set
+
+_MAX_VALUES_SHOWN = 3
+_MAX_VALUES_CHARS = 200
+_RANKING_TOKENS = 40
+_MAX_RELATIONS = 60  # that one prompt shows
+_MAX_NAMES = 9  # of one relation that are encoded: its label and the first aliases
+_MAX_PART_CHARS = 200
+_MAX_VALUES_COMPARED = 20
+_MIN_STEM_CHARS = 4
+_IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
+NONE_NAMED = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)  # how a reply says that nothing fits
+
+
+@decision("relations")
+class RelationsChosen(Decision):
+    """The relations that were kept, of so many `candidates`."""
+
+    value: list[str] | list[list[str]]
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relation of an entity with all its facts."""
+
+    entity: Entity
+    relation: str
+    outward: bool
+    facts: tuple[Fact, ...]
+
+    @property
+    def ends(self) -> tuple[Term, ...]:
+        """What stands at the other end of each fact."""
+        return tuple(fact.object if self.outward else fact.subject for fact in self.facts)
+
+    @property
+    def line(self) -> str:
+        """The edge in one line, with its first values."""
+        more = f", and {len(self.facts) - _MAX_VALUES_SHOWN} more" if len(self.facts) > _MAX_VALUES_SHOWN else ""
+        return self._line(", ".join(end.text for end in self.ends[:_MAX_VALUES_SHOWN])[:_MAX_VALUES_CHARS] + more)
+
+    @property
+    def open_line(self) -> str:
+        """The edge in one line that does not tell where it leads."""
+        return self._line("?")
+
+    def _line(self, values: str) -> str:
+        parts = (self.entity.label, self.relation, values)
+        return " | ".join(parts if self.outward else parts[::-1])
+
+
+def edges_in(neighbourhoods: Sequence[Neighbourhood], *, known: Collection[Fact] = ()) -> tuple[Edge, ...]:
+    """Group facts around several entities by relation, without `known` ones."""
+    groups: dict[tuple[str, str, bool], tuple[Entity, list[Fact]]] = {}
+    for around in neighbourhoods:
+        for fact in around.facts:
+            if fact not in known:
+                outward = fact.subject.id == around.entity.id
+                key = (around.entity.label, fact.relation.text, outward)
+                groups.setdefault(key, (around.entity, []))[1].append(fact)
+    return tuple(
+        Edge(entity, relation, outward, tuple(facts)) for (_, relation, outward), (entity, facts) in groups.items()
+    )
+
+
+class RelationRanking(Protocol):
+    """Ranks relations by how likely they answer a query, and returns the `keep` best."""
+
+    async def rank(
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
+    ) -> tuple[Relation, ...]: ...
+
+
+def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
+    """Return the edges that fit into a prompt, in turn of each entity those that share words with the query."""
+    if len(edges) <= most:
+        return tuple(edges)
+    of_entity: dict[str, list[Edge]] = {}
+    for edge in edges:
+        of_entity.setdefault(edge.entity.id, []).append(edge)
+    in_turn = chain.from_iterable(zip_longest(*(_ranked(group, query) for group in of_entity.values())))
+    return tuple(edge for edge in in_turn if edge)[:most]
+
+
+async def best_edges(
+    ctx: Context, ranking: RelationRanking, query: str, edges: Sequence[Edge], *, keep: int
+) -> tuple[Edge, ...]:
+    """Return the edges whose relations a ranking puts first, `keep` at most."""
+    relations = [Relation(f"{place:06}", edge.relation, outward=edge.outward) for place, edge in enumerate(edges)]
+    ranked = await ranking.rank(ctx, query, relations, keep=keep)
+    return tuple(edges[int(relation.id)] for relation in ranked)
+
+
+def _ranked(edges: Sequence[Edge], query: str) -> list[Edge]:
+    """Rank the edges of one entity for a query, equals by their names."""
+    entity = edges[0].entity
+    names = (entity.label, *entity.aliases)
+    relations = [Relation(str(place), edge.relation) for place, edge in enumerate(edges)]
+    by_name = {int(match.id): score for match, score in WordRanking(relations).rank(query, entity=names)}
+    asked = {word.base for word in question_words(query)} - FUNCTION_WORDS.union(*map(name_words, names))
+    ids_last = not _IDENTIFIER.search(query)
+
+    def order(place: int) -> tuple[bool, float, str, bool]:
+        edge = edges[place]
+        by_value = max(
+            (_share(name_words(end.text[:_MAX_PART_CHARS]), asked) for end in edge.ends[:_MAX_VALUES_COMPARED]),
+            default=0.0,
+        )
+        words = [word for word in name_words(edge.relation.replace("_", " ")) if word not in FUNCTION_WORDS]
+        akin = _share(words, {word for word in words for other in asked if _akin(word, other)})
+        outside = ids_last and _IDENTIFIER.search(edge.relation) is not None
+        return outside, -(by_name[place] + by_value + akin), edge.relation, not edge.outward
+
+    return [edges[place] for place in sorted(range(len(edges)), key=order)]
+
+
+def _share(words: Sequence[str], asked: Collection[str]) -> float:
+    return sum(word in asked for word in words) / len(words) if words else 0.0
+
+
+def _akin(word: str, other: str) -> bool:
+    """Return whether two words begin alike."""
+    shorter = min(len(word), len(other))
+    size = max(_MIN_STEM_CHARS, ceil(0.7 * shorter))
+    return shorter >= size and word[:size] == other[:size]
+
+
+class ByWords:
+    """Ranks by the words that the names of a relation share with the query."""
+
+    def __init__(self) -> None:
+        self._last: WordRanking | None = None
+        self._of: Sequence[Relation] = ()
+
+    async def rank(
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
+    ) -> tuple[Relation, ...]:
+        if self._last is None or self._of is not relations:  # all relations of a graph are weighed once
+            self._last, self._of = WordRanking(relations), relations
+        names = (entity.label, *entity.aliases) if entity else ()
+        return tuple(relation for relation, _ in self._last.rank(query, keep, entity=names))
+
+
+class ByEncoder:
+    """Ranks by how near the nearest name of a relation is to the query in meaning."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+
+    @property
+    def identity(self) -> str:
+        return self._encoder.identity
+
+    async def rank(
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
+    ) -> tuple[Relation, ...]:
+        if not relations:
+            return ()
+        numpy: Any = import_optional("numpy", "Ranking relations by an encoder", "dense")
+        names = [[name.replace("_", " ") for name in relation.names[:_MAX_NAMES]] for relation in relations]
+        new = list(dict.fromkeys(name for group in names for name in group if name not in self._vectors))
+        if new:
+            rows = await self._encoder.encode(new, role="passage")
+            self._vectors |= dict(zip(new, rows, strict=True))
+        asked = (await self._encoder.encode([query], role="query"))[0]
+        near = [float(numpy.max(numpy.stack([self._vectors[name] for name in group]) @ asked)) for group in names]
+        places = sorted(range(len(relations)), key=lambda place: (-round(near[place], 6), relations[place].id))
+        return tuple(relations[place] for place in places[:keep])
+
+
+class BySharedEncoder:
+    """Ranks by an encoder that all questions share, opened when needed."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+
+    @property
+    def identity(self) -> str:
+        """What the order of relations depends on: the encoder's weights and settings."""
+        return _shared(self._spec).identity
+
+    async def rank(
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
+    ) -> tuple[Relation, ...]:
+        if not relations:
+            return ()
+        shared = await asyncio.to_thread(_shared, self._spec)
+        return await shared.rank(ctx, query, relations, keep=keep, entity=entity)
+
+
+_opening = threading.Lock()
+
+
+def _shared(spec: str) -> ByEncoder:
+    with _opening:
+        return _open(spec)
+
+
+@lru_cache(maxsize=2)
+def _open(spec: str) -> ByEncoder:
+    return ByEncoder(open_encoder(spec))
+
+
+class ByModel:
+    """Ranks by the model, which chooses from the best by `first`."""
+
+    def __init__(self, first: RelationRanking) -> None:
+        self._first = first
+
+    async def rank(
+        self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
+    ) -> tuple[Relation, ...]:
+        if len(relations) < 2:
+            return tuple(relations)[:keep]
+        shown = await self._first.rank(ctx, query, relations, keep=_MAX_RELATIONS, entity=entity)
+        about = entity.label if entity else "…"
+        lines = [_line(about, relation) for relation in shown]
+        places = await choose_lines(ctx, "relations", query, lines, keep, tokens=_RANKING_TOKENS)
+        kept = tuple(shown[place] for place in places)
+        ctx.emit(RelationsChosen(value=[relation.label for relation in kept], candidates=len(relations)))
+        return kept
+
+
+async def choose_lines(
+    ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, *, tokens: int, node: Node | None = None
+) -> tuple[int, ...]:
+    """Return the lines that the model names, or the first ones."""
+    numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
+    prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
+    reply = (await ctx.generate(step, prompt, role="link", max_tokens=tokens, node=node)).text
+    numbers = read_numbers(reply, len(lines))[:keep]
+    read = bool(numbers or NONE_NAMED.match(reply))
+    note_reply(ctx, step, "" if read else "no number of the list")
+    return tuple(number - 1 for number in numbers) if read else tuple(range(min(keep, len(lines))))
+
+
+def _line(entity: str, relation: Relation) -> str:
+    values = ", ".join(relation.values) or relation.description
+    parts = (entity, relation.label, values) if relation.outward else (values, relation.label, entity)
+    return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())
+
 
 MAX_CANDIDATES = 15  # entities that one prompt shows
 _CHOICE_TOKENS = 32
-_MAX_NAMES = 12  # of one query that are looked up
+_MAX_LOOKED_UP = 12  # of one query that are looked up
 _MAX_ALIASES = 3
-_MAX_RELATIONS = 60  # that one prompt shows
 _MAX_RELATION_FACTS = 20  # a list may be what was asked for, but not a whole census
 _MAX_LINE_CHARS = 400
 _QUOTED = lazy_re(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
@@ -73,7 +326,7 @@ def names_in(text: str) -> tuple[str, ...]:
         key = question_key(name)
         if key and not _NO_NAME.fullmatch(key):
             names.setdefault(key, name)
-    return tuple(names.values())[:_MAX_NAMES]
+    return tuple(names.values())[:_MAX_LOOKED_UP]
 
 
 def _bare(name: str, *, article: bool = False) -> str:

@@ -16,8 +16,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import SingleFlight, both, together
 from hoptree.graph.facts import Candidate, Candidates, Entity
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.link import MAX_CANDIDATES, choose_entities, names_in, record_linked
-from hoptree.methods.steps.relations import NONE_NAMED
+from hoptree.methods.steps.link import MAX_CANDIDATES, NONE_NAMED, choose_entities, names_in, record_linked
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold

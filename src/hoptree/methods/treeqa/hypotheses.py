@@ -12,9 +12,8 @@ from hoptree.engine.schedule import together
 from hoptree.methods.steps import logic_tree
 from hoptree.methods.steps.answer import direct_answer, note_reply
 from hoptree.methods.steps.decompose import ask_twice
-from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
 from hoptree.methods.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree
-from hoptree.methods.steps.verify import Verdict
 from hoptree.text.comparison import agree, same
 from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json

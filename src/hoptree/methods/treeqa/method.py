@@ -15,11 +15,10 @@ from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
+from hoptree.methods.steps.evidence_box import Cited, EvidenceBox, find_conflict, new_clue, validate
 from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
+from hoptree.methods.steps.link import BySharedEncoder
 from hoptree.methods.steps.mentions import require_sources
-from hoptree.methods.steps.relations import BySharedEncoder
-from hoptree.methods.steps.verify import find_conflict, new_clue, validate
 from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, flatten, hang

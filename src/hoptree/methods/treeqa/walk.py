@@ -12,10 +12,9 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.schedule import SingleFlight, together
 from hoptree.engine.trace import ModelCalled, events_of
-from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.evidence_box import EvidenceBox, Label, Verdict
 from hoptree.methods.steps.graph_evidence import Wanted
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, first_claims
-from hoptree.methods.steps.verify import Label, Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
 from hoptree.text.question_tree import Node
 
