@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hoptree.extraction.folder import Entry, fact_rows
 from hoptree.graph.triple_rows import RowReader
-from hoptree.methods.steps.fact_extraction import StatedFact
-from hoptree.text.parse_triples import read_triples
+from hoptree.methods.steps.fact_extraction import StatedFact, read_triples
 
 PART = st.text(min_size=1, max_size=40)
 

@@ -11,10 +11,9 @@ from tests.methods.continuation_asked import DUKES, Run, Search, sure
 from tests.methods.mind_asked import CHARLES, LAST, figure
 
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.steps.fact_extraction import ground_triples
+from hoptree.methods.steps.fact_extraction import ground_triples, read_triples
 from hoptree.models.scripted import Rule
 from hoptree.text.names import open_tagger
-from hoptree.text.parse_triples import read_triples
 from hoptree.text.retrieval_triggers import sought_words
 
 ROSES = "Where was the director of film A Day Of Roses In August born?"

@@ -9,6 +9,7 @@ from tests.patience import patience
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
+from hoptree.methods.steps.fact_extraction import read_triples
 from hoptree.models.model import read_choice
 from hoptree.text.comparison import agree, same
 from hoptree.text.comparison_questions import detect_comparison
@@ -26,7 +27,6 @@ from hoptree.text.parse import (
 )
 from hoptree.text.parse_dialogue import read_self_knowledge
 from hoptree.text.parse_labels import read_numbers, read_relevance
-from hoptree.text.parse_triples import read_triples
 from hoptree.text.quantities import read_date, read_quantity
 from hoptree.text.question_tree import make_plan, references, resolve
 from hoptree.text.relation_words import relation_is_of, relation_key

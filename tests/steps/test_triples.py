@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.text.parse_triples import MAX_NAME_CHARS, MAX_TRIPLES, Triple, read_triples
+from hoptree.methods.steps.fact_extraction import MAX_NAME_CHARS, MAX_TRIPLES, Triple, read_triples
 
 TWO: list[Triple] = [("Elia Kazan", "spouse", "Molly Kazan"), ("Wanda", "director", "Barbara Loden")]
 LINES = "\n".join(" | ".join(one) for one in TWO)

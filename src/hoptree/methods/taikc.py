@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -107,8 +107,12 @@ async def taikc(
         solved = await fill_tree(ctx, question.text, plan, attempts, parallel=order == "parallel")
     except _Unanswered:
         return Answer("", status="unknown")
-    chains = await together(summarise_chain(ctx, path) for path in chain_paths(plan, solved))
-    return await synthesise(ctx, question.text, record_chains(ctx, chains))
+    # Every path from root to leaf is a chain (Equation 5).
+    paths = [[(n.id, solved[n.id].question, solved[n.id].answer.text) for n in path] for path in plan.paths()]
+    chains = list(dict.fromkeys(await together(summarise_chain(ctx, path) for path in paths)))
+    for chain in chains:
+        ctx.emit(ChainWritten(text=chain))
+    return await synthesise(ctx, question.text, chains)
 
 
 async def fill_tree(
@@ -142,16 +146,3 @@ def _complete(ctx: Context, node: Node, done: Mapping[int, Solved]) -> str:
             ctx.emit(PlanRepaired(kind="ref_unanswered", node=node.id, detail=f"#query{ref} has no answer"))
         texts[ref] = answer.text if answer.known else f'the answer to "{done[ref].question}"'
     return resolve(node.question, texts)
-
-
-def chain_paths(plan: Plan, solved: Mapping[int, Solved]) -> list[list[tuple[int, str, str]]]:
-    """Return (id, question, answer) along every path from root to leaf (Equation 5)."""
-    return [[(n.id, solved[n.id].question, solved[n.id].answer.text) for n in path] for path in plan.paths()]
-
-
-def record_chains(ctx: Context, chains: Iterable[str]) -> list[str]:
-    """Record the distinct chains, and return them."""
-    texts = list(dict.fromkeys(chains))
-    for text in texts:
-        ctx.emit(ChainWritten(text=text))
-    return texts

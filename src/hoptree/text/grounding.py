@@ -14,7 +14,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
-from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_number
+from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_quantity
 from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
@@ -362,7 +362,7 @@ def fits_question_type(question: str, answer: str) -> bool | None:
     if kind == "date":
         return bool(read_dates(answer))
     if kind == "number":
-        return read_number(answer) is not None
+        return read_quantity(answer) is not None
     if kind == "yes or no":
         return read_yes_no(answer) is not None
     if kind in ("person", "place"):

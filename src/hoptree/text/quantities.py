@@ -90,12 +90,6 @@ def read_quantity(text: str) -> Quantity | None:
     return None
 
 
-def read_number(text: str) -> float | None:
-    """Return the only number in the text, in base units; None if it is unclear."""
-    quantity = read_quantity(text)
-    return None if quantity is None else quantity.value
-
-
 def _quantities(text: str) -> list[Quantity]:
     quantities = []
     taken = bytearray(len(text))

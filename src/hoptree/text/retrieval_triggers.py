@@ -50,12 +50,7 @@ def masked_query(
 def attended_query(
     attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words that the hits attend to most.
-
-    `attended` has a row for each hit; `regions` are the spans of the question and the text so far, `hits` those of the
-    unsure words, which are left out. Attention is summed over a word's tokens and averaged over the hits. The result is
-    "" if no content word is left.
-    """
+    """DRAGIN's query: the content words of question and text (`regions`) that the hits attend to most."""
     rows = attended.weights
     weights = [
         math.fsum(valid_value(row[number]) or 0.0 for row in rows if number < len(row)) / max(1, len(rows))
@@ -272,12 +267,10 @@ def max_confidence(
 def entity_confidence(
     entity: str, text: str, tokens: Sequence[Token], *, gamma: float = 1.0, delta: float = 0.2, scaled: bool = False
 ) -> float | None:
-    """Return the confidence of a name at its first mention, or None.
+    """Return the confidence of a name at its first mention, which later ones copy, or None.
 
-    a is the raw attention, 0 for a word that no later one could attend to; `scaled` takes DRAGIN's, of mean 1.
-
-    Later mentions copy the first. H and a are those of words, as in the scores of a sentence; the paper speaks of
-    tokens, of which the last of nearly every name is sure.
+    a is the raw attention, or DRAGIN's (`scaled`). H and a are those of words: the paper speaks of tokens, of which the
+    last of nearly every name is sure.
     """
     mention_spans = find_mentions(entity, text)
     if not mention_spans:

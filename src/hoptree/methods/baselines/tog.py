@@ -5,13 +5,14 @@ from __future__ import annotations
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import plant, together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps import graph_exploration as graph
 from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.graph_exploration import Hop
+from hoptree.methods.steps.link import edges_in
 
 
 @method(
@@ -49,11 +50,12 @@ async def tog(
     entities to start from come with the data set; here they are linked, by the names in the question and by the model.
     """
     ctx.require_graph()
-    asked, root = question.text, graph.begin_exploration(ctx, question.text)
+    asked, root = question.text, plant(ctx, question.text)
+    ctx.begin_node(root, asked)
     entities, paths = list(await graph.find_topics(ctx, asked, keep=width)), dict[Fact, None]()
 
     async def hops_from(entity: Entity) -> list[Hop]:
-        edges = await graph.edges_around(ctx, [entity], known=paths)
+        edges = edges_in([await ctx.facts(entity)], known=paths)
         chosen = await graph.choose_edges(ctx, asked, edges, keep=width, temperature=temperature)
         ends = await together(
             graph.choose_ends(ctx, asked, edge, score, sampled=sampled, temperature=temperature)

@@ -10,12 +10,13 @@ from typing import Any, Literal
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import plant, together
 from hoptree.graph.facts import Entity
 from hoptree.methods.steps import graph_exploration as graph
 from hoptree.methods.steps.answer import agreement_gate, synthesise
 from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.link import edges_in
 from hoptree.methods.steps.mentions import own_page
 from hoptree.retrieval.bm25 import best_sentences
 
@@ -67,7 +68,8 @@ async def tog2(
     """
     ctx.require_graph()
     ctx.require_corpus()
-    asked, root = question.text, graph.begin_exploration(ctx, question.text)
+    asked, root = question.text, plant(ctx, question.text)
+    ctx.begin_node(root, asked)
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
     chains = await think(ctx, asked, samples=samples, temperature=temperature, **shown)
     voted, agreed = agreement_gate(ctx, chains, least=agreement)
@@ -86,7 +88,7 @@ async def tog2(
         """Choose relations in one call, and keep the ends whose pages weigh most, of equals the likeliest hops."""
         nonlocal entities, box
         query = f"{asked} {clue}".strip()
-        edges = await graph.edges_around(ctx, entities, known=box.facts)
+        edges = edges_in(await together(ctx.facts(entity) for entity in entities), known=box.facts)
         chosen = await graph.choose_edges(ctx, asked, edges, keep=width * len(entities))
         hops = [hop for edge, score in chosen for hop in graph.sample_hops(edge, score, asked, sampled=_SAMPLED_ENDS)]
         ranked = sorted(hops, key=lambda hop: -hop.score)

@@ -84,11 +84,18 @@ class Standing:
 class Pool:
     """All candidates for one question, and what the question and its passages show."""
 
-    def __init__(self, question: str, weights: Weights, signals: Mapping[str, float], *, operated: bool, trusted: bool):
-        """`operated` says that code combines the parts, `trusted` that the model knows where its knowledge ends."""
-        self._question, self.weights, self._operated, self._trusted = question, weights, operated, trusted
-        self.lists = False  # whether the question asks for a list
-        self.signals = dict(signals)
+    def __init__(
+        self,
+        question: str,
+        weights: Weights,
+        signals: Mapping[str, float],
+        operated: bool = False,
+        trusted: bool = False,
+        lists: bool = False,
+    ):
+        """Code combines parts (`operated`), or `lists`; a `trusted` model knows where its knowledge ends."""
+        self._question, self.weights, self.signals = question, weights, dict(signals)
+        self._operated, self._trusted, self._lists = operated, trusted, lists
         self.candidates: list[Candidate] = []
 
     def add(
@@ -122,7 +129,7 @@ class Pool:
         standings = [self._standing(group, rivals) for group in groups]
         likeliest = max((standing.probability for standing in standings), default=0.0)
         for place, each in enumerate(standings):
-            if self.lists and each.features["computed"] == each.features["supported"] == 1:
+            if self._lists and each.features["computed"] == each.features["supported"] == 1:
                 standings[place] = replace(each, probability=likeliest)
         return sorted(
             standings,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -172,14 +172,12 @@ async def hop(
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
     run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained, cut=cut)
-    for name, move in run.moves():
+    moves = {"read": run.read, "split": run.split, "replan": run.replan, "own": run.recall, "guess": run.guess}
+    for name, move in moves.items():
         if run.is_open(name) and run.is_worth(name):
             await move()
             run.record(name)
     return run.conclude()
-
-
-Move = tuple[str, Callable[[], Awaitable[None]]]
 
 
 class _Run:
@@ -214,8 +212,8 @@ class _Run:
         operated = self._operator in OPERATED
         closed = self._operator == "yes_no"
         signals = question_signals(question) | {"operated": float(operated), "yes_no": float(closed)}
-        self._pool = Pool(question, self._weights(), signals, operated=operated, trusted=boundary.usable)
-        self._pool.lists = self._operator in LISTS
+        self._lists = self._operator in LISTS
+        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists)
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._missing: list[tuple[Node, Solved]] = []
@@ -226,16 +224,6 @@ class _Run:
 
     def _weights(self) -> Weights:
         return self._chooser.weights(logprobs="logprobs" in self._model.capabilities)
-
-    def moves(self) -> list[Move]:
-        """Return the moves in their order."""
-        return [
-            ("read", self._read),
-            ("split", self._split),
-            ("replan", self._replan),
-            ("own", self._recall),
-            ("guess", self._guess),
-        ]
 
     def is_open(self, move: str) -> bool:
         """Return whether there is something for a move to do."""
@@ -314,7 +302,7 @@ class _Run:
             "calibrated_on": self._chooser.calibrated_on,
         }
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
         """Search with the question itself, and read what that finds."""
         self._passages = await self._ctx.search(self._question, k=self._k)
         parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt, cut=self._cut)
@@ -331,19 +319,19 @@ class _Run:
         self._pool.signals["not_found"] = float(not answer.known)
         self._pool.add(answer, "read", read, copied=copied)
 
-    async def _guess(self) -> None:
+    async def guess(self) -> None:
         """Have the reader answer from the same passages without the choice of NOT FOUND."""
         prompt = TRAINED_GUESS if self._prompt == TRAINED else FORCED
         reading = await self._ask_reader(self._passages, prompt)
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
 
-    async def _recall(self) -> None:
+    async def recall(self) -> None:
         """Ask the model itself; its answer is as sure as it was measured to be."""
         answer = await confident_answer(self._ctx, self._question)
         self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), "own")
 
-    async def _split(self) -> None:
+    async def split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
         if self._operator == "both":
             checked = await both_hold(self._ctx, self._question, k=self._k)
@@ -353,7 +341,7 @@ class _Run:
         worded = plan_by_words(self._ctx, self._question, self._operator)
         await self._carry_out(worded or await self._decompose(), "split")
 
-    async def _replan(self) -> None:
+    async def replan(self) -> None:
         """Plan once more with what is known and what was not found, and carry that out."""
         shown = {
             "known": "\n".join(f"{part.asked} {part.answer.text}" for part in self._known) or "nothing",
@@ -410,7 +398,7 @@ class _Run:
         computed = self._compute(plan, solved, answers)
         if computed:
             read = [self._parts.seen[name] for name in cited]
-            fits = self._several or not self._pool.lists or "; " not in computed.raw  # several names for one thing
+            fits = self._several or not self._lists or "; " not in computed.raw  # several names for one thing
             copied = computed.raw.partition("; ")[0]
             self._pool.add(computed, way, read, copied=copied, computed=fits, supported=share, recalled=recalled)
             return

@@ -16,7 +16,7 @@ from hoptree.methods.mind.entities import Candidate, Filter
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import Draft, show_context
-from hoptree.methods.steps.uncertain_sentences import Doubt, Help
+from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery
 from hoptree.models.model import Signal
 from hoptree.text.names import NameTagger, Tagger, capitalised_names, fold
 from hoptree.text.parse import read_questions
@@ -31,23 +31,6 @@ from hoptree.text.retrieval_triggers import (
 from hoptree.text.tokens import Span
 
 _QUESTION_TOKENS = 64
-
-
-@decision("sub_query")
-class SubQueryMade(Decision):
-    """The query for an uncertain sentence, from `kept` names and `sought` words."""
-
-    value: str
-    sentence: str
-    kept: list[str]
-    sought: list[str]
-    again: bool = False  # as in stored traces
-
-    def add_to(self, view: GenerationView) -> None:
-        view.ask(self.value, self.sought)
-
-    def log_line(self) -> str:
-        return f"searched: {self.value}" if self.value else "nothing to search with"
 
 
 @decision("skipped")
@@ -194,7 +177,7 @@ class Lookup:
         query = sub_query(names, sought, limit=self.words)
         if query and self.by_question:
             query = await self._write_question(sentence, names) or query
-        self.ctx.emit(SubQueryMade(value=query, sentence=sentence, kept=names, sought=list(sought)))
+        self.ctx.emit(SubQuery(value=query, sentence=sentence, kept=names, sought=list(sought), again=False))
         if not query:
             return None
         self.left -= 1

@@ -13,9 +13,8 @@ from hoptree.engine.events import Event, typed_event
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.fact_extraction import ground_triples
+from hoptree.methods.steps.fact_extraction import Triple, ground_triples, object_confidences, read_triples
 from hoptree.text.names import fold
-from hoptree.text.parse_triples import Triple, object_confidences, read_triples
 from hoptree.text.relation_words import settles_doubt
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import Span

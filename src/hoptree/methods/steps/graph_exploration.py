@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for
-from hoptree.engine.schedule import both, plant, together
+from hoptree.engine.schedule import both
 from hoptree.graph.facts import Entity, Fact, Term
 from hoptree.methods.steps.answer import note_reply
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
-from hoptree.methods.steps.link import Edge, edges_in
+from hoptree.methods.steps.link import Edge
 from hoptree.methods.steps.mentions import MentionLinker, graph_names
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.names import fold
@@ -60,11 +60,6 @@ class Hop:
     fact: Fact
     end: Term
     score: float
-
-
-async def edges_around(ctx: Context, entities: Sequence[Entity], *, known: Collection[Fact]) -> tuple[Edge, ...]:
-    """Return the edges of all these entities, without the facts that led to them."""
-    return edges_in(await together(ctx.facts(entity) for entity in entities), known=frozenset(known))
 
 
 async def choose_edges(
@@ -151,13 +146,6 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
     kept = tuple(topics.values())[:keep]
     ctx.emit(TopicsFound(value=[entity.label for entity in kept]))
     return kept
-
-
-def begin_exploration(ctx: Context, question: str) -> Node:
-    """Record the question as a node that is being worked on."""
-    root = plant(ctx, question)
-    ctx.begin_node(root, question)
-    return root
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:

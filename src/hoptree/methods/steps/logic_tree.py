@@ -26,17 +26,8 @@ _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer
 _TREE = ("logic_tree", "logictree", "tree")
 _CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
 _MAIN_QUESTION = ("input_question", "question", "query")  # keys of the main question beside its tree
-_NOT_NODES = {
-    *_HYPOTHESIS,
-    *_MAIN_QUESTION,
-    "final_answer",
-    "correct_answer",
-    "ref",
-    "refs",
-    "references",
-    "reason",
-    "facts",
-}
+_NOT_NODES = {*_HYPOTHESIS, *_MAIN_QUESTION, "final_answer", "correct_answer", "ref", "refs", "references", "reason"}
+_NOT_NODES |= {"facts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class LogicTree:
 def read_tree(value: object, question: str) -> LogicTree:
     """Read the tree in a parsed reply; children of a node without a question, or with the main one, move up."""
     issues: list[Issue] = []
-    draft = _first_answer(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
+    draft = _first_text(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
     claims = _claims(_without_main_question(value), 1, issues, root=True)
     if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
         issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
@@ -170,7 +161,7 @@ def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False,
     question = _first_text(raw, _QUESTION)
     if question and not _within(depth, issues):
         return []
-    hypothesis = _first_answer(raw, _HYPOTHESIS, question) if question else ""
+    hypothesis = _first_text(raw, _HYPOTHESIS, question) if question else ""
     below = _below(raw, depth + bool(question), issues, nesting=nesting + 1, anywhere=not question)
     if question:
         return [Claim(question, hypothesis, tuple(below))]
@@ -212,15 +203,12 @@ def _within(depth: int, issues: list[Issue]) -> bool:
     return depth <= MAX_DEPTH
 
 
-def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the first text under one of the keys, in any spelling."""
+def _first_text(raw: Mapping[str, Any], keys: Sequence[str], question: str | None = None) -> str:
+    """Return the first text under one of the keys, in any spelling; one that may answer a question, if it is given."""
     folded = {_folded(key): value for key, value in raw.items()}
-    return next((text for key in keys if (text := text_of(folded.get(key)))), "")
-
-
-def _first_answer(raw: Mapping[str, Any], keys: Sequence[str], question: str) -> str:
-    folded = {_folded(key): value for key, value in raw.items()}
-    return next((text for key in keys if (text := answer_of(folded.get(key), question))), "")
+    values = (folded.get(key) for key in keys)
+    texts = (text_of(value) if question is None else answer_of(value, question) for value in values)
+    return next(filter(None, texts), "")
 
 
 def _folded(key: object) -> str:

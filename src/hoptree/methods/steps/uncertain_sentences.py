@@ -40,16 +40,19 @@ class Stopped(Decision):
 
 @decision("sub_query")
 class SubQuery(Decision):
-    """What was searched for a sentence; `repeated` if it was before."""
+    """What was searched for a sentence, from `kept` names and `sought` words; `repeated` if it was before."""
 
     value: str
     sentence: str
     beta: float | None = field(default=None, metadata=OMIT)
     repeated: bool | None = field(default=None, metadata=OMIT)
     new: list[str] | None = field(default=None, metadata=OMIT)
+    kept: list[str] | None = field(default=None, metadata=OMIT)
+    sought: list[str] | None = field(default=None, metadata=OMIT)
+    again: bool | None = field(default=None, metadata=OMIT)  # as in stored traces
 
     def add_to(self, view: GenerationView) -> None:
-        view.ask(self.value, repeated=self.repeated is True)
+        view.ask(self.value, self.sought or (), repeated=self.repeated is True)
         view.mask(self.beta)
 
     def log_line(self) -> str:
