@@ -21,18 +21,15 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
 
-MAX_BODY_BYTES = 16 * 2**20
-"""Bytes of a response that are read; a server that never ends its reply is cut off here."""
+MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that never ends its reply is cut off here
 _CONNECT_TIMEOUT_S = 10.0
-_MAX_IDLE_S = 5.0
-"""How long an idle connection is used again: one that a firewall forgot would swallow the request."""
+_MAX_IDLE_S = 5.0  # how long an idle connection is used again: one that a firewall forgot would swallow the request
 _MAX_HEADERS = 200
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
-Response = tuple[int, Mapping[str, str], bytes]
-"""Status, headers (names in lower case) and body."""
+Response = tuple[int, Mapping[str, str], bytes]  # status, headers (names in lower case) and body
 
 
 class InvalidUrl(Exception):

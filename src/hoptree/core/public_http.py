@@ -20,8 +20,7 @@ from hoptree.core.retry import retry_delay_s
 
 T = TypeVar("T")
 
-MAX_AGE_DAYS = 30.0
-"""Wikidata and Wikipedia change slowly: replies of the last month are good enough."""
+MAX_AGE_DAYS = 30.0  # Wikidata and Wikipedia change slowly: replies of the last month are good enough
 _MAX_ATTEMPTS = 4
 _PUBLIC_DOMAINS = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 

@@ -201,8 +201,7 @@ _GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be 
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
-GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")
-"""Encodings that a text is read in because it is nothing else."""
+GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")  # encodings that a text is read in because it is nothing else
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
 _MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9

@@ -21,8 +21,7 @@ from hoptree.corpus.files import (
     suffix_of,
 )
 
-Row = tuple[int, Any]
-"""The number of the line where it begins, and its value."""
+Row = tuple[int, Any]  # the number of the line where it begins, and its value
 
 MAX_LINE_BYTES = 64 * 2**20
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -24,8 +24,7 @@ _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
 _TAG = re.compile(r"<((?:https?|mailto):[^<>\s]+)>|<!--[^<>]*-->|</?[A-Za-z][^<>]*>")
-_KEPT = "\ue000"
-"""Stands for code and escaped characters while marks are removed."""
+_KEPT = "\ue000"  # stands for code and escaped characters while marks are removed
 _MAX_INLINE_CHARS = 100_000
 
 
@@ -161,11 +160,9 @@ def read_rst(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 def rst_document(text: str, name: str) -> Document:
     """Make a document of reStructuredText: titles and directives' content."""
     builder = TextBuilder()
-    levels: list[str] = []
-    """The adornments of titles, from the highest level on."""
+    levels: list[str] = []  # the adornments of titles, from the highest level on
     paragraph: list[str] = []
-    dropped = -1
-    """The indentation of a comment or a list of files, which ends where a line is indented no more than it."""
+    dropped = -1  # the indentation of a comment or a list of files, which ends where a line is indented no more than it
     lines = text.split("\n")
     for at, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
@@ -283,8 +280,7 @@ class _ManPage:
         self._paragraph: list[str] = []
         self._gap = " "
         self._name = ""
-        self._heading = 0
-        """The level of a heading that stands in the next line."""
+        self._heading = 0  # the level of a heading that stands in the next line
         self._filled = True
         self._tagged = self._in_definition = self._in_format = False
 

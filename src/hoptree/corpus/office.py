@@ -38,8 +38,7 @@ _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000
 _MAX_XML_DEPTH = 500
 _ENTRY = b"PK\1\2"  # begins every entry in the directory of a ZIP archive
-_OLE = b"\xd0\xcf\x11\xe0"
-"""Begins the files of Office before 2007, and newer ones that are locked with a password."""
+_OLE = b"\xd0\xcf\x11\xe0"  # begins the files of Office before 2007, and newer ones that are locked with a password
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, RuntimeError, ValueError)
 
 

@@ -126,8 +126,7 @@ def _text(value: Any) -> str:
 
 RESTS_ON, LOG, FACTS, FAILED = "extraction.json", "passages.jsonl", "facts.jsonl", "failed.jsonl"
 _FORMAT = 1
-_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")
-"""Files of a run that was killed before it wrote what it rests on."""
+_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")  # files of a run that was killed before it wrote what it rests on
 _COMPARED = ("corpus", "model", "prompt")
 
 

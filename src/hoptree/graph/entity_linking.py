@@ -111,8 +111,7 @@ class QuestionScorer:
 
 _MAX_SEARCH_S = 2.0
 _MAX_NAME_WORDS = 10  # words of a name inside a question
-_MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40
-"""Names with some of the words, and with a similar word, that are scored."""
+_MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40  # names with some of the words, and with a similar word, that are scored
 _MAX_FUZZY_WORDS = 12  # words of a question that are searched with other spellings
 _MAX_DEGREE = 50  # triples of an entity that are counted in each direction
 _MAX_NAMESAKES, _NAMESAKE_FACTOR = 200, 0.85

@@ -36,8 +36,7 @@ _PROGRESS_NAMES = 5_000
 _MAX_EXACT_HITS = 500  # entities of one name
 _COMPLETE_FILE = "hoptree-names.json"
 
-Hit = tuple[str, tuple[str, ...]]
-"""The id of an entity, and the words of the matching name."""
+Hit = tuple[str, tuple[str, ...]]  # the id of an entity, and the words of the matching name
 
 
 @runtime_checkable

@@ -204,10 +204,8 @@ class SlotPool:
 
 
 MAX_FOLDER_BYTES = 512 * 2**20
-_MIN_OPENING_CHARS = 80
-"""Shorter beginnings are read again as quickly as a file."""
-_TIMEOUT_S = 600.0
-"""A state is saved and restored between the batches of other calls, which may be long ones."""
+_MIN_OPENING_CHARS = 80  # shorter beginnings are read again as quickly as a file
+_TIMEOUT_S = 600.0  # a state is saved and restored between the batches of other calls, which may be long ones
 _SUFFIX, _PART_SUFFIX = ".state", ".part"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 

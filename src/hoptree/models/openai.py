@@ -26,13 +26,11 @@ from hoptree.models.model import (
 )
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0
-"""Seconds for one reply, unless the model's name says another number."""
+_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0  # seconds for one reply, unless the model's name says another number
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
-_FALLBACK_LOGPROBS = (5, 1)
-"""Alternatives a token to request if an endpoint refuses more without naming its limit."""
+_FALLBACK_LOGPROBS = (5, 1)  # alternatives a token to request if an endpoint refuses more without naming its limit
 _HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 

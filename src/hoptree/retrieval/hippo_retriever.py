@@ -43,8 +43,7 @@ _FEATURE = "Retrieval along facts"
 _TOLERANCE, _MAX_ITERATIONS = 1e-9, 1_000
 _FACT_DECIMALS, _DECIMALS = 6, 9
 _FETCH_AT_ONCE = 64
-_MIN_SHARE = 1e-3
-"""Of the last passage of the first ranking, so that a walk starts from it at all."""
+_MIN_SHARE = 1e-3  # of the last passage of the first ranking, so that a walk starts from it at all
 
 
 class PhraseGraph:
@@ -213,16 +212,11 @@ class ByWords:
 class Walk:
     """The parameters of a walk; the values are those of HippoRAG 2."""
 
-    facts: int = 5
-    """Facts nearest to a query."""
-    phrases: int = 5
-    """Phrases of these facts that a walk starts from, those of most weight."""
-    passages: int = 200
-    """Passages by the first ranking that it starts from, too."""
-    passage_weight: float = 0.05
-    """What the best of these passages counts beside a phrase."""
-    damping: float = 0.5
-    """The chance to go on from a node, and not to start anew."""
+    facts: int = 5  # facts nearest to a query
+    phrases: int = 5  # phrases of these facts that a walk starts from, those of most weight
+    passages: int = 200  # passages by the first ranking that it starts from, too
+    passage_weight: float = 0.05  # what the best of these passages counts beside a phrase
+    damping: float = 0.5  # the chance to go on from a node, and not to start anew
 
 
 class Hippo:

@@ -225,11 +225,9 @@ def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
     return " ".join(value.split())
 
 
-SYNONYM_COSINE = 0.8
-"""The least cosine of two phrases that count as synonyms."""
+SYNONYM_COSINE = 0.8  # the least cosine of two phrases that count as synonyms
 _MAX_SYNONYMS = 100
-_MAX_INITIALS = 2
-"""A phrase with no more letters and digits has no synonyms: initials are near to everything."""
+_MAX_INITIALS = 2  # a phrase with no more letters and digits has no synonyms: initials are near to everything
 _COMPARE_AT_ONCE = 512
 _LOOK_UP_AT_ONCE = 500
 _DECIMALS = 6
@@ -294,8 +292,7 @@ def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
     return np.concatenate(keys)[order].tolist(), vectors / np.where(lengths == 0, 1, lengths)
 
 
-OnProgress = Callable[[str, int, int], None]
-"""Called with the stage, what is done, and the total."""
+OnProgress = Callable[[str, int, int], None]  # called with the stage, what is done, and the total
 
 
 @dataclass(frozen=True, slots=True)

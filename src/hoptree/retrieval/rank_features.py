@@ -18,16 +18,11 @@ from hoptree.text.names import name_spans
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SEEDS = 10
-"""Best passages by the first search: their links count among the features of a passage alone."""
-_CHOSEN = 9
-"""Best passages by their features alone: each is tried as the one already chosen."""
-_MAX_SHARERS = 20
-"""A name that more candidates mention tells nothing."""
-_ANY = 0.2
-"""What a shared name is worth where the sentence with it has no further word of the question."""
-_DECIMALS = 6
-"""Of a feature: further ones depend on the processor."""
+_SEEDS = 10  # best passages by the first search: their links count among the features of a passage alone
+_CHOSEN = 9  # best passages by their features alone: each is tried as the one already chosen
+_MAX_SHARERS = 20  # a name that more candidates mention tells nothing
+_ANY = 0.2  # what a shared name is worth where the sentence with it has no further word of the question
+_DECIMALS = 6  # of a feature: further ones depend on the processor
 _COMPARISON = re.compile(
     r"\b(?:both|same|first|earlier|later|older|younger|more|longer|larger|bigger|higher|or|between|than|also|common)\b",
     re.IGNORECASE,
@@ -53,8 +48,7 @@ AFTER = (
     *("shared", "shared_count", "shared_new", "shared_sentence", "bridge", "bridge_title", "bridge_first"),
     *("same_title", "alike", "title_terms", "expanded"),
 )
-_OPEN = 6
-"""The first features of AFTER say what is new: their least over the best chosen passages counts too."""
+_OPEN = 6  # the first features of AFTER say what is new: their least over the best chosen passages counts too
 CHAINED = (
     *ALONE,
     *("first", "first_gap", "first_rank"),

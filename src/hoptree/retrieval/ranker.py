@@ -36,16 +36,14 @@ FILE = "ranker.json"
 PARTS = {"alone": ALONE, "chained": CHAINED, "sentence": SENTENCE}
 """The trees of a ranker, and the features they are over."""
 _REMEDY = "Install it anew (pip install --force-reinstall hoptree-weights), or search with --retriever linked."
-_FIRST = 30
-"""Passages of linked retrieval that are ranked."""
+_FIRST = 30  # passages of linked retrieval that are ranked
 _SEEDS, _PER_SEED = 5, 12
 """Passages from which a further search starts, for the question and the names in them; and its passages."""
 _MAX_NAMES = 20
 _CANDIDATES = 60
 _MAX_BYTES = 8 * 2**20
 _MAX_DEPTH = 12
-LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7
-"""Precision of the numbers in a file."""
+LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file
 
 
 @dataclass(frozen=True, slots=True)

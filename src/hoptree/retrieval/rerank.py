@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _SHINGLE_WORDS = 3
-_EXTRA = 8
-"""Passages fetched beyond k in place of duplicates; twice as many each time they are too few."""
+_EXTRA = 8  # passages fetched beyond k in place of duplicates; twice as many each time they are too few
 
 
 class Fused:

@@ -98,10 +98,8 @@ class PassageStore(Protocol):
         ...
 
 
-DOCUMENT, TITLE = "document", "title"
-"""Names in a filter for fields of a passage, not for its metadata."""
-SECTION = " › "
-"""What stands between a page's title and that of a section."""
+DOCUMENT, TITLE = "document", "title"  # names in a filter for fields of a passage, not for its metadata
+SECTION = " › "  # what stands between a page's title and that of a section
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
@@ -125,8 +123,7 @@ def _composed(text: str) -> str:
 
 _LOG = logging.getLogger("hoptree.retrieval")
 _URL = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*://")
-WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")
-"""Names of wikis that are searched as they are now."""
+WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")  # names of wikis that are searched as they are now
 KINDS = {
     DEFAULT_RETRIEVER: "ranked, linked without hoptree-weights, or bm25 where there are no links to go along",
     "bm25": "the words of the query, weighed by how rare they are",

@@ -50,11 +50,9 @@ _TIE_ROOM = 10
 _MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
 _FILTER_FACTOR = 4
 _ENCODE_AT_ONCE = 256
-_SAVE_INTERVAL_S = 300.0
-"""Saving costs a rewrite of what was added; losing it costs encoding it again."""
+_SAVE_INTERVAL_S = 300.0  # Saving costs a rewrite of what was added; losing it costs encoding it again
 _PASSAGE_TIE_ROOM = 8
-_DECIMALS = 6
-"""Of a similarity: further ones depend on the processor and on what was computed beside it."""
+_DECIMALS = 6  # of a similarity: further ones depend on the processor and on what was computed beside it
 
 
 def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i8"] = "auto") -> int:

@@ -29,8 +29,7 @@ from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, unwritab
 from hoptree.retrieval.index.text_index import Texts, TextWriter
 
 _INTENT = "intent.json"
-_WRITER_BYTES = 256 * 2**20
-"""What tantivy may collect in memory before it writes a segment."""
+_WRITER_BYTES = 256 * 2**20  # what tantivy may collect in memory before it writes a segment
 
 
 class Change:
@@ -126,8 +125,7 @@ class Change:
             self.ledger.commit()
             # Last: a part without an intent is incomplete, and is not resumed.
             _write_json(self.part / _INTENT, self._intent)
-        self.first_new = self.ledger.number("first new")
-        """The number of the first passage that this change adds."""
+        self.first_new = self.ledger.number("first new")  # the number of the first passage that this change adds
 
     def _copy_base(self) -> None:
         (self.part / "text").mkdir(parents=True)

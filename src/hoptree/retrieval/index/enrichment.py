@@ -21,18 +21,14 @@ from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vector_files import HEADER
 from hoptree.retrieval.vectors import Vectors, VectorWriter, encode_missing
 
-LINK_MEMORY_BYTES = 768 * 2**20
-"""What the search for names may take by default."""
-_AUTOMATON_BYTES_PER_CHAR = 48
-"""Of Aho-Corasick while it is built (measured with half a million names)."""
+LINK_MEMORY_BYTES = 768 * 2**20  # what the search for names may take by default
+_AUTOMATON_BYTES_PER_CHAR = 48  # of Aho-Corasick while it is built (measured with half a million names)
 _WRITER_BYTES = 64 * 2**20
-_FEW_PASSAGES = 50_000
-"""Passages whose words are worth collecting to leave out names that cannot occur in them."""
+_FEW_PASSAGES = 50_000  # passages whose words are worth collecting to leave out names that cannot occur in them
 _MAX_CANDIDATES = 300
 """Passages with all words of a name that are read to see whether they mention it; a name with more is too common."""
 _ENCODER_FACT = "encoder identity"
-_VECTORS_FACT = "vectors for"
-"""The digest of the passages of which no vector is out of date."""
+_VECTORS_FACT = "vectors for"  # the digest of the passages of which no vector is out of date
 _WORD = re.compile(r"\w+")
 
 

@@ -37,8 +37,7 @@ _MODULUS = 2**128
 _MAX_FILES_TO_SCAN = 20
 _ROWS_AT_ONCE = 10_000
 _PREFIX = "prefix "
-_OWN_FACTS = ("next", "passages", "digest", "first new")
-"""Facts that every ledger works out by itself."""
+_OWN_FACTS = ("next", "passages", "digest", "first new")  # facts that every ledger works out by itself
 
 
 @dataclass(frozen=True, slots=True)

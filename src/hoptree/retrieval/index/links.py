@@ -26,8 +26,7 @@ from hoptree.text.names import sentences
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _MAX_PASSAGES_PER_DOCUMENT = 100
-_KEPT = 10_000
-"""Names and passages whose links stay in memory, as questions about one matter meet the same again."""
+_KEPT = 10_000  # names and passages whose links stay in memory, as questions about one matter meet the same again
 _DAMAGED = TantivyErrors("The links are damaged", LINK_AGAIN)
 
 
@@ -142,8 +141,7 @@ _NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+"
 _PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
 """What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
-_MAX_TITLE_CHARS = 1_000
-"""Longer titles are no names, whatever stands in brackets at their end."""
+_MAX_TITLE_CHARS = 1_000  # longer titles are no names, whatever stands in brackets at their end
 _MAX_NAMES_PER_PASSAGE = 64
 _CONNECTOR = "of|the|and|de|la|le|du|des|da|di|del|von|van|der|den|al|bin|ibn|for|in|on"
 _CAPITALS = (

@@ -35,14 +35,10 @@ from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
 from hoptree.text.tokens import FUNCTION_WORDS, LANGUAGES, language_of
 
 _ANALYZER = "hoptree"
-LANGUAGE = "language"
-"""The name of the metadata that says which language a passage is in."""
-_PLAIN = b"="
-"""The first byte of the record of a passage that is its own document."""
-_TITLE_WEIGHT = 3
-"""How often the title counts among the words of a passage."""
-_DECIMALS = 4
-"""Of a score: further ones depend on the order in which segments were written."""
+LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
+_PLAIN = b"="  # the first byte of the record of a passage that is its own document
+_TITLE_WEIGHT = 3  # how often the title counts among the words of a passage
+_DECIMALS = 4  # of a score: further ones depend on the order in which segments were written
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
 _TITLE_CANDIDATES = (1_000, 8_000, 64_000)
@@ -57,8 +53,7 @@ _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
 _DAMAGED = TantivyErrors("The index is damaged")
 
-Word = tuple[str, str]
-"""A field and a term in it."""
+Word = tuple[str, str]  # a field and a term in it
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
 Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, str], ...]]

@@ -157,11 +157,9 @@ _DISK_PER_BYTE = 1.05
 _LINKS_PER_BYTE = 0.55
 _GZIP_RATIO = 2.8
 _MAX_MEMORY_BYTES, _MIN_MEMORY_BYTES = 600 * 2**20, 200 * 2**20
-_PASSAGE_BYTES = 600
-"""Of a passage in its source, if it is as long as those of the usual collections."""
+_PASSAGE_BYTES = 600  # of a passage in its source, if it is as long as those of the usual collections
 _DEFAULT_DIMENSIONS = 768
-_VECTOR_MEMORY_FACTOR = 2
-"""Vectors are held in memory, with room to grow, until they are written."""
+_VECTOR_MEMORY_FACTOR = 2  # vectors are held in memory, with room to grow, until they are written
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,8 +116,7 @@ class Reading:
         )
 
 
-Place = tuple[str, str]
-"""Source and name of a file."""
+Place = tuple[str, str]  # source and name of a file
 
 
 def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:

@@ -19,8 +19,7 @@ from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_
 
 T = TypeVar("T")
 
-MAX_HITS = 16_384
-"""What Milvus gives at once."""
+MAX_HITS = 16_384  # what Milvus gives at once
 MAX_FIELD_BYTES = 65_535
 _MAX_QUERY_WORDS = 2_000
 _TIMEOUT_S = 60.0

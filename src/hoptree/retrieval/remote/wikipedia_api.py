@@ -24,8 +24,7 @@ from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, u
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
 _MAX_PAGE_CHARS = 4_000_000  # several times the longest article
 _EXTENSION = "TextExtracts"
-MAX_QUERY_CHARS = 300
-"""Wikipedia's search refuses longer queries."""
+MAX_QUERY_CHARS = 300  # wikipedia's search refuses longer queries
 _MAX_BODY_BYTES = 16 * 2**20
 _TIMEOUT_S = 30.0
 _REQUEST = {"action": "query", "format": "json", "formatversion": "2"}
