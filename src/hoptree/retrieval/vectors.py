@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import batched
-from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, np, query_window
 from hoptree.retrieval.retriever import PassageStore, fits
 from hoptree.retrieval.vector_files import (
-    FEATURE,
     FORMAT,
     HEADER,
     Header,
@@ -35,10 +33,6 @@ from hoptree.retrieval.vector_files import (
     view,
     write_header,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Dtype = Literal["f32", "i8"]
 
@@ -75,7 +69,7 @@ class Vectors:
     def __len__(self) -> int:
         return self._header.count
 
-    def search(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+    def search(self, vector: FloatArray, k: int) -> list[tuple[int, float]]:
         """Return the k nearest keys with their cosine similarity, best first, ties by key."""
         if vector.shape != (self.dimensions,):
             raise CorpusError(
@@ -93,7 +87,7 @@ class Vectors:
         hits.sort(key=lambda hit: (-hit[1], hit[0]))
         return hits[:k]
 
-    def _nearest(self, index: Any, vector: NDArray[Any], k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
+    def _nearest(self, index: Any, vector: Any, k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
         """Return at least the k best that are still there, with all that tie with the last of them (within limits)."""
         wanted = k + _TIE_ROOM
         while True:
@@ -162,9 +156,8 @@ class VectorWriter:
             if not is_newer and (not is_old or key in self._removed)
         ]
 
-    def add(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
+    def add(self, keys: Sequence[int], vectors: FloatArray) -> None:
         """Add one vector for each key; a key that had one gets the new one."""
-        np = import_optional("numpy", FEATURE, "dense")
         if vectors.shape != (len(keys), self._header.dimensions):
             raise CorpusError(
                 f"{len(keys)} vectors of {self._header.dimensions} numbers were due, not of the shape {vectors.shape}.",
@@ -181,7 +174,6 @@ class VectorWriter:
 
     def remove(self, keys: Sequence[int]) -> int:
         """Remove the vectors of these keys; returns how many there were."""
-        np = import_optional("numpy", FEATURE, "dense")
         keys = list(dict.fromkeys(keys))
         newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
         if newer:
@@ -228,7 +220,6 @@ class VectorWriter:
 
     def _merged(self) -> tuple[Any, bool]:
         """Return all vectors in one index, and whether it is linked; links are kept where there were some."""
-        np = import_optional("numpy", FEATURE, "dense")
         old = self._header
         graph = old.graph or len(self) > _EXACT_UP_TO
         if self._base is None and graph == old.graph:
@@ -268,23 +259,19 @@ def _choose_dtype(dtype: str, expected: int) -> Dtype:
     return "i8" if dtype == "i8" else "f32"
 
 
-def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+def _stored(rows: FloatArray, dtype: str) -> Any:
     """Return the rows as they are compared: bytes use their full range row by row, which leaves cosines as they are.
 
     usearch would scale all rows alike, so that the small numbers of a long unit vector would share a few values.
     """
-    np = import_optional("numpy", FEATURE, "dense")
     if dtype != "i8":
-        floats: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
-        return floats
+        return np.ascontiguousarray(rows, dtype=np.float32)
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    scaled: NDArray[Any] = np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
-    return scaled
+    return np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
 
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
     """Tell for each of the keys whether an index, if there is one, holds it."""
-    np = import_optional("numpy", FEATURE, "dense")
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
     held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()
@@ -313,7 +300,7 @@ class Dense:
     async def aclose(self) -> None:
         await self._encoder.aclose()
 
-    def _search(self, vector: NDArray[np.float32], k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
+    def _search(self, vector: FloatArray, k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
         """Fetch more until k of them pass the filter; ties at the cut are broken by id, not by key."""
         if not vector.any():
             return ()
