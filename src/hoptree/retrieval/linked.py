@@ -245,7 +245,11 @@ class Linked(BM25):
     def _firm(self, folded_query: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
         """Return those of the first by words that no other passage beats by the margin."""
         pages = Counter(map(_page, first.values()))
-        candidates = {key for key, hit in first.items() if pages[_page(hit)] > 1 or _is_named(hit, folded_query)}
+        candidates = {
+            key
+            for key, hit in first.items()
+            if pages[_page(hit)] > 1 or any(f" {name} " in folded_query for name in _names(hit.title, hit.aliases))
+        }
         if not candidates:
             return candidates
         held = {key: score + self._weights.firm if key in candidates else score for key, score in total.items()}
@@ -300,10 +304,6 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
 def _page(passage: Passage) -> str:
     """Return what identifies the page of a passage, whether or not it was indexed as one document."""
     return passage.title.split(" › ")[0] or passage.document
-
-
-def _is_named(passage: Passage, folded_query: str) -> bool:
-    return any(f" {name} " in folded_query for name in _names(passage.title, passage.aliases))
 
 
 @lru_cache(_NAMES_KEPT)

@@ -14,15 +14,7 @@ from types import TracebackType
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums, FolderLock, link_or_copy
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import (
-    FORMAT,
-    Index,
-    Manifest,
-    Settings,
-    check_fit,
-    index_folder,
-    read_manifest,
-)
+from hoptree.retrieval.index.folder import FORMAT, Index, Manifest, Settings, check_fit, index_folder, read_manifest
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import names_of
 from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, unwritable

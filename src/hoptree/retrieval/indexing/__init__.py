@@ -15,7 +15,7 @@ from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors
 from hoptree.retrieval.index.folder import FORMAT, MANIFEST, Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for
-from hoptree.retrieval.indexing.check import is_current
+from hoptree.retrieval.indexing.check import is_current, try_encoder
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import (
     Listener,
@@ -26,7 +26,6 @@ from hoptree.retrieval.indexing.sources import (
     source_name,
     sources_of,
 )
-from hoptree.retrieval.open_encoder import open_encoder
 
 
 def build_index(
@@ -73,11 +72,7 @@ def check_build(out: Path, settings: Settings, reading: Reading) -> None:
         raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
     Change(out, settings, intent={}, from_scratch=True)  # raises an error if something else is there
     if settings.encoder:
-        run_coroutine(_try(settings.encoder))
-
-
-async def _try(encoder: str) -> None:
-    await open_encoder(encoder).aclose()
+        try_encoder(settings.encoder)
 
 
 def add_to_index(
@@ -150,7 +145,7 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
     """Encode the passages of an index, or encode them again with another encoder."""
     pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
-    run_coroutine(_try(encoder))
+    try_encoder(encoder)
     with pending as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
@@ -164,7 +159,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
     tell = on_progress or (lambda progress: None)
     rows = list(read_facts(facts))  # first: a damaged file should cost nothing
     if encoder:
-        run_coroutine(_try(encoder))
+        try_encoder(encoder)
     intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
     with Change(out, intent=intent) as change:
         change.save()  # a killed run resumes from here
