@@ -343,10 +343,8 @@ class JsonlLog:
                     await asyncio.to_thread(os.fsync, self._file)
                     self._synced = written
         except OSError as error:
-            raise HoptreeError(
-                f"{self._path} could not be written: {error.strerror or error}.",
-                "What stands in it is kept: free some space, and give the same command again.",
-            ) from error
+            remedy = "What stands in it is kept: free some space, and give the same command again."
+            raise HoptreeError(f"{self._path} could not be written: {error.strerror or error}.", remedy) from error
 
     def close(self) -> None:
         if self._file is not None:

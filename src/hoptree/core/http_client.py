@@ -68,9 +68,8 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.shown = without_password(self.url)
         if not _is_url(self.url):
-            raise ConfigError(
-                f"'{self.shown}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
-            )
+            cause = f"'{self.shown}' is no base URL."
+            raise ConfigError(cause, "It begins with http:// or https:// and often ends in /v1.")
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._url_source = url_source
@@ -90,9 +89,8 @@ class HttpClient:
         try:
             return json.loads(received)
         except (ValueError, RecursionError) as error:
-            raise UnusableReply(
-                f"{self.shown} answered with {describe_body(received)} instead of JSON.", f"Check {self._url_source}."
-            ) from error
+            cause = f"{self.shown} answered with {describe_body(received)} instead of JSON."
+            raise UnusableReply(cause, f"Check {self._url_source}.") from error
 
     async def send(
         self,
@@ -112,25 +110,18 @@ class HttpClient:
             async with asyncio.timeout(self._timeout):
                 return await self._connections.send(method, f"{self.url}{path}", content or b"", sent, self._max_body)
         except TimeoutError as error:
-            raise EndpointError(
-                f"{self.shown} did not answer within {self._timeout:g} seconds.",
-                self._unreachable_remedy or "Check that the server is running and not overloaded.",
-                retryable=True,
-            ) from error
+            cause = f"{self.shown} did not answer within {self._timeout:g} seconds."
+            remedy = self._unreachable_remedy or "Check that the server is running and not overloaded."
+            raise EndpointError(cause, remedy, retryable=True) from error
         except Unreachable as error:
-            raise EndpointError(
-                f"{self.shown} cannot be reached ({error}).",
-                self._unreachable_remedy or f"Start the server, or correct {self._url_source}.",
-                retryable=True,
-            ) from error
+            remedy = self._unreachable_remedy or f"Start the server, or correct {self._url_source}."
+            raise EndpointError(f"{self.shown} cannot be reached ({error}).", remedy, retryable=True) from error
         except ConnectionBroken as error:
-            raise EndpointError(
-                f"The connection to {self.shown} broke off ({error}).", "Try again.", retryable=True
-            ) from error
+            cause = f"The connection to {self.shown} broke off ({error})."
+            raise EndpointError(cause, "Try again.", retryable=True) from error
         except BodyTooLarge as error:
-            raise UnusableReply(
-                f"{self.shown} sent a reply without end.", "Look at what the server answers."
-            ) from error
+            cause = f"{self.shown} sent a reply without end."
+            raise UnusableReply(cause, "Look at what the server answers.") from error
         except InvalidUrl as error:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
 
@@ -147,13 +138,9 @@ class HttpClient:
                 retry_after=_retry_after_s(headers),
             )
         if status >= 500 or status in (408, 409, 425):
-            return EndpointError(
-                f"{self.shown} failed (HTTP {status}{quoted}).",
-                "Try again later; replies in the cache are kept.",
-                status=status,
-                retryable=True,
-                retry_after=_retry_after_s(headers),
-            )
+            cause = f"{self.shown} failed (HTTP {status}{quoted})."
+            remedy = "Try again later; replies in the cache are kept."
+            return EndpointError(cause, remedy, status=status, retryable=True, retry_after=_retry_after_s(headers))
         if status in (401, 403):
             cause, remedy = f"refused the key (HTTP {status}{quoted})", "Give a key or password that it accepts."
         elif status == 404:
@@ -261,10 +248,8 @@ def _proxy_for(parts: SplitResult) -> SplitResult | None:
         return None
     proxy = urlsplit(address if "://" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https") or not _is_url(proxy.geturl()):
-        raise ConfigError(
-            f"The proxy {without_password(address)} cannot be used.",
-            f"Set {parts.scheme}_proxy to an http:// or https:// address, or except the server with no_proxy.",
-        )
+        remedy = f"Set {parts.scheme}_proxy to an http:// or https:// address, or except the server with no_proxy."
+        raise ConfigError(f"The proxy {without_password(address)} cannot be used.", remedy)
     return proxy
 
 

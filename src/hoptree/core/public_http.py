@@ -118,9 +118,8 @@ class ReplyCache:
         self._db.close()
 
     def _unusable(self, error: Exception) -> CacheError:
-        return CacheError(
-            f"The cache at {self._path} cannot be used: {error}.", "Set HOPTREE_CACHE to a file elsewhere, or move it."
-        )
+        cause = f"The cache at {self._path} cannot be used: {error}."
+        return CacheError(cause, "Set HOPTREE_CACHE to a file elsewhere, or move it.")
 
 
 def _key(url: str, query: str) -> bytes:

@@ -59,9 +59,8 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
     """Return the first `limit` rows of a SELECT or ASK query."""
     check_query(sparql)
     if _SERVICE.search(blank_literals(sparql)):
-        raise GraphError(
-            "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
-        )
+        cause = "The query asks another server (SERVICE)."
+        raise GraphError(cause, "Ask that server by itself: hoptree graph query … --graph URL")
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "hoptree.graph.embedded"),  # -P: no modules of the current folder
         stdin=asyncio.subprocess.PIPE,
@@ -73,9 +72,8 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
         async with asyncio.timeout(seconds + 1.0):  # a second for the process to begin
             stdout, stderr = await child.communicate(json.dumps(request).encode())
     except TimeoutError as error:
-        raise QueryTooLong(
-            f"The query did not end within {seconds:g} seconds.", "Make it narrower, or give it more time (--seconds)."
-        ) from error
+        cause = f"The query did not end within {seconds:g} seconds."
+        raise QueryTooLong(cause, "Make it narrower, or give it more time (--seconds).") from error
     finally:
         if child.returncode is None:
             child.kill()

@@ -252,9 +252,8 @@ def parse_linker(spec: str) -> tuple[str, str]:
     """Split a specification into kind and name or folder; refuse what is none."""
     kind, colon, where = spec.partition(":")
     if kind not in _KINDS or not colon or not where.strip():
-        raise ConfigError(
-            f"'{spec}' is no linker.", "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out."
-        )
+        cause = f"'{spec}' is no linker."
+        raise ConfigError(cause, "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out.")
     return kind, where.strip()
 
 

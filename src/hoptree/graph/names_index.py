@@ -195,7 +195,6 @@ def _errors(folder: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
-            raise GraphError(
-                f"The index of names {folder} is damaged: {error}.", "Remove this folder: it is rebuilt."
-            ) from error
+            cause = f"The index of names {folder} is damaged: {error}."
+            raise GraphError(cause, "Remove this folder: it is rebuilt.") from error
         raise

@@ -133,9 +133,8 @@ class HFModel:
         """Answer one request; samples are separate rows with consecutive seeds."""
         engine = self._open()
         if request.json_schema:
-            raise EndpointError(
-                f"{self.name} cannot be held to a JSON schema.", "Use a local/… or openai/… model.", exit_code=2
-            )
+            cause = f"{self.name} cannot be held to a JSON schema."
+            raise EndpointError(cause, "Use a local/… or openai/… model.", exit_code=2)
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
         if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):

@@ -116,9 +116,8 @@ class OpenAIModel:
         try:
             data = json.loads(body)
             if "choices" not in data and (message := error_text(body)):
-                raise EndpointError(
-                    f"{self._http.shown} answered with an error: {message[:300]}.", "Check model and options."
-                )
+                cause = f"{self._http.shown} answered with an error: {message[:300]}."
+                raise EndpointError(cause, "Check model and options.")
             choices = tuple(_read_choice(choice) for choice in data["choices"])
             if not choices:
                 raise KeyError("choices")
@@ -177,9 +176,8 @@ async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]
     try:
         status, headers, body = await client.send("GET", "/models")
         if status in (401, 403):
-            raise EndpointError(
-                f"{client.shown} refused the key (HTTP {status}).", "Set OPENAI_API_KEY to a valid key.", exit_code=2
-            )
+            cause = f"{client.shown} refused the key (HTTP {status})."
+            raise EndpointError(cause, "Set OPENAI_API_KEY to a valid key.", exit_code=2)
         if status != 200:
             raise client.failure(status, headers, body)
         return [str(model["id"]) for model in json.loads(body)["data"]]

@@ -366,10 +366,8 @@ def open_hippo(index: Index, first: Retriever) -> Hippo:
         unchanged = set(current(store, ledger))
         rows = [row for row in store.facts() if row[1] in unchanged]
         if not rows:
-            raise CorpusError(
-                f"No fact of the index {index.folder} is of a passage that it still holds unchanged.",
-                f"Extract them again, then: hoptree index facts FOLDER --out {index.folder}",
-            )
+            cause = f"No fact of the index {index.folder} is of a passage that it still holds unchanged."
+            raise CorpusError(cause, f"Extract them again, then: hoptree index facts FOLDER --out {index.folder}")
         facts: dict[int, Fact] = {}
         for key, _, fact in rows:
             facts.setdefault(key, fact)
@@ -390,10 +388,8 @@ def _nearest(
         return ByWords(texts, language), lambda names: ByWords(names, language)
     encoder = open_encoder(spec)
     if store.about("encoder identity") != encoder.identity:
-        raise CorpusError(
-            f"The facts of {index.folder} were encoded by another encoder than {spec} is now.",
-            f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}",
-        )
+        remedy = f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}"
+        raise CorpusError(f"The facts of {index.folder} were encoded by another encoder than {spec} is now.", remedy)
     try:
         vectors = Vectors(store.folder / "facts")
     except CorpusError as error:

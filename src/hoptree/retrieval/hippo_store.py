@@ -64,10 +64,8 @@ create table if not exists compared (phrase integer primary key);
 
 
 def facts_damaged(index: Path, why: object) -> CorpusError:
-    return CorpusError(
-        f"The facts of the index {index} are damaged: {why}.",
-        f"Take them in again: hoptree index facts FOLDER --out {index}",
-    )
+    cause = f"The facts of the index {index} are damaged: {why}."
+    return CorpusError(cause, f"Take them in again: hoptree index facts FOLDER --out {index}")
 
 
 class FactStore(SqliteFile):

@@ -114,10 +114,8 @@ class Linked(BM25):
 
     def __init__(self, index: Index, weights: LinkWeights | None = None) -> None:
         if not index.manifest.settings.links:
-            raise CorpusError(
-                f"The index {index.folder} has no links.",
-                f"Build it with them: hoptree index … --out {index.folder} --links",
-            )
+            cause = f"The index {index.folder} has no links."
+            raise CorpusError(cause, f"Build it with them: hoptree index … --out {index.folder} --links")
         super().__init__(index)
         self._links = index.open_links()
         self._weights = weights or LinkWeights()

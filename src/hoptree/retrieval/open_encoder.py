@@ -87,10 +87,8 @@ class EndpointEncoder:
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
         if url == _DEFAULT_URL and not key:
-            raise ConfigError(
-                f"The encoder openai/{model} needs a key.",
-                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
-            )
+            cause = f"The encoder openai/{model} needs a key."
+            raise ConfigError(cause, "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.")
         self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
@@ -135,10 +133,8 @@ class EndpointEncoder:
         return rows
 
     def _unusable(self, what: str) -> UnusableReply:
-        return UnusableReply(
-            f"{self._http.shown} answered a request for embeddings with {what}.",
-            f"Check that '{self._model}' is an embedding model there.",
-        )
+        cause = f"{self._http.shown} answered a request for embeddings with {what}."
+        return UnusableReply(cause, f"Check that '{self._model}' is an embedding model there.")
 
     async def aclose(self) -> None:
         await self._http.aclose()

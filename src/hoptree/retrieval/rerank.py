@@ -297,10 +297,8 @@ class EndpointReranker:
             if isinstance(place, int) and isinstance(score, int | float) and math.isfinite(score):
                 scores[place] = float(score)
         if set(scores) != set(range(count)):
-            raise UnusableReply(
-                f"{self._http.shown} gave {len(scores)} scores for {count} passages.",
-                f"Check that '{self._model}' is a reranker there.",
-            )
+            cause = f"{self._http.shown} gave {len(scores)} scores for {count} passages."
+            raise UnusableReply(cause, f"Check that '{self._model}' is a reranker there.")
         return [scores[place] for place in range(count)]
 
     async def aclose(self) -> None:

@@ -181,9 +181,8 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
     check_kind(kind)
     if isinstance(corpus, str) and is_remote(corpus):
         if kind not in ("bm25", DEFAULT_RETRIEVER):
-            raise ConfigError(
-                f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
-            )
+            cause = f"'{kind}' needs an index folder."
+            raise ConfigError(cause, "An engine or wiki is searched as it is: --retriever bm25.")
         from hoptree.retrieval.remote import open_remote
 
         return open_remote(corpus, cached=cached)
@@ -265,17 +264,13 @@ def _dense(index: Index) -> Retriever:
 
     spec = index.manifest.settings.encoder
     if not spec:
-        raise CorpusError(
-            f"The index {index.folder} has no vectors.",
-            f"Make them: hoptree index encode --out {index.folder} --encoder SPEC",
-        )
+        cause = f"The index {index.folder} has no vectors."
+        raise CorpusError(cause, f"Make them: hoptree index encode --out {index.folder} --encoder SPEC")
     encoder = open_encoder(spec)
     ledger = index.ledger()
     made_by = ledger.fact("encoder identity")
     ledger.close()
     if made_by != encoder.identity:
-        raise CorpusError(
-            f"The vectors of {index.folder} were made by another encoder than {spec} is now.",
-            f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}",
-        )
+        cause = f"The vectors of {index.folder} were made by another encoder than {spec} is now."
+        raise CorpusError(cause, f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}")
     return Dense(index.texts, index.open_vectors(), encoder)

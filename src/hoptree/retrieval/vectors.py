@@ -72,10 +72,8 @@ class Vectors:
     def search(self, vector: FloatArray, k: int) -> list[tuple[int, float]]:
         """Return the k nearest keys with their cosine similarity, best first, ties by key."""
         if vector.shape != (self.dimensions,):
-            raise CorpusError(
-                f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}.",
-                "Search with the encoder that the index was built with.",
-            )
+            cause = f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}."
+            raise CorpusError(cause, "Search with the encoder that the index was built with.")
         if k <= 0:
             return []
         hits: list[tuple[int, float]] = []
@@ -189,9 +187,8 @@ class VectorWriter:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._write()
         except (OSError, RuntimeError, ValueError) as error:  # usearch raises the latter two when the disk is full
-            raise IndexUnavailable(
-                f"The vectors cannot be written to {self._folder} ({error}).", "Make room there, or allow writing."
-            ) from error
+            cause = f"The vectors cannot be written to {self._folder} ({error})."
+            raise IndexUnavailable(cause, "Make room there, or allow writing.") from error
 
     def _write(self) -> None:
         generation = self._header.generation + 1

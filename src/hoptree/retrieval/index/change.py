@@ -218,10 +218,8 @@ class Change:
         if isinstance(error, OSError):
             raise failed_change(self.folder, error) from error
         if isinstance(error, sqlite3.Error):
-            raise IndexUnavailable(
-                f"The ledger of the index {self.folder} cannot be used: {error}.",
-                "Free some space and run the same command again; if that does not help, build the index again.",
-            ) from error
+            remedy = "Free some space and run the same command again; if that does not help, build the index again."
+            raise IndexUnavailable(f"The ledger of the index {self.folder} cannot be used: {error}.", remedy) from error
 
     def _abandon(self) -> None:
         """Close the files after an error; a change without a checkpoint leaves nothing behind."""

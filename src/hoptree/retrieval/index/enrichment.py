@@ -56,10 +56,8 @@ async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], 
     texts, ledger, folder = change.staged(), change.ledger, change.part / "vectors"
     begun = (folder / HEADER).exists()
     if begun and ledger.fact(_ENCODER_FACT) != encoder.identity:
-        raise CorpusError(
-            f"The vectors of the index were made by another encoder than {encoder.name} is now.",
-            "Encode it again: hoptree index encode --encoder SPEC --out DIR",
-        )
+        cause = f"The vectors of the index were made by another encoder than {encoder.name} is now."
+        raise CorpusError(cause, "Encode it again: hoptree index encode --encoder SPEC --out DIR")
     if begun:
         open_vectors(folder, change.folder, change.settings.encoder)
     ledger.set_fact(_ENCODER_FACT, encoder.identity)

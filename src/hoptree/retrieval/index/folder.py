@@ -69,10 +69,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = index_folder(folder).read_manifest()
         if data.get("format") != FORMAT:
-            raise CorpusError(
-                f"The index {folder} is of format {data.get('format')}, not {FORMAT}.",
-                f"It was made by another version of Hoptree: build it again with {rebuild}",
-            )
+            cause = f"The index {folder} is of format {data.get('format')}, not {FORMAT}."
+            raise CorpusError(cause, f"It was made by another version of Hoptree: build it again with {rebuild}")
         data = without_sum(data)
         check_fields(data, Manifest, optional=("checksums",))
         data.setdefault("checksums", "")
@@ -89,10 +87,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _no_index(folder: Path) -> CorpusError:
     if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-        return CorpusError(
-            f"{folder} is no index yet: it is being built, or that was cut off.",
-            "Wait, or repeat the command that built it: it goes on from there.",
-        )
+        cause = f"{folder} is no index yet: it is being built, or that was cut off."
+        return CorpusError(cause, "Wait, or repeat the command that built it: it goes on from there.")
     if folder.is_dir() and any(folder.glob(_ANY_GENERATION)):
         rebuild = f"Build it again: hoptree index … --out {folder}"
         return CorpusError(f"The index {folder} has lost its file {MANIFEST}.", rebuild)
@@ -141,9 +137,8 @@ class Index:
                 if attempt == 2 or read_manifest(folder).generation == self.manifest.generation:
                     raise
         if len(self.texts) != self.manifest.passages:
-            raise CorpusError(
-                f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}.", BUILD_AGAIN
-            )
+            cause = f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}."
+            raise CorpusError(cause, BUILD_AGAIN)
         self.links, self.vectors = self.generation / "links", self.generation / "vectors"
         self.identity = f"{digest}:{language}"
         """What determines search results: the set of passages, and how words are compared."""

@@ -103,10 +103,8 @@ def update_index(
                     "the index is as it was.",
                     "Mend that, or put further documents there.",
                 )
-            raise CorpusError(
-                f"No source of the index {out} holds a document any more; the index is as it was.",
-                f"Put documents into {paths[0]}, or remove the folder {out}.",
-            )
+            cause = f"No source of the index {out} holds a document any more; the index is as it was."
+            raise CorpusError(cause, f"Put documents into {paths[0]}, or remove the folder {out}.")
         return run.finish()
 
 
@@ -118,9 +116,8 @@ def remove_from_index(
     names = [source_name(path) for path in sources]
     for name in names:
         if name not in manifest.sources:
-            raise CorpusError(
-                f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
-            )
+            cause = f"{name} is no source of the index {out}."
+            raise CorpusError(cause, f"Its sources are: {', '.join(manifest.sources) or 'none'}.")
     with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
         run = Run(change, _as_before(change), on_progress)
         run.take_out(ids)

@@ -71,9 +71,8 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
             return _compare(index, ledger, tell, count)
     except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:
-            raise IndexUnavailable(
-                f"The index {index.folder} was changed while it was looked at.", "Run the same command again."
-            ) from error
+            cause = f"The index {index.folder} was changed while it was looked at."
+            raise IndexUnavailable(cause, "Run the same command again.") from error
         if isinstance(error, CorpusError):
             raise
         if isinstance(error, sqlite3.Error):

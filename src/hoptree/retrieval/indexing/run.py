@@ -260,10 +260,8 @@ class Run:
         """Remove the passages of a file, such as one whose pages are documents of their own."""
         files = self._ledger.files_named(name) or self._files_at(name)
         if not files:
-            raise CorpusError(
-                f"Neither a passage nor a document, file or source of the index is called '{name}'.",
-                "hoptree search --json shows ids, hoptree index info sources.",
-            )
+            cause = f"Neither a passage nor a document, file or source of the index is called '{name}'."
+            raise CorpusError(cause, "hoptree search --json shows ids, hoptree index info sources.")
         for file in files:
             self._ledger.forget_also(file)
             self._empty(file)
