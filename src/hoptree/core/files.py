@@ -74,8 +74,7 @@ class FolderLock:
     NAME = "write.lock"
 
     def __init__(self, folder: Path, busy: type[HoptreeError]) -> None:
-        self._folder = folder
-        self._busy = busy
+        self._folder, self._busy = folder, busy
         self._lock: filelock.BaseFileLock | None = None
 
     def acquire(self) -> None:

@@ -71,9 +71,7 @@ class HttpClient:
             cause = f"'{self.shown}' is no base URL."
             raise ConfigError(cause, "It begins with http:// or https:// and often ends in /v1.")
         self._headers = dict(headers or {})
-        self._timeout = timeout
-        self._url_source = url_source
-        self._max_body = max_body
+        self._timeout, self._url_source, self._max_body = timeout, url_source, max_body
         self._unreachable_remedy = unreachable_remedy
         self._connections = ConnectionPool()
 
@@ -293,8 +291,7 @@ class _Connection:
     """One connection, one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer = reader, writer
         self._keep_alive = True
 
     @property

@@ -112,8 +112,7 @@ class LingeringTransport:
     """
 
     def __init__(self, transport: asyncio.Transport, conversation: h11.Connection) -> None:
-        self._transport = transport
-        self._conversation = conversation
+        self._transport, self._conversation = transport, conversation
         self._discarded = 0
         self._timer: asyncio.TimerHandle | None = None
         self.lingering = False

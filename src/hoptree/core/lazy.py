@@ -47,8 +47,7 @@ class _LazyPattern:
     """Stands for a compiled pattern, whose methods it takes over at the first use."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self.pattern = pattern
-        self._flags = flags
+        self.pattern, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self.pattern, self._flags)

@@ -61,8 +61,7 @@ class OpenAIModel:
         self.name = f"{kind}/{name}"
         self.identity = f"openai:{url}:{name}"
         self.endpoint = url
-        self.slots = slots
-        self._model = name
+        self.slots, self._model = slots, name
         self._refused: set[str] = set()
         self._max_logprobs: int | None = None
 

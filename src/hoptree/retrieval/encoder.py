@@ -41,9 +41,7 @@ class Window(Generic[Item, Result]):
         seconds: float = 0.003,
         most: int = 64,
     ) -> None:
-        self._call = call
-        self._seconds = seconds
-        self._most = most
+        self._call, self._seconds, self._most = call, seconds, most
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

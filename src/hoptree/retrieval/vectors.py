@@ -103,10 +103,7 @@ class VectorWriter:
     """Adds and removes vectors, which others see after `save`; one at a time."""
 
     def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
-        self._folder = folder
-        self._header = header
-        self._base = base
-        self._newer = newer
+        self._folder, self._header, self._base, self._newer = folder, header, base, newer
         self._removed = set(header.removed)
 
     @classmethod
@@ -283,9 +280,7 @@ class Dense:
     def __init__(self, store: PassageStore, vectors: Vectors, encoder: Encoder) -> None:
         self.identity = f"dense:{store.digest}:{encoder.identity}:{vectors.dtype}"
         self.remote = encoder.remote
-        self._store = store
-        self._vectors = vectors
-        self._encoder = encoder
+        self._store, self._vectors, self._encoder = store, vectors, encoder
         self._encode = query_window(encoder)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
