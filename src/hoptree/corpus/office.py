@@ -31,7 +31,7 @@ from hoptree.corpus.document import (
     short,
     table_lines,
 )
-from hoptree.corpus.files import read_all, stem
+from hoptree.corpus.files import Reader, read_all, stem
 from hoptree.corpus.html_pages import decode_html, html_document
 
 _BLOCK_BYTES = 2**16
@@ -162,9 +162,7 @@ class _Element(NamedTuple):
         return self.attributes.get(attribute, "")
 
 
-def _reader(
-    read: Callable[[_Archive, str, Problems], Iterator[Document]],
-) -> Callable[[io.BufferedReader, str, Problems], Iterator[Document]]:
+def _reader(read: Callable[[_Archive, str, Problems], Iterator[Document]]) -> Reader:
     def reader(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
         content = read_all(stream, name, problems)
         if content is None:

@@ -27,12 +27,11 @@ _CONNECT_TIMEOUT_S = 10.0
 _FIELDS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "vector": "sparse"}
 _DEFAULTS = {**_FIELDS, "db": "", "tls": "0"}
 _STORED_FIELDS = ("document", "start", "end", "aliases")
-_STOP_WORDS = re.findall(
-    r"\w+",
+_STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with",
+    "to was will with"
 )
-_STOP_FILTER = {"type": "stop", "stop_words": _STOP_WORDS}
+_STOP_FILTER = {"type": "stop", "stop_words": _STOP_WORDS.split()}
 _ENGLISH = {"tokenizer": "standard", "filter": ["lowercase", _STOP_FILTER, {"type": "stemmer", "language": "english"}]}
 _UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
 
